@@ -1,12 +1,12 @@
-"""A small in-process Kafka broker, for tests and demos that should run without Kafka.
+"""A small in-process Kafka broker, for tests and demos that run without Kafka.
 
 A request passes through `net` (sockets, frames, dispatch), `faults` (if a test injects faults),
 `authorization` and `handlers`, which read and change the state in `cluster`, `coordinator` and
-`partition`; `storage` and `redis` store the batches. A contract in `pyproject.toml` defines the
+`partition`; `storage` and `redis` store the batches. A contract in `pyproject.toml` specifies the
 allowed imports between the packages.
 
-The state is accessed only by the event loop's thread or, with Redis, by the thread that holds the
-lock in `state_lock`.
+Only the event loop's thread accesses the state. With Redis, a second thread also accesses it, and
+both threads use the lock in `state_lock`.
 
 In reading order:
 
@@ -14,9 +14,9 @@ In reading order:
   creates and connects the state, sockets and threads
 - `config`: `BrokerConfig`, all settings of a broker, and its listener addresses
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
-- `faults`: fault injection: faults, their text form, and their effect on requests
-- `authorization`: operations that each API requires, and removal of denied items
-- `request_shapes`: fields in which requests name topics and partitions, and responses report errors
+- `faults`: fault injection, including the text form of faults
+- `authorization`: checks which operations a client may perform, and removes denied items
+- `request_shapes`: the fields for topics and partitions in requests, and for errors in responses
 - `handlers`: the APIs that the broker serves, and the context that handlers receive
 - `cluster`: nodes, topics, leaders, replicas, reassignments, dynamic configs and log maintenance
 - `coordinator`: consumer groups and transactions
@@ -24,9 +24,9 @@ In reading order:
 - `storage`: logs in memory or on disk, and the journal of all other durable state
 - `redis`: the storage backend that keeps logs in Redis Streams
 - `security`: TLS, SASL mechanisms, credentials and deny rules
-- `purgatory`: delayed operations: requests that wait for a change or a deadline
-- `state_lock`: the lock on the cluster's state, used if requests have their own thread
-- `topic_config`: topic configs and the broker configs that they default to
+- `purgatory`: delayed requests, which wait for a change or a deadline
+- `state_lock`: the lock on the cluster's state, used if a separate thread handles requests
+- `topic_config`: topic configs, and the broker configs that provide their defaults
 - `releases`: the API versions that each release of Kafka serves
 - `topic_partition`: the `TopicPartition` type
 """

@@ -1,19 +1,19 @@
-"""Authorization: the operations that each API requires, and the removal of denied items.
+"""Authorization of requests: checks what a client may do, and removes denied items.
 
-Handlers do not check authorization. `handle` checks a request before its handler runs, using tables
-with the rules of Kafka's KafkaApis and ControllerApis:
+Handlers do not check authorization. `handle` checks a request before it calls the handler. The
+following tables contain the rules of Kafka's KafkaApis and ControllerApis:
 
-- `OF_REQUEST`: operations required for the whole request; if one is denied, the request is refused
-- `OF_PARTITIONS`: the operation required on each topic whose partitions a request names
+- `OF_REQUEST`: operations required for the whole request; if one is denied, the request fails
+- `OF_PARTITIONS`: the operation required on each topic whose partitions a request contains
 - `OF_ITEMS`: operations required for each item, such as a topic, group or config resource
 
-Denied partitions and items are removed from the request, the handler answers the rest, and errors
-for the denied parts are added to its response. `ANSWER_FILTERS` removes resources that the client
-may not describe from responses.
+Denied partitions and items are removed from the request, the handler processes the rest, and errors
+for the denied parts are added to its response. The functions in `ANSWER_FILTERS` remove resources
+that the client may not describe from responses.
 
-Metadata is handled separately: a named topic that the client may not describe is refused even if it
-does not exist, so that the response does not reveal its existence; if the client requests all
-topics, such a topic is omitted.
+Metadata is handled separately. If a request lists topics, each topic that the client may not
+describe gets an authorization error even if it does not exist, so that the response does not reveal
+which topics exist. If a client requests all topics, such topics are omitted.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 _TRANSACTION_KEY: Final = 1
-"""FindCoordinator's key type of transactional ids; 0 is the key type of groups."""
+"""Key type of transactional ids in FindCoordinator; groups have key type 0."""
 _CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
     2: ResourceType.TOPIC,
     32: ResourceType.GROUP,
 }
-"""Resource type by Kafka's ConfigResource type; all other types map to the cluster."""
+"""Authorizer resource types by Kafka's ConfigResource type; all other types map to the cluster."""
 
 
 class Right(NamedTuple):
@@ -56,7 +56,7 @@ class Right(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """The error code and message for a denied operation on a resource type."""
+    """The error code and message for denied operations on resources of one type."""
 
     error: ErrorCode
     message: str
@@ -106,10 +106,10 @@ OF_REQUEST: Final[Mapping[int, tuple[tuple[Operation, ResourceType, str], ...]]]
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (_on_cluster(Operation.DESCRIBE),),
     ApiKey.LIST_CONFIG_RESOURCES: (_on_cluster(Operation.DESCRIBE_CONFIGS),),
 }
-"""Operations required for the whole request, by API; if one is denied, the request is refused.
+"""Operations required for the whole request, by API; if one is denied, the request fails.
 
-Each entry has the resource type and the request field that contains the resource name. If the
-request does not name the resource, the operation is not required.
+Each entry also specifies the resource type and the request field that contains the resource name.
+If the field is null or missing, the operation is not required.
 """
 
 
@@ -139,7 +139,7 @@ OF_PARTITIONS: Final[Mapping[int, Operation]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Operation.DESCRIBE,
     ApiKey.DESCRIBE_PRODUCERS: Operation.READ,
 }
-"""The operation required on each topic whose partitions a request names, by API."""
+"""The operation required on each topic whose partitions a request contains, by API."""
 
 _OF_ITEM: Final = None
 """Placeholder: the item (a config resource or coordinator key) determines the resource type."""
@@ -163,11 +163,11 @@ OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]]
     ApiKey.ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
 }
-"""Operations required for each item of a request, with the type of the resource, by API."""
+"""Operations required for each item of a request, and the resource types, by API."""
 
 
 def _item_rights(api: ApiKey, request: Any, item: Any, topic: str | None) -> Iterator[Right]:
-    """Yield the rights that an item requires; `topic` is the name if the item is a topic."""
+    """Yield the rights that an item requires; `topic` is the topic name if the item is a topic."""
     for operation, known_type in OF_ITEMS[api]:
         type_ = known_type
         if type_ is ResourceType.TOPIC:
@@ -197,7 +197,7 @@ _Filter: TypeAlias = "Callable[[RequestContext, Values], Values]"
 def _without(
     answers: str, name: str, type_: ResourceType, operation: Operation = Operation.DESCRIBE
 ) -> _Filter:
-    """Return a filter that removes the items of a response whose names the client may not see."""
+    """Return a filter that removes the response items that the client may not access."""
 
     def hide(context: RequestContext, values: Values) -> Values:
         if answers not in values:
@@ -212,7 +212,8 @@ def _without(
 def _hide_offsets(context: RequestContext, values: Values) -> Values:
     """Remove committed offsets of topics that the client may not describe.
 
-    The offsets are refused if the client named the topics, and omitted if it requested all topics.
+    If the client listed topics, denied topics get an error. If it requested all topics, they are
+    omitted.
     """
     if "groups" not in values:
         requested = context.request.topics
@@ -262,7 +263,7 @@ ANSWER_FILTERS: Final[Mapping[int, _Filter]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _without("topics", "name", ResourceType.TOPIC),
     ApiKey.OFFSET_FETCH: _hide_offsets,
 }
-"""Functions that change a handler's response, by API."""
+"""Functions that remove resources from a handler's response, by API."""
 
 
 _NULL_NAME_VERSION: Final = 12
@@ -310,7 +311,7 @@ def _may_create(context: RequestContext, topic: str) -> bool:
 
 
 def _refused_topic(context: RequestContext, item: Any) -> Values:
-    """Return a refused topic with its name or its id, whichever was requested (like KafkaApis)."""
+    """Return the error entry of a denied topic, with its name or id as in the request."""
     by_id = id_of(item)
     name = item.name
     if by_id is not None:
@@ -338,29 +339,29 @@ _NOTHING: Final[dict[int, dict[str, Any]]] = {
     ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
 }
-"""Fields of refused responses whose values differ from the defaults."""
+"""Non-default field values of responses to denied requests, by API."""
 _MESSAGES: Final[dict[int, str | None]] = {
     ApiKey.CREATE_TOPICS: "Authorization failed.",
     ApiKey.CREATE_PARTITIONS: None,
     ApiKey.FIND_COORDINATOR: "",
 }
-"""Messages for refused items, if they differ from the error's default message."""
+"""Messages for denied items, by API, if they differ from the error's default message."""
 _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
     ApiKey.FETCH: {"aborted_transactions": ()},
     ApiKey.DESCRIBE_PRODUCERS: {"error_message": REFUSALS[ResourceType.TOPIC].message},
 }
-"""Fields of refused partitions whose values differ from those of other failures."""
+"""Field values of denied partitions that differ from those of other failed partitions, by API."""
 _OFFSETS_TOP_ERROR: Final = 2
 """The first version of OffsetFetch with an error for the whole request."""
 
 
 def handle(handler: Handler, context: RequestContext) -> Answer:
-    """Handle a request, excluding the parts that are denied to its client."""
+    """Handle a request, except for the parts that its client is not authorized for."""
     return _Authorized(handler, context).answer()
 
 
 class _Authorized:
-    """The authorization of one request."""
+    """Authorizes one request."""
 
     def __init__(self, handler: Handler, context: RequestContext) -> None:
         self._handler = handler
@@ -368,7 +369,10 @@ class _Authorized:
         self._api = handler.api
 
     def answer(self) -> Answer:
-        """Return the handler's answer with errors for the denied parts, or only these errors."""
+        """Return the handler's answer with errors for the denied parts.
+
+        If the whole request is denied, the handler is not called.
+        """
         context = self._context
         denied = self._first_denied(_request_rights(self._api, context.request))
         if denied is not None:
@@ -391,7 +395,7 @@ class _Authorized:
         return next((right for right in rights if not denials.allows(user, *right)), None)
 
     def _refused(self, denied: Right) -> Answer:
-        """Refuse the whole request."""
+        """Return the response for a request that is denied as a whole."""
         api, request, refusal = self._api, self._context.request, REFUSALS[denied.type]
         if api == ApiKey.PRODUCE and request.acks == 0:
             return Outcome.CLOSE
@@ -473,12 +477,12 @@ class _Authorized:
         )
 
     def _filtered(self, values: Values) -> Values:
-        """Return a response without the resources that the client may not see."""
+        """Return a response without the resources that the client may not describe."""
         hide = ANSWER_FILTERS.get(self._api)
         return values if hide is None else hide(self._context, values)
 
     def _handled(self, context: RequestContext, change: Callable[[Values], Values]) -> Answer:
-        """Call the handler, and apply `change` to its answer, even if the answer is delayed."""
+        """Call the handler and apply `change` to its answer, which may be delayed."""
         reply = context.reply
         delayed = context._replace(reply=lambda values: reply(change(values)))
         answer = self._handler.handle(delayed)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _ANY = frozenset({"", "0.0.0.0", "::"})
-"""Wildcard hosts, which stand for all addresses of the machine; they cannot be advertised."""
+"""Wildcard hosts, which mean all addresses of the machine and cannot be advertised."""
 _LOOPBACK = "127.0.0.1"
 _LOCAL_HOSTS = ("localhost", _LOOPBACK, "::1")
 
@@ -51,23 +51,23 @@ def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> 
 
 
 def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
-    """Check that advertised addresses do not name a security protocol other than the broker's.
+    """Check that prefixes of advertised addresses match the broker's security protocol.
 
     Raises:
-        ConfigError: an address has another protocol as its prefix, as in SASL_SSL://host:port.
+        ConfigError: the prefix of an address (as in SASL_SSL://host:port) is a different protocol.
     """
     others = secured_protocols(advertised_listeners or "") - {protocol}
     if others:
         raise ConfigError(
             f"advertised_listeners uses {min(others)}, but the broker's protocol is {protocol}",
-            hint="Remove the protocols; tls and sasl determine the broker's protocol",
+            hint="Remove the protocol prefixes; tls and sasl determine the broker's protocol",
         )
 
 
 def advertised(
     host: str, advertised_listeners: str | None, ports: dict[int, int]
 ) -> dict[int, tuple[str, int]]:
-    """Return the advertised host and port of each node.
+    """Return the advertised host and port of each node, by node id.
 
     `ports` are the ports that the nodes listen on, by node id.
     """
@@ -77,12 +77,12 @@ def advertised(
 
 
 def reachable(host: str) -> str:
-    """Return the host that clients on this machine connect to for a listener's host."""
+    """Return the host with which clients on this machine reach a listener on `host`."""
     return _LOOPBACK if host in _ANY else host
 
 
 def certificate_hosts(host: str, advertised_listeners: str | None) -> tuple[str, ...]:
-    """Return the hosts that clients may use for the nodes, which a certificate must contain."""
+    """Return the hosts for the broker's certificate: all that clients may use to connect."""
     names = [*_LOCAL_HOSTS, host]
     if advertised_listeners is not None:
         names += [host for host, _ in _split_addresses(advertised_listeners)]
@@ -90,14 +90,14 @@ def certificate_hosts(host: str, advertised_listeners: str | None) -> tuple[str,
 
 
 def _split_addresses(advertised_listeners: str) -> list[tuple[str, int]]:
-    """Return the host and port of each address."""
+    """Return the host and port of each advertised address."""
     addresses = parse_addresses(advertised_listeners, "advertised_listeners")
     parts = (address.rpartition(":") for address in addresses)
     return [(host.strip("[]"), int(port)) for host, _, port in parts]
 
 
 MAX_MESSAGE_BYTES = 1_048_588
-"""Kafka's default for message.max.bytes: 1 MiB plus 12 bytes of log overhead."""
+"""Kafka's default for message.max.bytes: 1 MiB plus 12 bytes for the log overhead."""
 
 _MINIMUM = {
     "nodes": 1,
@@ -159,56 +159,54 @@ class BrokerConfig:
     """Settings of an embedded broker.
 
     Args:
-        topics: topics to create at the start, with their partition counts.
-        topic_configs: topic-level configs (Kafka's names) by topic.
-        replication_factors: replication factors of topics in `topics` that differ from the default.
+        topics: partition counts of the topics to create on startup, by topic.
+        topic_configs: topic-level configs, with Kafka's config names, by topic.
+        replication_factors: replication factors by topic; all other topics use the default.
         replication_factor: Kafka's default.replication.factor.
-        follower_lag_ms: how long after the leader the followers receive a record.
-        replica_lag_time_max_ms: a follower that has not caught up for longer than this is not in
-            sync.
-        session_timeout_ms: a node that hangs for this long is no longer the leader of any
-            partition.
-        group_min_session_timeout_ms: the shortest session.timeout.ms that a group member may
+        follower_lag_ms: delay after which followers replicate a record.
+        replica_lag_time_max_ms: Kafka's replica.lag.time.max.ms: time after which a follower that
+            has not caught up is out of sync.
+        session_timeout_ms: time after which a hanging node is fenced and loses its leader role.
+        group_min_session_timeout_ms: the lowest session.timeout.ms that a group member can
             request.
-        group_max_session_timeout_ms: the longest session.timeout.ms that a group member may
+        group_max_session_timeout_ms: the highest session.timeout.ms that a group member can
             request.
-        transaction_version: level of Kafka's feature transaction.version; 2 lets clients use
+        transaction_version: level of Kafka's feature transaction.version; level 2 enables
             transactions V2.
-        api_versions_of: a release of Kafka such as "2.8": only the API versions of that release are
-            served, and transactions V2 only since 4.0; None serves all versions.
-        transaction_max_timeout_ms: the longest timeout that a transaction may request.
-        transactional_id_expiration_ms: a transactional id that is not used for this long is
-            deleted.
-        faults: faults to inject from the start, in the format of `kafkaprod broker --fault`.
-        nodes: number of brokers in the cluster; partitions are spread over them.
-        host: the address to listen on, and to advertise unless `advertised_listeners` is set.
-        advertised_listeners: advertised addresses: host:port of each node, separated by commas.
-        port: the first node's port; the other nodes use the following ports. 0 uses any free ports.
-        default_partitions: Kafka's num.partitions, for topics created without a number.
-        auto_create_topics: True if a metadata request for an unknown topic creates it.
-        message_max_bytes: the largest accepted batch, in bytes including its header.
+        api_versions_of: Kafka release, such as "2.8", whose API versions are served. Transactions
+            V2 are available only with 4.0 or later. None serves all versions.
+        transaction_max_timeout_ms: the longest transaction timeout that a producer can request.
+        transactional_id_expiration_ms: time after which an unused transactional id is deleted.
+        faults: faults to inject from startup, in the format of `kafkaprod broker --fault`.
+        nodes: number of brokers in the cluster; partitions are distributed over them.
+        host: the address to listen on; also advertised unless `advertised_listeners` is set.
+        advertised_listeners: advertised host:port of each node, separated by commas.
+        port: the first node's port; the other nodes use the following ports. 0 means free ports.
+        default_partitions: Kafka's num.partitions: the default partition count of new topics.
+        auto_create_topics: True if metadata requests create the unknown topics that they contain.
+        message_max_bytes: maximum size of a batch in bytes, including its header.
         cluster_id: the id of the cluster.
-        storage: where logs are stored: "log" is memory or a data folder,
-            ``redis://host:port/db?prefix=…`` is a Redis server, which also stores all other durable
-            state.
-        data_dir: a folder for logs and all other durable state; None keeps them in memory.
+        storage: where logs and all other durable state are stored: "log" for memory or `data_dir`,
+            or ``redis://host:port/db?prefix=…`` for a Redis server.
+        data_dir: folder for logs and all other durable state; None for memory.
         retention_check_ms: log.retention.check.interval.ms.
-        tls: True if clients must use TLS; this generates a certificate authority and a certificate.
+        tls: True if clients must use TLS; a certificate authority and a certificate are generated.
         client_certificates: Kafka's ssl.client.auth: "required", "requested", or None.
-        sasl: passwords by user name; clients must authenticate if it is set. A password may be
-            ``env:NAME`` or ``file:PATH``.
-        sasl_mechanisms: the enabled mechanisms; None enables PLAIN and SCRAM if there are users.
-            OAUTHBEARER needs no users.
-        scram_iterations: iterations of SCRAM's key derivation.
-        oauthbearer_validator: returns the user of a token; the default accepts unsigned tokens.
-        connections_max_reauth_ms: session lifetime after which a client must reauthenticate
+        sasl: passwords by user name; if set, clients must authenticate. A password can be
+            specified as ``env:NAME`` or ``file:PATH``.
+        sasl_mechanisms: the enabled mechanisms. None enables PLAIN and SCRAM if `sasl` is set.
+            OAUTHBEARER does not need `sasl`.
+        scram_iterations: number of iterations for SCRAM's key derivation.
+        oauthbearer_validator: validates a token and returns its user. The default accepts unsigned
+            tokens.
+        connections_max_reauth_ms: session lifetime, after which a client must reauthenticate
             (KIP-368); 0 for no limit.
         failed_authentication_delay_ms: connection.failed.authentication.delay.ms.
-        handshake_timeout_ms: time limit for TLS handshake and SASL authentication together.
-        denials: operations denied to users, in the format of `kafkaprod broker --deny`.
+        handshake_timeout_ms: time limit for the TLS handshake and SASL authentication together.
+        denials: rules that deny operations to users, in the format of `kafkaprod broker --deny`.
 
     Raises:
-        ConfigError: a value is out of range, or options contradict each other.
+        ConfigError: a value is out of range, or options are incompatible.
     """
 
     topics: Mapping[str, int] = field(default_factory=dict)
@@ -278,7 +276,7 @@ class BrokerConfig:
 
     @property
     def security(self) -> SecuritySettings:
-        """The settings of TLS, SASL and deny rules.
+        """The TLS and SASL settings, and the deny rules.
 
         Raises:
             ConfigError: a setting is invalid.

@@ -47,16 +47,16 @@ STOP_SECONDS: Final = 10.0
 
 
 class BrokerRuntime:
-    """A listening broker, which serves requests between `start` and `stop`.
+    """A broker that listens after construction, and serves requests between `start` and `stop`.
 
     Args:
         config: the broker's settings.
-        faults: faults, which may be armed and disarmed at any time.
+        faults: the faults to inject; they can be armed and disarmed at any time.
         security: certificates and users.
 
     Raises:
         ConfigError: the storage or a topic cannot be set up as configured.
-        BrokerUnavailableError: a port is not available, or Redis does not answer.
+        BrokerUnavailableError: a port is not available, or Redis does not respond.
     """
 
     def __init__(self, config: BrokerConfig, faults: Faults, security: ServerSecurity) -> None:
@@ -65,7 +65,7 @@ class BrokerRuntime:
         bound = {node.id: node.bound for node in self.nodes}
         self._sockets = SocketServer(listeners, bound, security)
         self._requests: RequestHandler | None = None
-        # Requests that may wait for the storage are handled on a separate thread.
+        # Requests that might wait for the storage are handled on a separate thread.
         if config.storage != LOG:
             self._requests = RequestHandler(StateLock())
         try:
@@ -100,7 +100,7 @@ class BrokerRuntime:
             raise
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Run a function on the thread that owns the cluster's state; callable from any thread."""
+        """Run a function on the thread that owns the cluster's state. Thread-safe."""
         if self._requests is None:
             self._sockets.call_soon(function)
         else:
@@ -154,7 +154,7 @@ T = TypeVar("T")
 
 _SHOWN_TOPICS: Final = 20
 RUN_SECONDS: Final = 10.0
-"""Seconds for which `run` waits for the broker's thread."""
+"""Maximum time in seconds that `run` waits for the broker's thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,12 +170,12 @@ class PartitionState:
 
 
 class EmbeddedBroker(SecurityControls):
-    """A small Kafka broker, or a cluster of them, for tests and demos.
+    """A small Kafka broker or cluster for tests and demos.
 
     Data is kept in memory, in the folder `data_dir`, or in Redis (`storage`).
 
-    All sockets and all state belong to one daemon thread; with Redis, a second thread handles
-    requests. Use it as a context manager::
+    A daemon thread serves all sockets and accesses the state; with Redis, a second thread handles
+    requests. Use the broker as a context manager::
 
         with EmbeddedBroker(topics={"events": 4}) as kafka:
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
@@ -200,7 +200,7 @@ class EmbeddedBroker(SecurityControls):
         self.config = BrokerConfig(**options)
         super().__init__(self.config.security)
         self.faults = Faults()
-        """The armed faults; they remain after `stop` and `start`."""
+        """The armed faults; `stop` and `start` do not disarm them."""
         for spec in self.config.faults:
             self.faults.add(spec)
         self._nodes: tuple[Node, ...] = ()
@@ -235,9 +235,9 @@ class EmbeddedBroker(SecurityControls):
         return 0 if self._runtime is None else self._runtime.open_connections
 
     def start(self) -> None:
-        """Listen and serve; return when clients can connect.
+        """Start the broker; return when clients can connect.
 
-        A stopped broker restarts with the data in its data folder or Redis, or empty without them.
+        A stopped broker restarts with its data only if the data is in a data folder or in Redis.
         """
         runtime = BrokerRuntime(self.config, self.faults, self._security)
         self._nodes = runtime.nodes
@@ -247,7 +247,7 @@ class EmbeddedBroker(SecurityControls):
     def stop(self) -> None:
         """Close all connections, and delete all data in memory.
 
-        Do nothing if the broker is not running.
+        Has no effect if the broker is not running.
         """
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
@@ -278,7 +278,7 @@ class EmbeddedBroker(SecurityControls):
         return future.result(RUN_SECONDS)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:
-        """Create a topic; underscores in the names of `configs` stand for Kafka's dots.
+        """Create a topic. In the names of `configs`, use underscores instead of dots.
 
         Raises:
             TopicError: the topic cannot be created.
@@ -308,13 +308,13 @@ class EmbeddedBroker(SecurityControls):
 
         Args:
             topics: the topics to read.
-            options: of the write; keys and values are then decoded by `key.format` and
-                `value.format`, to dicts. A schema that was derived from the columns is read from
-                the registry, unless it is `mock://`.
+            options: the options of the write. If set, keys and values are decoded to dicts
+                according to `key.format` and `value.format`. Schemas that were derived from the
+                columns are read from the registry, unless its URL is `mock://`.
 
         Raises:
             UnknownTopicError: a topic does not exist.
-            ConfigError: an option is wrong, a schema is not known, or a record cannot be decoded.
+            ConfigError: an option is invalid, a schema is unknown, or a record cannot be decoded.
             SchemaRegistryError: a schema cannot be read from the registry.
         """
         found = self._records(topics)
@@ -334,7 +334,7 @@ class EmbeddedBroker(SecurityControls):
         )
 
     def batches(self, topic: str, partition: int) -> list[bytes]:
-        """Return the batches in a partition's log, in order of offsets."""
+        """Return the batches in a partition's log, in offset order."""
 
         def read(cluster: Cluster) -> list[bytes]:
             found = cluster.topics.named(topic)
@@ -344,9 +344,9 @@ class EmbeddedBroker(SecurityControls):
         return self.run(read)
 
     def stop_node(self, node: int) -> None:
-        """Stop a node: close its connections, elect other leaders, shrink in-sync replicas.
+        """Stop a node: close its connections, elect other leaders and shrink the in-sync replicas.
 
-        As in Kafka, a new leader does not have the records that only the stopped node had.
+        As in Kafka, records that existed only on the stopped node are lost.
 
         Raises:
             KafkaProdError: the node does not exist.
@@ -354,7 +354,7 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda cluster: cluster.node_control.stop(node))
 
     def start_node(self, node: int) -> None:
-        """Start a stopped or paused node; it catches up before it is in sync again.
+        """Start a stopped or paused node. It must catch up before it is in sync again.
 
         Raises:
             KafkaProdError: the node does not exist.
@@ -362,7 +362,7 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda cluster: cluster.node_control.start(node))
 
     def pause_node(self, node: int) -> None:
-        """Make a node hang; after `session_timeout_ms`, other nodes become leaders.
+        """Make a node hang; after `session_timeout_ms`, other nodes lead its partitions.
 
         Raises:
             KafkaProdError: the node does not exist.
@@ -370,7 +370,7 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda cluster: cluster.node_control.pause(node))
 
     def set_follower_lag(self, milliseconds: int, node: int | None = None) -> None:
-        """Set the delay (milliseconds) with which one node, or every node, copies records.
+        """Set the replication delay of one node, or of all nodes, in milliseconds.
 
         Raises:
             KafkaProdError: the node does not exist.
@@ -382,7 +382,7 @@ class EmbeddedBroker(SecurityControls):
             self.run(lambda cluster: cluster.node_control.set_lag(node, seconds))
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make a node the leader of a partition; it becomes a replica if necessary.
+        """Make a node the leader of a partition; add it as a replica if necessary.
 
         Raises:
             UnknownTopicError: the partition does not exist.
@@ -391,7 +391,7 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda c: c.elections.move(_partition(c, topic, partition), node))
 
     def elect_preferred_leaders(self) -> None:
-        """Make the first replica of each partition its leader, if that replica is in sync."""
+        """Make the first replica of each partition its leader if the replica is in sync."""
         self.run(lambda cluster: cluster.elections.elect_preferred())
 
     def jump_clock(self, milliseconds: int) -> None:
@@ -446,7 +446,7 @@ def _state(partition: Partition) -> PartitionState:
 
 
 def _refuse_unknown(options: Iterable[str]) -> None:
-    """Raise TypeError for unknown options, as Python does, and suggest the intended name.
+    """Check for unknown options; the error suggests a similar option, if any.
 
     Raises:
         TypeError: an option is unknown.

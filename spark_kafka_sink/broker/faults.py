@@ -1,14 +1,14 @@
 """Fault injection: faults, their text form, and their effect on requests.
 
-The text form of a fault is the name of an API or ``*`` for all, followed by an effect and
-conditions as words and key=value pairs, separated by colons. Examples:
+The text form of a fault starts with the name of an API, or ``*`` for all APIs. The effect and the
+conditions follow as words and key=value pairs, separated by colons. Examples:
 
 - `produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5`
 - `fetch:topic=events:delay=200:probability=0.1:seed=7`
 - `*:node=2:lose-response:next=1`
 
-`Faults` may be used from any thread. `FaultInjector` runs on the thread that owns the cluster's
-state, between request decoding and authorization.
+`Faults` is thread-safe. `FaultInjector` runs on the thread that owns the cluster's state, after
+requests are decoded and before they are authorized.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """The effect of a fault; the text in parentheses is the meaning of the fault's value."""
+    """The effect of a fault. The parentheses contain the meaning of the fault's value."""
 
     ERROR = "error"
-    """The response has an error (its code), and the request is not applied."""
+    """The request is not applied, and the response contains an error (its code)."""
     DELAY = "delay"
     """The request is handled after a delay (ms)."""
     THROTTLE = "throttle"
-    """The response has a throttle time (ms)."""
+    """The response contains a throttle time (ms)."""
     LOSE_REQUEST = "lose-request"
-    """The request is not handled, and its connection sends no more responses."""
+    """The request is not handled, and its connection no longer sends responses."""
     LOSE_RESPONSE = "lose-response"
-    """The request is applied, but its connection sends no more responses."""
+    """The request is applied, but its connection no longer sends responses."""
     CUT = "cut"
-    """The request is applied; its connection closes after the response's first bytes (bytes)."""
+    """The request is applied, but only part of the response is sent (number of bytes)."""
     CLOSE = "close"
-    """The connection closes, and the request is not applied."""
+    """The request is not applied, and the connection closes."""
     MOVE = "move"
-    """The leader moves before the request is handled (node; 0 is the next active node)."""
+    """The partition gets a new leader before the request is handled (node; 0 is the next node)."""
     FORGET = "forget-producers"
     """The partition drops its producer state before the request is handled."""
     STOP = "stop"
@@ -68,15 +68,15 @@ class Effect(StrEnum):
     PAUSE = "pause"
     """A node hangs before the request is handled (node)."""
     LAG = "lag"
-    """All followers copy records with this delay from now on (ms)."""
+    """The replication delay of all followers is set (ms)."""
     CLOCK = "clock"
-    """The brokers' wall time moves before the request is handled (ms, may be negative)."""
+    """The brokers' wall time changes before the request is handled (ms, can be negative)."""
 
 
 class RequestPartition(NamedTuple):
-    """A partition that a request names.
+    """A partition or topic in a request.
 
-    `partition` is None for a whole topic, `topic` is None if the topic is unknown.
+    `partition` is None for a whole topic. `topic` is None if the topic is unknown.
     """
 
     topic: str | None
@@ -85,7 +85,7 @@ class RequestPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
-    """The parts of a request that faults are matched against."""
+    """The properties of a request that the conditions of faults are compared with."""
 
     api: int
     node: int
@@ -95,20 +95,23 @@ class RequestInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An effect, the requests that trigger it, and how often; None as a condition matches all.
+    """An effect, and the conditions of the requests that trigger it.
+
+    A condition of None matches all requests.
 
     Args:
         effect: what the fault does.
-        value: the parameter of the effect; see `Effect`.
-        api: only requests of this API.
-        topic: only requests that name this topic.
-        partition: only requests that name this partition; an error affects only this partition.
-        node: only requests to this node.
-        client: only requests of clients with this client id.
-        next: number of requests that trigger the fault, None for no limit.
-        after: number of matching requests that pass before the fault can be triggered.
-        probability: the share of matching requests that trigger the fault.
-        seed: seed of the random numbers for `probability`.
+        value: the parameter of the effect, as described in `Effect`.
+        api: match only requests of this API.
+        topic: match only requests that contain this topic.
+        partition: match only requests that contain this partition. An error is returned only for
+            this partition.
+        node: match only requests to this node.
+        client: match only requests of clients with this client id.
+        next: maximum number of requests that trigger the fault; None for no limit.
+        after: number of matching requests that are skipped first.
+        probability: probability that a matching request triggers the fault.
+        seed: seed of the random number generator for `probability`.
 
     Raises:
         ConfigError: a number is out of range.
@@ -139,7 +142,7 @@ class Fault:
             )
 
     def matches(self, request: RequestInfo) -> bool:
-        """Return True if a request may trigger the fault."""
+        """Return True if a request matches the conditions of the fault."""
         return (
             self.api in {None, request.api}
             and self.node in {None, request.node}
@@ -148,7 +151,7 @@ class Fault:
         )
 
     def covers(self, named: RequestPartition) -> bool:
-        """Return True if the fault applies to a partition that a request names."""
+        """Return True if the fault applies to a partition of a request."""
         return self.topic in {None, named.topic} and (
             None in {self.partition, named.partition} or self.partition == named.partition
         )
@@ -177,7 +180,7 @@ def parse_fault(text: str) -> Fault:
     """Parse the text form of a fault.
 
     Raises:
-        ConfigError: the text is not a fault.
+        ConfigError: the text is not a valid fault.
     """
     name, *words = text.split(":")
     given: dict[str, Any] = {"api": _api(name, text)}
@@ -185,7 +188,7 @@ def parse_fault(text: str) -> Fault:
         key, _, value = word.partition("=")
         given |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
     if "effect" not in given:
-        raise _invalid(text, f"it names no effect; effects: {', '.join(Effect)}")
+        raise _invalid(text, f"it has no effect; the effects are: {', '.join(Effect)}")
     return Fault(**given)
 
 
@@ -237,9 +240,9 @@ def _invalid(text: str, why: str) -> ConfigError:
 def partitions_of(
     api: int, request: Any, name_of: Callable[[UUID], str | None]
 ) -> tuple[RequestPartition, ...]:
-    """Return the topics and partitions that a request names.
+    """Return the topics and partitions in a request.
 
-    `name_of` returns the name of a topic id.
+    `name_of` returns the name of the topic with an id, or None if the id is unknown.
     """
     shape = request_shapes.BY_PARTITION.get(api)
     if shape is None:
@@ -255,7 +258,7 @@ def partitions_of(
 
 
 class ActiveFault:
-    """An armed fault; `hits` counts the requests that triggered it."""
+    """An armed fault; `hits` is the number of requests that triggered it."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -269,7 +272,7 @@ class ActiveFault:
         return self.fault.next is not None and self.hits >= self.fault.next
 
     def trigger(self, request: RequestInfo) -> bool:
-        """Count a matching request, and return True if it triggers the fault."""
+        """Return True if a request triggers the fault; count the request if it matches."""
         if self.is_spent or not self.fault.matches(request):
             return False
         self._matched += 1
@@ -282,7 +285,7 @@ class ActiveFault:
 
 
 class Faults:
-    """All faults of a cluster; may be used from any thread."""
+    """All faults of a cluster. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -293,7 +296,7 @@ class Faults:
         """Arm a fault, given as a `Fault` or in its text form.
 
         Raises:
-            ConfigError: the text is not a fault.
+            ConfigError: the text is not a valid fault.
         """
         active = ActiveFault(parse_fault(fault) if isinstance(fault, str) else fault)
         with self._lock:
@@ -301,7 +304,7 @@ class Faults:
         return active
 
     def remove(self, active: ActiveFault) -> None:
-        """Disarm a fault; do nothing if it is not armed."""
+        """Disarm a fault. Has no effect if the fault is not armed."""
         with self._lock:
             self._armed = [one for one in self._armed if one is not active]
 
@@ -312,7 +315,7 @@ class Faults:
 
     @property
     def armed(self) -> list[ActiveFault]:
-        """The faults that can still be triggered, in the order in which they were added."""
+        """The faults that can still be triggered, in the order of their addition."""
         with self._lock:
             return [one for one in self._armed if not one.is_spent]
 
@@ -320,7 +323,7 @@ class Faults:
         return bool(self._armed)
 
     def triggered_by(self, request: RequestInfo) -> list[Fault]:
-        """Return the faults that a request triggers, and count the request for each of them."""
+        """Return the faults that a request triggers; every matching fault counts the request."""
         with self._lock:
             triggered = [one.fault for one in self._armed if one.trigger(request)]
             self._armed = [one for one in self._armed if not one.is_spent]
@@ -328,7 +331,10 @@ class Faults:
 
 
 _ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
-"""APIs whose errors are added to the handler's response, because clients need its other fields."""
+"""APIs whose injected errors are added to the handler's response.
+
+Clients need the other fields of these responses.
+"""
 
 
 class FaultInjector:
@@ -344,7 +350,7 @@ class FaultInjector:
         return bool(self._faults)
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Handle a request with the faults that it triggers.
+        """Apply the faults that a request triggers, and handle it unless a fault prevents this.
 
         Raises:
             ProtocolError: the connection must be closed.
@@ -404,7 +410,7 @@ class FaultInjector:
             channel.handle(context)
 
     def _apply_to_cluster(self, fault: Fault, api: int, context: RequestContext) -> None:
-        """Change the cluster before the request is handled."""
+        """Apply a fault that changes the cluster, before the request is handled."""
         cluster = self._cluster
         match fault.effect:
             case Effect.STOP:
@@ -488,7 +494,7 @@ def _code(number: int) -> ErrorCode:
 
 
 def _with_error(values: Values, fault: Fault, error: ErrorCode) -> Values:
-    """Return Metadata with the error set on the topics or the partition of the fault."""
+    """Return a Metadata response with an error for the topics or the partition of the fault."""
     return {
         **values,
         "topics": [_topic_with_error(topic, fault, error) for topic in values["topics"]],

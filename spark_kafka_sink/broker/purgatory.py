@@ -1,8 +1,8 @@
-"""Delayed operations: requests that wait for data, replicas, other group members, or a deadline.
+"""Delayed requests, which wait for data, replicas, other group members or a deadline.
 
-This corresponds to Kafka's DelayedOperationPurgatory, but without threads: operations are indexed
-by the topic-partitions that they wait for, and a change of a partition rechecks only the operations
-that wait for it.
+This module corresponds to Kafka's DelayedOperationPurgatory, but without threads. Operations are
+indexed by the topic-partitions that they wait for. After a change of a partition, only the
+operations that wait for this partition are rechecked.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 PURGE_FROM = 1024
-"""Number of waiting operations above which operations of closed connections are dropped."""
+"""Number of operations at which the operations of closed connections are dropped."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DelayedOperation:
-    """A request that waits.
+    """A delayed request.
 
     Args:
-        deadline: latest time of the response, in monotonic seconds.
+        deadline: time at which the response is sent at the latest, in monotonic seconds.
         try_complete: prepares the response as far as possible; returns True if it is complete.
-        on_complete: sends the response; called after `try_complete` or at the deadline.
+        on_complete: sends the response; called when `try_complete` returns True, or at the
+            deadline.
         is_abandoned: returns True if the client has disconnected.
-        keys: topic-partitions whose change may complete the operation; without keys, any change
-            may.
+        keys: topic-partitions whose changes can complete the operation. If empty, any change can
+            complete it.
     """
 
     deadline: float
@@ -43,7 +44,7 @@ class DelayedOperation:
 
 
 class DelayedOperationPurgatory:
-    """All waiting operations; used by the thread that owns the cluster's state."""
+    """All delayed operations; used by the thread that owns the cluster's state."""
 
     def __init__(self) -> None:
         self._keyed: dict[TopicPartition, dict[DelayedOperation, None]] = {}
@@ -68,7 +69,7 @@ class DelayedOperationPurgatory:
         heapq.heappush(self._by_deadline, (operation.deadline, next(self._numbers), operation))
 
     def _purge(self) -> None:
-        """Drop abandoned operations, so that disconnected clients do not use up memory."""
+        """Drop abandoned operations to release their memory."""
         for _, _, operation in self._by_deadline:
             if not operation.done and operation.is_abandoned():
                 self._end(operation)
@@ -77,20 +78,20 @@ class DelayedOperationPurgatory:
         self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
     def wake(self, key: TopicPartition | None = None) -> None:
-        """Record a change of one topic-partition, or of any state if None, for the next `poll`."""
+        """Register a change of a topic-partition, or of any state if None, for the next `poll`."""
         if key is None:
             self._all_changed = True
         else:
             self._changed.add(key)
 
     def next_deadline(self) -> float | None:
-        """Return the earliest deadline in monotonic seconds, or None if nothing waits."""
+        """Return the earliest deadline in monotonic seconds, or None if there are no operations."""
         while self._by_deadline and self._by_deadline[0][2].done:
             heapq.heappop(self._by_deadline)
         return self._by_deadline[0][0] if self._by_deadline else None
 
     def poll(self, now: float) -> None:
-        """Complete operations that are ready or due, and drop abandoned ones."""
+        """Complete operations that are ready or past their deadline; drop abandoned operations."""
         for operation in self._take_changed():
             if not operation.done and operation.is_abandoned():
                 self._end(operation)
@@ -104,7 +105,7 @@ class DelayedOperationPurgatory:
                 operation.on_complete()
 
     def _take_changed(self) -> list[DelayedOperation]:
-        """Return the operations that changes since the last call may complete."""
+        """Return the operations that might be complete because of changes since the last call."""
         all_changed, keys = self._all_changed, self._changed
         self._all_changed, self._changed = False, set()
         if all_changed:

@@ -1,7 +1,7 @@
-"""API versions that each release of Kafka serves, for a broker that imitates a release.
+"""API versions that each release of Kafka serves, for a broker that emulates a release.
 
-The table lists the APIs that this broker serves, with the versions that real brokers reported in
-ApiVersions: 2.1.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.6.2 and 3.9.1 with ZooKeeper, 4.0.0, 4.1.1
+The table contains the APIs that this broker serves, with the versions that real brokers reported in
+ApiVersions: 2.1.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.6.2 and 3.9.1 with ZooKeeper; 4.0.0, 4.1.1
 and 4.3.1 with KRaft.
 
 The versions of 2.4 to 3.6 also match validVersions in Kafka's sources at these tags
@@ -73,7 +73,7 @@ _TRANSACTIONS_V2 = (4, 0)
 
 @cache
 def releases() -> Mapping[str, Mapping[ApiKey, VersionRange]]:
-    """Return the served API versions by release, such as "2.8", then by API."""
+    """Return the served versions by release (such as "2.8") and API."""
     heading, *lines = (line.split() for line in _TABLE.splitlines())
     return {
         release: {
@@ -85,10 +85,10 @@ def releases() -> Mapping[str, Mapping[ApiKey, VersionRange]]:
 
 
 def known_release(text: str) -> str:
-    """Return the release in the table to which a version such as 2.8 or 2.8.2 belongs.
+    """Return the release in the table for a version such as 2.8 or 2.8.2.
 
     Raises:
-        ConfigError: the table does not have the release.
+        ConfigError: the table does not contain the release.
     """
     release = ".".join(text.split(".")[:2])
     if release not in releases():

@@ -1,7 +1,7 @@
-"""The fields in which requests name topics, partitions and items, and responses report errors.
+"""The fields for topics, partitions and items in requests, and for errors in responses.
 
-`BY_PARTITION` and `BY_ITEM` list them per API. Handlers, authorization, fault injection and the
-error log use these tables to process messages of every API.
+`BY_PARTITION` and `BY_ITEM` contain them by API. Handlers, authorization, fault injection and the
+error log use these tables to process messages of all APIs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class PartitionShape:
     """Field names of a request that lists partitions, and of its response.
 
-    An empty `index` means that the request's partitions are integers. `failed` are the other fields
-    of a failed partition.
+    An empty `index` means that the request's partitions are integers. `failed` contains the
+    additional fields of failed partitions.
     """
 
     topics: str = "topics"
@@ -44,13 +44,13 @@ class PartitionShape:
         return index
 
     def answer(self, partition: Any, result: Values | ErrorCode) -> Values:
-        """Return the part of a response for a partition: the result's fields, or its error."""
+        """Return a partition's part of the response, given its fields or its error."""
         if isinstance(result, int):
             result = {self.error: result, **(self.failed if result else {})}
         return {self.answer_index: self.index_of(partition), **result}
 
     def answer_topic(self, item: Any, handle: Callable[[Any], Values | ErrorCode]) -> Values:
-        """Return the part of a response for a topic, with the result of `handle` per partition."""
+        """Return a topic's part of the response; `handle` is called for each partition."""
         partitions = getattr(item, self.partitions)
         return {
             **{name: getattr(item, name, None) for name in ("name", "topic", "topic_id")},
@@ -62,8 +62,8 @@ class PartitionShape:
 class ItemShape:
     """Field names of a request that lists items, and of its response.
 
-    `names` maps fields of the response to fields of the item, "" for the item itself. `failed` are
-    the other fields of a failed item.
+    `names` maps fields of the response to fields of the item, or to "" for the item itself.
+    `failed` contains the additional fields of failed items.
     """
 
     items: str
@@ -72,7 +72,7 @@ class ItemShape:
     failed: Mapping[str, Any] = field(default_factory=dict)
 
     def answer(self, item: Any, result: Values | ErrorCode) -> Values:
-        """Return the part of a response for an item: the result's fields, or its error."""
+        """Return an item's part of the response, given its fields or its error."""
         names = {ours: getattr(item, its) if its else item for ours, its in self.names.items()}
         if isinstance(result, int):
             result = {"error_code": result, **(self.failed if result else {})}
@@ -128,7 +128,7 @@ BY_PARTITION: Mapping[int, PartitionShape] = {
     ),
 }
 MARKER_TOPICS = PartitionShape(partitions="partition_indexes", index="")
-"""The topics of a marker in WriteTxnMarkers."""
+"""The shape of a marker's topics in WriteTxnMarkers."""
 _NAME = {"name": "name"}
 _NAME_AND_ID = {"name": "name", "topic_id": "topic_id"}
 _RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
@@ -158,7 +158,7 @@ BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
 
 
 def name_of(item: Any) -> str | None:
-    """Return the topic name in an item, which may be the name itself; Fetch calls it `topic`."""
+    """Return the topic name of an item. The item can be the name; Fetch has the field `topic`."""
     if isinstance(item, str):
         return item
     name: str | None = getattr(item, "name", getattr(item, "topic", None))
@@ -166,7 +166,7 @@ def name_of(item: Any) -> str | None:
 
 
 def id_of(item: Any) -> UUID | None:
-    """Return the topic id in an item, or None in versions that use the name."""
+    """Return the topic id of an item, or None if the request's version uses names."""
     found: UUID | None = getattr(item, "topic_id", None)
     return found
 
@@ -178,22 +178,22 @@ def unknown_topic(item: Any) -> ErrorCode:
 
 
 def topic_name(item: Any, find_name: Callable[[UUID], str | None]) -> str | None:
-    """Return the name of the topic that an item of a request names or identifies by id."""
+    """Return the topic name of an item that contains the name or the id."""
     topic_id, name = id_of(item), name_of(item)
     return name if topic_id is None else find_name(topic_id) or name
 
 
 def items_of(api: int, request: Any) -> ItemShape | None:
-    """Return the shape of a request that lists items; None for other requests."""
+    """Return the shape of a request that lists items, or None for other requests."""
     return next((one for one in BY_ITEM.get(api, ()) if getattr(request, one.items, None)), None)
 
 
 def split(
     shape: PartitionShape, request: Any, is_failed: Callable[[Any, Any], bool]
 ) -> tuple[Any, Any]:
-    """Return a request in two parts: without and with the partitions that fail.
+    """Split a request into two requests: one without and one with the failed partitions.
 
-    `is_failed` receives a topic's item and a partition.
+    The arguments of `is_failed` are the request's item of the topic and of the partition.
     """
     parts: tuple[list[Any], list[Any]] = [], []
     for item in getattr(request, shape.topics):
@@ -208,7 +208,7 @@ def split(
 
 
 def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
-    """Return the response that fails every item, or None if the API has no errors for items."""
+    """Return a response with the error for every item, or None if items have no error field."""
     if api == ApiKey.WRITE_TXN_MARKERS:
         return {"markers": [_failed_marker(item, error) for item in request.markers]}
     for shape in BY_ITEM.get(api, ()):
@@ -221,7 +221,7 @@ def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
 def failed_adder(
     shape: PartitionShape, failed: Any, error: ErrorCode
 ) -> Callable[[Values], dict[str, Any]]:
-    """Return a function that adds the partitions of `failed` to a response, with the error."""
+    """Return a function that adds the partitions in `failed` to a response, with an error."""
     added = [shape.answer_topic(item, lambda _: error) for item in getattr(failed, shape.topics)]
 
     def add(values: Values) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""The lock on the cluster's state, used if requests are handled outside the event loop's thread.
+"""The lock on the cluster's state, used if a second thread handles requests.
 
-The lock is released while a thread waits for a remote storage. During that time, the event loop
-serves requests that need only the cluster's state; requests that change logs run one at a time, on
-one thread.
+The lock is released while the second thread waits for a remote storage. During this time, the event
+loop serves requests that need only the cluster's state. Requests that change logs run one at a
+time, on the second thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StateLock:
-    """Guards a `Cluster` and all state that belongs to it."""
+    """Guards a `Cluster` and all of its state."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -32,7 +32,7 @@ class StateLock:
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Release the lock during the block; do nothing if this thread does not hold it."""
+        """Release the lock during the block, if this thread holds it."""
         if self._owner != get_ident():
             yield
             return

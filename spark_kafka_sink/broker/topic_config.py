@@ -1,4 +1,4 @@
-"""Topic configs with Kafka's names, types and defaults, and their default broker configs."""
+"""Topic configs with Kafka's names, types and defaults, and the corresponding broker configs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_INT = 2**31 - 1
 
 
 class ConfigType(IntEnum):
-    """Types of config values, numbered as in DescribeConfigs."""
+    """Types of config values, with their numbers in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -32,7 +32,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Sources of config values, numbered as in DescribeConfigs."""
+    """Sources of config values, with their numbers in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -45,7 +45,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """A config: its type, its default as text, and a function that checks values."""
+    """The definition of a config: type, default as text, and a function that checks values."""
 
     type: ConfigType
     default: str
@@ -53,7 +53,7 @@ class ConfigKey:
 
 
 def number(low: int, high: int = _MAX_LONG) -> Callable[[str], bool]:
-    """Return a check that accepts numbers from `low` to `high`."""
+    """Return a function that accepts integers from `low` to `high`."""
 
     def allowed(text: str) -> bool:
         return text.removeprefix("-").isdecimal() and low <= int(text) <= high
@@ -62,7 +62,7 @@ def number(low: int, high: int = _MAX_LONG) -> Callable[[str], bool]:
 
 
 def one_of(*words: str) -> Callable[[str], bool]:
-    """Return a check that accepts these words."""
+    """Return a function that accepts the given words."""
     return lambda text: text in words
 
 
@@ -130,17 +130,17 @@ Configs of compaction, throttling and tiered storage are listed but have no effe
 INTERNAL_KEYS: dict[str, ConfigKey] = {
     "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, _MAX_INT))
 }
-"""Kafka's config for segments below the minimum of segment.bytes, for tests; listed only if set."""
+"""Kafka's config for very small segments in tests, which is listed only if it is set."""
 
 _ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRules:
-    """The limits that produced batches are checked against, parsed once; bytes and milliseconds.
+    """The parsed configs for the validation of produced batches, in bytes and milliseconds.
 
-    `codec` is None if producers choose it. With `is_compacted`, every record needs a key. With
-    `stamps_records`, timestamps are the broker's time instead of the producer's.
+    `codec` is None if producers choose the codec. With `is_compacted`, every record needs a key.
+    With `stamps_records`, the broker replaces the timestamps with its own time.
     """
 
     max_bytes: int
@@ -154,7 +154,7 @@ class BatchRules:
 
     @classmethod
     def of(cls, config: TopicConfig) -> BatchRules:
-        """Parse the limits from a topic's configs."""
+        """Parse the rules from a topic's configs."""
         codec = config["compression.type"]
         chosen = None if codec == "producer" else Codec[_NO_CODEC.get(codec, codec).upper()]
         return cls(
@@ -171,7 +171,7 @@ class BatchRules:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The values of one source, by the name of the topic config."""
+    """The topic config values of one source."""
 
     source: ConfigSource
     values: Mapping[str, str]
@@ -181,8 +181,8 @@ class Layer:
 class TopicConfig:
     """The configs of one topic.
 
-    `own` are set for the topic. `broker` are the broker configs that provide defaults, the highest
-    precedence first.
+    `own` contains the configs that are set for the topic. `broker` contains the broker configs that
+    provide defaults, highest precedence first.
     """
 
     own: Mapping[str, str] = field(default_factory=dict)
@@ -196,12 +196,12 @@ class TopicConfig:
         return self.own[key] if key in self.own else self.default(key)
 
     def default(self, key: str) -> str:
-        """Return the value that applies if the topic does not set it."""
+        """Return the value that applies if the config is not set for the topic."""
         found = (layer.values[key] for layer in self.broker if key in layer.values)
         return next(found, _ALL_KEYS[key].default)
 
     def source(self, key: str) -> ConfigSource:
-        """Return the source of the value."""
+        """Return the source of the current value."""
         if key in self.own:
             return ConfigSource.TOPIC
         found = (layer.source for layer in self.broker if key in layer.values)
@@ -252,17 +252,16 @@ SYNONYMS: Mapping[str, str] = {
     "segment.ms": "log.roll.ms",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
 }
-"""Broker config by topic config, as in Kafka's ServerTopicConfigSynonyms."""
+"""Name of the broker config by topic config, as in Kafka's ServerTopicConfigSynonyms."""
 
 
 _WITHOUT_DEFAULT = frozenset({"log.flush.interval.ms", "log.roll.jitter.ms", "log.roll.ms"})
-"""Broker configs whose default comes from another config, which Kafka does not list as a synonym.
-"""
+"""Broker configs whose default is the value of a different config, without a synonym in Kafka."""
 _DEFAULT_NAMES = {"log.retention.ms": ("log.retention.hours", "168")}
 
 
 def default_synonym(name: str) -> tuple[str, str] | None:
-    """Return the broker config that a broker config's default comes from, and the default.
+    """Return the broker config that provides a broker config's default, and the default.
 
     Return None if the default is unknown.
     """
@@ -272,12 +271,12 @@ def default_synonym(name: str) -> tuple[str, str] | None:
 
 
 TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
-"""Topic config by broker config: the broker configs that can be changed at runtime."""
+"""Topic config by broker config, for all broker configs that can be changed at runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A config that the broker was started with; the value is text, or None if it is not set."""
+    """A config with which the broker was started; the value is text, or None if it is not set."""
 
     name: str
     value: str | None
@@ -288,9 +287,9 @@ class Setting:
 def settings_of(
     config: BrokerConfig, node: int, listener: tuple[str, int], advertised: tuple[str, int]
 ) -> Iterator[Setting]:
-    """Yield all configs of a broker: its start configs, and the defaults of topic configs.
+    """Yield all configs of a broker: those from its start, and the defaults of topic configs.
 
-    `listener` is the host and port of its listener, `advertised` the advertised host and port.
+    `listener` is the host and port of the listener; `advertised` is the advertised host and port.
     """
     numbers = {
         "broker.session.timeout.ms": config.session_timeout_ms,

@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import TypeAlias
 
 TopicPartition: TypeAlias = tuple[str, int]
-"""A topic's name and a partition's index."""
+"""A topic name and a partition index."""

@@ -3,8 +3,8 @@
 In reading order:
 
 - `cluster`: `Cluster`, which holds all state; dynamic configs, retention and flush.ms
-- `topics`: all topics; validation of new ones, replica assignment, and storage across restarts
-- `nodes`: which nodes are up, paused, stopped or fenced; stopping, starting and pausing them
+- `topics`: all topics, their validation, replica assignment and storage across restarts
+- `nodes`: the state of each node (up, paused, stopped or fenced), and operations that change it
 - `elections`: leader elections
 - `replica_manager`: in-sync replicas, high watermarks and partition reassignments
 """

@@ -1,9 +1,9 @@
 """The state of a cluster: `Cluster` and its parts, dynamic configs, and periodic log maintenance.
 
 Dynamic configs are configs of brokers and groups that can change while the broker runs (KIP-226,
-KIP-848). A broker config that is the default of a topic config applies to every topic that does not
-set the topic config. All replicas of a partition share one log, so in a cluster of several nodes
-only the values that are set for all brokers apply.
+KIP-848). Some broker configs are defaults for topic configs, and apply to every topic that does not
+set the topic config. Because all replicas of a partition share one log, a cluster of several nodes
+uses only those values of these defaults that are set for all brokers.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ ALL_BROKERS = ""
 
 
 class DynamicConfigs:
-    """Dynamic configs by resource kind and name; `ALL_BROKERS` is the cluster-wide default.
+    """Dynamic configs by resource kind and name; the name `ALL_BROKERS` is for all brokers.
 
     Args:
         config: the settings that the broker was started with.
-        journal: where values are stored across restarts.
+        journal: stores the values across restarts.
     """
 
     def __init__(self, config: BrokerConfig, journal: Journal) -> None:
@@ -86,7 +86,7 @@ class DynamicConfigs:
         return dict(self._values.get((kind, name), {}))
 
     def names(self, kind: str) -> list[str]:
-        """Return the names of the resources of a kind that have configs, sorted."""
+        """Return the sorted names of all resources of one kind that have configs."""
         return sorted(name for (of, name), own in self._values.items() if of == kind and own)
 
     def set(self, kind: str, name: str, own: Mapping[str, str]) -> None:
@@ -95,7 +95,7 @@ class DynamicConfigs:
         self._values[kind, name] = dict(own)
 
     def layers(self) -> tuple[Layer, ...]:
-        """Return the broker configs that topic configs default to, the highest precedence first."""
+        """Return the broker configs that provide defaults for topics, highest precedence first."""
         only = self.of(BROKER, "1") if self._config.nodes == 1 else {}
         for_all = self.of(BROKER, ALL_BROKERS)
         layers = [
@@ -114,16 +114,16 @@ def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
 
 LOG = logging.getLogger(__name__)
 FLUSH_CHECK_MS: Final = 100
-"""Interval in milliseconds between checks for logs whose flush.ms has passed."""
+"""Milliseconds between checks for logs that must be flushed because of flush.ms."""
 
 
 class LogManager:
-    """Applies retention and flush.ms to all logs.
+    """Deletes expired segments of all logs, and flushes logs as configured by flush.ms.
 
     Args:
         logs: returns all current logs.
-        clock: wall time.
-        retention_ms: log.retention.check.interval.ms.
+        clock: provides the wall time.
+        retention_ms: milliseconds between retention checks (log.retention.check.interval.ms).
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class LogManager:
         self._flush_checked = self._retention_checked = clock.wall_ms()
 
     def tick(self) -> None:
-        """Flush logs and delete expired segments if the respective check is due."""
+        """Flush logs and delete expired segments, each at its own interval."""
         now = self._clock.wall_ms()
         if now - self._flush_checked >= FLUSH_CHECK_MS:
             self._flush_checked = now
@@ -148,7 +148,7 @@ class LogManager:
 
 
 def _try_step(step: Callable[[int], None], now: int) -> None:
-    """Maintain one log; errors are logged and do not affect other logs."""
+    """Run a maintenance step on one log; errors are logged so that other logs are not affected."""
     try:
         step(now)
     except OSError as error:
@@ -160,7 +160,10 @@ _INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker of the cluster: advertised host and port; `bound` is the address it listens on."""
+    """A broker of the cluster, with its advertised host and port.
+
+    `bound` is the address that the broker listens on.
+    """
 
     id: int
     host: str
@@ -171,15 +174,15 @@ class Node:
 class Cluster:
     """Nodes, topics, consumer groups, producer ids, transactions, and delayed requests.
 
-    A cluster is used by one thread, or by the thread that holds its lock (state_lock.py). `nodes`
-    are the active nodes, which Metadata returns.
+    A cluster is not thread-safe: use it from one thread only, or hold its lock (state_lock.py).
+    `nodes` are the active nodes, which Metadata responses contain.
 
     Args:
         config: the settings that the broker was started with.
         nodes: all nodes.
-        clock: the brokers' clock; tests may change its wall time.
+        clock: the brokers' clock; tests can change its wall time.
         backend: stores logs and all other durable state.
-        purgatory: stores delayed requests.
+        purgatory: contains the delayed requests.
         sockets: the nodes' sockets.
         denials: operations denied to users.
 
@@ -254,7 +257,7 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """Id of the node that clients send administrative requests to; -1 if no node is active."""
+        """Id of the node that clients send admin requests to, or -1 if no node is active."""
         return min(self.nodes, default=-1)
 
     def _nodes_changed(self) -> None:
@@ -271,13 +274,13 @@ class Cluster:
         self.elections.node_started()
 
     def node(self, node_id: int) -> Node:
-        """Return a node, active or not."""
+        """Return a node, whether it is active or not."""
         return self._all_nodes[node_id]
 
     def coordinator(self, key: str) -> Node:
         """Return the node that coordinates a group or transactional id.
 
-        The key determines the node. If that node is not active, the next active node replaces it.
+        The node is derived from the key. If this node is inactive, the next active node is used.
         """
         ids = sorted(self._all_nodes)
         first = crc32(key.encode()) % len(ids)
@@ -285,9 +288,10 @@ class Cluster:
         return self._all_nodes[next((i for i in candidates if i in self.nodes), ids[first])]
 
     def tick(self) -> None:
-        """Run all due work: fencing, group and transaction timeouts, log maintenance, replication.
+        """Perform all scheduled work that is due, then complete delayed requests.
 
-        Then complete the delayed requests that are ready or expired.
+        The scheduled work is fencing, group and transaction timeouts, log maintenance and
+        replication. Delayed requests complete if they are ready or expired.
         """
         now = self.clock.monotonic()
         self.node_control.tick(now)
@@ -299,11 +303,11 @@ class Cluster:
         self.purgatory.poll(now)
 
     def close(self) -> None:
-        """Flush and close all logs; called after the last request is served."""
+        """Flush and close all logs. Must be called after the last request."""
         self.topics.store.close(self.topics.all())
 
     def next_deadline(self) -> float | None:
-        """Return when `tick` is next due, in monotonic seconds, or None if nothing is scheduled."""
+        """Return when `tick` is next needed (monotonic seconds), or None if nothing is pending."""
         due = (
             self.purgatory.next_deadline(),
             self.group_coordinator.next_deadline(),

@@ -21,10 +21,10 @@ NO_LEADER = -1
 
 
 class Elections:
-    """Elects leaders; every change of a leader increments the leader epoch.
+    """Elects partition leaders, and increments the leader epoch at every change.
 
-    A new leader has only the records that it replicated. As in Kafka, records that only the former
-    leader had are lost; they were never acknowledged to a producer with acks=all.
+    A new leader has only the records that it replicated. As in Kafka, records that existed only on
+    the former leader are lost. These were never acknowledged to a producer with acks=all.
     """
 
     def __init__(
@@ -46,25 +46,25 @@ class Elections:
             self._wake(partition)
 
     def node_started(self) -> None:
-        """Elect leaders for the partitions without a leader."""
+        """Elect leaders for all partitions that have none."""
         for partition in self._partitions():
             if partition.leader == NO_LEADER:
                 self._elect(partition)
                 self._wake(partition)
 
     def elect_preferred(self) -> None:
-        """Hold a preferred leader election: the first replica leads if it is in sync."""
+        """Elect the preferred leader (the first replica) of each partition if it is in sync."""
         for partition in self._partitions():
             first = partition.replicas[0]
             if partition.leader != first and first in partition.in_sync:
                 self._lead(partition, first)
 
     def elect(self, partition: Partition, *, unclean: bool) -> ErrorCode:
-        """Hold an election requested by ElectLeaders (KIP-460).
+        """Run an election requested by ElectLeaders (KIP-460).
 
-        The preferred leader is the first replica. An unclean election is held only if the partition
-        has no leader. It may elect an active replica that is not in sync; records missing from that
-        replica are lost.
+        The preferred leader is the first replica. An unclean election runs only if the partition
+        has no leader. It can elect an active replica that is not in sync; records missing from
+        this replica are lost.
         """
         first = partition.replicas[0]
         if partition.leader == first or (unclean and partition.leader != NO_LEADER):
@@ -83,7 +83,7 @@ class Elections:
         return _led_by(partition, node)
 
     def set_replicas(self, partition: Partition, replicas: list[int]) -> None:
-        """Reduce the replicas to `replicas`; elect a new leader if the old one is removed."""
+        """Remove all replicas except `replicas`; elect a new leader if the leader is removed."""
         partition.replicas = list(replicas)
         partition.in_sync = [node for node in partition.in_sync if node in replicas]
         if partition.leader not in replicas:
@@ -91,7 +91,7 @@ class Elections:
         self._wake(partition)
 
     def move(self, partition: Partition, node: int) -> None:
-        """Make an active node the leader, with the full log; it becomes a replica if necessary.
+        """Make an active node the leader without losing records; add it as a replica if necessary.
 
         Raises:
             KafkaProdError: the node is not active.
@@ -147,7 +147,10 @@ class Elections:
             LOG.warning("can't store the leader epoch of %s: %s", partition.topic, error)
 
     def _truncate(self, partition: Partition, end: int) -> None:
-        """Drop the records that the new leader lacks; if storage fails, nothing leads."""
+        """Drop the records that the new leader lacks.
+
+        If the storage fails, the partition has no leader.
+        """
         try:
             partition.truncate(end)
         except OSError as error:

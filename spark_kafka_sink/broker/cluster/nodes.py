@@ -1,7 +1,6 @@
-"""The states of a cluster's nodes (up, paused, stopped or fenced), and operations to change them.
+"""The state of each node (up, paused, stopped or fenced), and operations that change it.
 
-Nodes are tracked as in Kafka's controller: a node that hangs is fenced when its session ends
-(KIP-631).
+As with Kafka's controller, a node that hangs is fenced when its session expires (KIP-631).
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class NodeState(Enum):
 class NodeStatus:
     """The state of a node.
 
-    `lag` is the replication delay in seconds. `fence_at` is the end of a paused node's session in
-    monotonic seconds.
+    `lag` is the replication delay in seconds. `fence_at` is the monotonic time in seconds at which
+    a paused node's session expires.
     """
 
     state: NodeState = NodeState.UP
@@ -54,38 +53,38 @@ class NodeStates(dict[int, NodeStatus]):
     """The states of all nodes, by id."""
 
     def active(self) -> list[int]:
-        """Return the ids of the nodes that may lead."""
+        """Return the ids of the nodes that may lead partitions."""
         return [node for node, status in self.items() if status.is_active]
 
     def next_fence(self) -> float | None:
-        """Return when the next session ends, in monotonic seconds, or None if no node is paused."""
+        """Return when the next session expires (monotonic seconds), or None if none is paused."""
         times = (status.fence_at for status in self.values() if status.fence_at is not None)
         return min(times, default=None)
 
 
 class NodeSockets(Protocol):
-    """Operations on the sockets of one node."""
+    """Operations on the sockets of a node."""
 
     def close_node(self, node: int) -> None:
-        """Stop listening, and close the node's connections."""
+        """Close the node's listening socket and all its connections."""
 
     def open_node(self, node: int) -> None:
         """Listen again on the same port."""
 
     def mute_node(self, node: int) -> None:
-        """Keep all connections open, but stop reading and writing."""
+        """Stop reading and writing on the node's connections without closing them."""
 
     def unmute_node(self, node: int) -> None:
-        """Resume reading and writing."""
+        """Resume reading and writing on the node's connections."""
 
 
 class NodeControl:
     """Stops, starts and pauses nodes.
 
     Args:
-        nodes: the states of the nodes, which this class updates.
+        nodes: the states of the nodes; this class updates them.
         sockets: opens, closes and mutes the nodes' sockets.
-        clock: determines when a paused node's session ends.
+        clock: measures the sessions of paused nodes.
         session: seconds after which a paused node is fenced.
         on_lost: called with a node that is no longer active.
         on_started: called when a node is active again.
@@ -108,7 +107,7 @@ class NodeControl:
         self._on_started = on_started
 
     def stop(self, node: int) -> None:
-        """Stop a node: close its connections and elect other leaders; its data is kept."""
+        """Stop a node: close its connections and elect other leaders. Its data is retained."""
         status = self._status(node)
         if status.state is not NodeState.STOPPED:
             status.state, status.fence_at = NodeState.STOPPED, None
@@ -116,7 +115,7 @@ class NodeControl:
             self._on_lost(node)
 
     def start(self, node: int) -> None:
-        """Start a stopped or paused node; it must catch up before it is in sync again."""
+        """Start a stopped or paused node. It must catch up before it is in sync again."""
         status = self._status(node)
         if status.state is NodeState.UP:
             return
@@ -128,7 +127,7 @@ class NodeControl:
         self._on_started()
 
     def pause(self, node: int) -> None:
-        """Pause a node: its connections stay open, but no request is answered."""
+        """Pause a node: its connections stay open, but it does not respond to requests."""
         status = self._status(node)
         if status.state is NodeState.UP:
             status.state = NodeState.PAUSED

@@ -1,13 +1,13 @@
 """Replication: in-sync replicas, high watermarks and partition reassignments (KIP-455).
 
-In-sync replicas and high watermarks follow Kafka's Partition class. A follower that has not caught
-up for longer than replica.lag.time.max.ms is removed from the in-sync replicas, and is added again
-when it has all records below the high watermark. The high watermark advances only while at least
-min.insync.replicas replicas are in sync (KIP-966).
+In-sync replicas and high watermarks are implemented as in Kafka's Partition class. A follower that
+has not caught up for longer than replica.lag.time.max.ms is removed from the in-sync replicas. It
+is added again when it has all records below the high watermark. The high watermark advances only
+while at least min.insync.replicas replicas are in sync (KIP-966).
 
-Reassignments follow Kafka's controller: the partition first has both the target replicas and those
-to be removed. When all added replicas are in sync, the replicas to be removed are dropped, and one
-of the remaining replicas leads.
+Reassignments are implemented as in Kafka's controller. During a reassignment, a partition has both
+the target replicas and the replicas to be removed. When all added replicas are in sync, the
+replicas to be removed are dropped, and one of the remaining replicas becomes the leader.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class ReplicaManager:
-    """Replicates partitions: followers copy records after their lag has passed.
+    """Replicates partitions: each follower copies records after a configured lag.
 
-    A follower that has not caught up for `max_lag` seconds is removed from the in-sync replicas.
+    A follower that has not caught up for `max_lag` seconds is no longer in sync.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ReplicaManager:
                 yield from topic.partitions
 
     def tick(self, now: float) -> None:
-        """Replicate all records that are due, in all partitions."""
+        """Replicate the records whose lag has passed, in all partitions."""
         for partition in self.replicated():
             states, end = partition.replica_states, partition.log.end_offset
             is_fully_in_sync = len(partition.in_sync) == len(partition.replicas)
@@ -60,7 +60,7 @@ class ReplicaManager:
                 self.advance(partition, now)
 
     def advance(self, partition: Partition, now: float) -> None:
-        """Replicate the due records of one partition, and wake the requests that wait for it."""
+        """Replicate one partition's records whose lag has passed, and wake waiting requests."""
         if len(partition.replicas) == 1:
             return
         states = partition.replica_states
@@ -89,12 +89,12 @@ class ReplicaManager:
         states.forget_before(now - slowest)
 
     def _followers(self, partition: Partition) -> list[int]:
-        """Return the followers that are fetching."""
+        """Return the ids of the followers that fetch from the leader."""
         others = (node for node in partition.replicas if node != partition.leader)
         return [node for node in others if self._nodes[node].fetches]
 
     def _update_in_sync(self, partition: Partition, now: float) -> None:
-        """Shrink and expand the in-sync replicas; they keep the order of the replicas."""
+        """Update the in-sync replicas, which are in the same order as the replicas."""
         partition.in_sync = [
             node
             for node in partition.replicas
@@ -117,13 +117,13 @@ class ReplicaManager:
         states.high_watermark = max(states.high_watermark, lowest)
 
     def min_in_sync(self, partition: Partition) -> int:
-        """Return the topic's min.insync.replicas, limited to the number of replicas."""
+        """Return the topic's min.insync.replicas, or the number of replicas if that is lower."""
         topic = self._topics.named(partition.topic)
         least = topic.config.batch_rules.min_in_sync if topic else 1
         return min(least, len(partition.replicas))
 
     def next_deadline(self) -> float | None:
-        """Return when a follower copies next, in monotonic seconds, or None if no follower lags."""
+        """Return when a follower next copies records (monotonic seconds), or None if none lags."""
         due = (
             step + self._nodes[node].lag
             for partition in self.replicated()
@@ -147,10 +147,10 @@ class Reassignments:
         return [self._ongoing[key] for key in sorted(self._ongoing)]
 
     def begin(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
-        """Begin to move a partition to other replicas, in the order of `target`.
+        """Start to move a partition to the replicas in `target`; the first is the preferred leader.
 
         Raises:
-            TopicError: `target` is empty, repeats a node, or names an unknown node.
+            TopicError: `target` is empty, or contains duplicate or unknown nodes.
         """
         if problem := self._topics.problem_with_replicas(target):
             raise TopicError(ErrorCode.invalid_replica_assignment, problem)
@@ -165,10 +165,10 @@ class Reassignments:
         self._topics.store.save(topic)
 
     def cancel(self, topic: Topic, partition: Partition) -> None:
-        """Cancel an ongoing reassignment.
+        """Cancel the reassignment of a partition.
 
         Raises:
-            TopicError: no reassignment is in progress, or no former replica is in sync.
+            TopicError: no reassignment is in progress, or no original replica is in sync.
         """
         if (partition.topic, partition.index) not in self._ongoing:
             raise TopicError(ErrorCode.no_reassignment_in_progress, "")

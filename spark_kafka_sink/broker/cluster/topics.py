@@ -1,8 +1,8 @@
 """The topics of a cluster: validation, replica assignment, and storage across restarts.
 
-Manual assignments are validated as by Kafka's
-ReplicationControlManager.validateManualPartitionAssignment: nodes that are down are still
-registered, so assignments may name them.
+Manual assignments are validated as in Kafka's
+ReplicationControlManager.validateManualPartitionAssignment. They may contain nodes that are down,
+because such nodes are still registered.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ class Brokers:
     active: Collection[int]
 
     def problem_with(self, replicas: Sequence[int], size: int | None) -> str | None:
-        """Return why a partition cannot have these replicas, or None.
+        """Return why a partition cannot have these replicas, or None if it can.
 
-        `size` is the number of replicas of the other partitions; None skips the check of the
-        number.
+        `size` is the expected number of replicas; None skips this check.
         """
         if not replicas:
             return "The manual partition assignment includes an empty replica list."
@@ -60,18 +59,21 @@ class Brokers:
         return None
 
     def problem_with_new(self, replicas: Sequence[int], size: int | None) -> str | None:
-        """Return why a new partition, which needs an active replica, cannot use `replicas`."""
+        """Return why a new partition cannot have these replicas, or None if it can.
+
+        At least one replica of a new partition must be active.
+        """
         problem = self.problem_with(replicas, size)
         if problem is None and not self.active_of(replicas):
             return "All brokers specified in the manual partition assignment are fenced."
         return problem
 
     def active_of(self, replicas: Sequence[int]) -> list[int]:
-        """Return the replicas on active nodes."""
+        """Return the replicas that are on active nodes."""
         return [node for node in replicas if node in self.active]
 
     def assign(self, index: int, replication_factor: int) -> list[int]:
-        """Return a partition's replicas, round-robin over active nodes, inactive nodes last."""
+        """Return a partition's replicas: active nodes in turn, then inactive nodes if necessary."""
         active = [node for node in self.registered if node in self.active]
         turn = [active[(index + step) % len(active)] for step in range(len(active))]
         return [*turn, *(node for node in self.registered if node not in self.active)][
@@ -93,7 +95,7 @@ class TopicError(Exception):
 
     Args:
         error: Kafka's error code.
-        message: what is wrong, for the response.
+        message: a description of the problem, for the response.
     """
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -104,10 +106,10 @@ class TopicError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be created; -1 means the broker's default.
+    """A topic to be created. A partition count or replication factor of -1 is the default.
 
-    `assignments` are the replicas by partition; the broker assigns replicas to all other
-    partitions.
+    `assignments` contains replicas by partition index. The broker assigns the replicas of all
+    other partitions.
     """
 
     name: str
@@ -122,13 +124,14 @@ TOPIC = "topic"
 LOG_START = "log start"
 LEADER_EPOCH = "leader epoch"
 UNFINISHED = "remains"
-"""Journal kind of partitions (by topic) whose creation or deletion has begun. Their data may be
-deleted, unless the journal lists them as partitions of a topic.
+"""Journal kind of partitions (by topic) whose creation or deletion has started.
+
+On startup, their data is deleted unless the journal lists them as partitions of a topic.
 """
 
 
 def _final_replicas(partition: Partition) -> list[int]:
-    """Return the replicas after any reassignment completes; a restart completes it."""
+    """Return the replicas after a restart, which completes any reassignment."""
     return [node for node in partition.replicas if node not in partition.removing]
 
 
@@ -137,7 +140,7 @@ class TopicStore:
 
     Args:
         backend: stores the logs.
-        journal: stores names, ids, configs and leaders.
+        journal: stores the names, ids, configs and leaders of topics.
     """
 
     def __init__(self, backend: StorageBackend, journal: Journal) -> None:
@@ -148,10 +151,10 @@ class TopicStore:
     def creating(
         self, topic: str, indexes: range, config: TopicConfig
     ) -> Iterator[list[UnifiedLog]]:
-        """Create the logs of new partitions; the block must `save` the topic.
+        """Create the logs of new partitions. The caller's `with` block must `save` the topic.
 
         Raises:
-            OSError: the logs cannot be created, or the block raised the error; no log remains.
+            OSError: the logs cannot be created, or the block raised OSError; new logs are deleted.
         """
         self._delete_unfinished(topic)
         for index in indexes:
@@ -174,10 +177,10 @@ class TopicStore:
         self._journal.put(UNFINISHED, (topic,), value)
 
     def _delete_unfinished(self, topic: str) -> None:
-        """Delete the data of partitions whose creation or deletion was not completed.
+        """Delete the data of partitions whose creation or deletion did not complete.
 
         Raises:
-            OSError: some data is left, and stays in the journal to be deleted later.
+            OSError: some data remains. It is still listed in the journal, to be deleted later.
         """
         found = self._journal.get(UNFINISHED, (topic,))
         if found is None:
@@ -213,16 +216,16 @@ class TopicStore:
     def save_leader_epoch(self, partition: Partition) -> None:
         """Store the leader epoch after an election.
 
-        Otherwise, a restart would repeat epochs without records: clients ignore the metadata of an
-        older epoch, and would send to the former leader.
+        Otherwise, a restart would reuse epochs in which no record was written. Clients ignore
+        metadata with an older epoch, and would send to the former leader.
         """
         key = (partition.topic, partition.index)
         self._journal.put(LEADER_EPOCH, key, partition.leader_epoch)
 
     def delete_records(self, partition: Partition, offset: int) -> None:
-        """Advance the log start offset of a partition, and store it first.
+        """Advance the log start offset of a partition, after storing the new offset.
 
-        Otherwise, a failure could bring back records whose deletion was confirmed.
+        Otherwise, records whose deletion was confirmed could reappear after a failure.
         """
         self._journal.put(LOG_START, (partition.topic, partition.index), offset)
         partition.log.delete_records(offset)
@@ -239,7 +242,7 @@ class TopicStore:
         self._try_to_delete_unfinished(topic.name)
 
     def load(self, nodes: Sequence[int], layers: tuple[Layer, ...]) -> Iterator[Topic]:
-        """Yield the topics that an earlier broker stored, with new leader epochs."""
+        """Yield the topics that were stored before the restart, with new leader epochs."""
         for (name,) in self._journal.all(UNFINISHED):
             self._try_to_delete_unfinished(str(name))
         for (name,), value in self._journal.all(TOPIC).items():
@@ -282,7 +285,7 @@ class TopicStore:
 
 
 def _close(logs: Sequence[UnifiedLog]) -> None:
-    """Close logs that are about to be deleted; errors such as a full disk are ignored."""
+    """Close logs that are about to be deleted, and ignore errors such as a full disk."""
     for log in logs:
         with contextlib.suppress(OSError):
             log.storage.close()
@@ -294,9 +297,9 @@ class Topics:
     Args:
         config: the settings that the broker was started with.
         nodes: the active nodes.
-        store: contains the topics from before a restart.
-        broker_layers: the broker configs that topic configs default to.
-        forget_offsets: deletes the offsets of all groups for a topic.
+        store: contains the topics that existed before a restart.
+        broker_layers: the broker configs that provide defaults for topic configs.
+        forget_offsets: deletes the committed offsets of all groups for a topic.
     """
 
     def __init__(
@@ -318,7 +321,7 @@ class Topics:
             self._register(topic)
 
     def set_nodes(self, nodes: list[int]) -> None:
-        """Set the active nodes, which lead new partitions."""
+        """Set the active nodes, from which the leaders of new partitions are chosen."""
         self._brokers = replace(self._brokers, active=frozenset(nodes))
 
     def all(self) -> list[Topic]:
@@ -330,16 +333,16 @@ class Topics:
         return (one.log for topic in self._by_name.values() for one in topic.partitions)
 
     def named(self, name: str | None) -> Topic | None:
-        """Return the topic with a name, or None if it does not exist."""
+        """Return the topic with this name, or None if it does not exist."""
         return self._by_name.get(name) if name is not None else None
 
     def partition(self, name: str | None, index: int) -> Partition | None:
-        """Return a partition of the topic with a name, or None if it does not exist."""
+        """Return a partition of the topic with this name, or None if it does not exist."""
         topic = self.named(name)
         return topic.partition(index) if topic else None
 
     def with_id(self, topic_id: UUID | None) -> Topic | None:
-        """Return the topic with an id, or None if it does not exist."""
+        """Return the topic with this id, or None if it does not exist."""
         return self._by_id.get(topic_id) if topic_id is not None else None
 
     def check(self, new: NewTopic) -> None:
@@ -374,7 +377,7 @@ class Topics:
             raise TopicError(ErrorCode.invalid_config, wrong)
 
     def create(self, new: NewTopic) -> Topic:
-        """Create a topic; its partitions are assigned to the nodes in turn.
+        """Create a topic, and assign its partitions to the nodes in turn.
 
         Raises:
             TopicError: the topic cannot be created.
@@ -383,7 +386,7 @@ class Topics:
         topic = self.draft(new)
         indexes = range(len(topic.partitions))
         try:
-            # The partition may be left over if deleting an earlier topic failed.
+            # Offsets can remain if deleting an earlier topic with this name failed.
             self._forget_offsets(topic.name)
             with self.store.creating(topic.name, indexes, topic.config) as logs:
                 for partition, log in zip(topic.partitions, logs, strict=True):
@@ -396,7 +399,7 @@ class Topics:
         return topic
 
     def draft(self, new: NewTopic) -> Topic:
-        """Return the topic that `create` would create; it is neither registered nor stored."""
+        """Return the topic that `create` would create, without registering or storing it."""
         default = len(new.assignments) or self._config.default_partitions
         count = default if new.partitions == DEFAULT else new.partitions
         own = {key: value for key, value in new.configs.items() if value is not None}
@@ -412,7 +415,7 @@ class Topics:
         topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
 
     def problem_with_replicas(self, replicas: Sequence[int]) -> str | None:
-        """Return why a partition cannot move to these nodes, or None if it can."""
+        """Return why a partition cannot be moved to these nodes, or None if it can."""
         return self._brokers.problem_with(replicas, None)
 
     def check_replicas(self, topic: Topic, replicas: Sequence[int]) -> None:
@@ -427,7 +430,9 @@ class Topics:
     def add_partitions(
         self, topic: Topic, count: int, assignments: Mapping[int, Sequence[int]]
     ) -> None:
-        """Increase a topic's partition count to `count`; `assignments` are manual assignments.
+        """Increase a topic's partition count to `count`.
+
+        `assignments` contains the replicas of manually assigned partitions by index.
 
         Raises:
             TopicError: the storage failed.
@@ -444,17 +449,17 @@ class Topics:
         topic.partitions += added
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
-        """Replace the configs that are set for a topic; they take effect immediately.
+        """Replace the configs that are set for a topic; the change takes effect immediately.
 
         Raises:
-            OSError: they cannot be stored; nothing is changed.
+            OSError: the configs cannot be stored; nothing has changed.
         """
         config = replace(topic.config, own=dict(own))
         self.store.save(replace(topic, config=config))
         self._set_config(topic, config)
 
     def set_broker_layers(self, layers: tuple[Layer, ...]) -> None:
-        """Replace the broker configs that topics default to; they take effect immediately."""
+        """Replace the broker configs that provide defaults for topics, with immediate effect."""
         self._broker_layers = layers
         for topic in self._by_name.values():
             self._set_config(topic, replace(topic.config, broker=layers))
@@ -502,7 +507,7 @@ class Topics:
 
 
 def _check_assignments(new: NewTopic, brokers: Brokers) -> TopicError | None:
-    """Return an error if manual assignments are invalid (ReplicationControlManager.createTopic)."""
+    """Return an error if manual assignments are invalid, as in ReplicationControlManager."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(
             ErrorCode.invalid_request,

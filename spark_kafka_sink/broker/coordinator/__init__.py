@@ -1,4 +1,4 @@
-"""Consumer groups and transactions, as Kafka's coordinators run them.
+"""Consumer groups and transactions, as managed by Kafka's coordinators.
 
 In reading order:
 

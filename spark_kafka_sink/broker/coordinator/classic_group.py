@@ -1,9 +1,9 @@
 """One consumer group of the classic protocol: members, rebalances and committed offsets.
 
-The behavior follows Kafka's ClassicGroup: a rebalance waits until every member has rejoined, and
-ends with the leader's SyncGroup. There is no initial rebalance delay, so a test with a single
-consumer starts immediately. A static member (KIP-345) that rejoins with its instance id replaces
-its former member, which is fenced, without a rebalance.
+As in Kafka's ClassicGroup, a rebalance waits until every member has rejoined, and completes with
+the leader's SyncGroup. Unlike in Kafka, there is no initial rebalance delay, so a test with a
+single consumer starts immediately. A client that joins with the instance id of a static member
+(KIP-345) replaces this member without a rebalance, and the former member is fenced.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LENGTH = struct.Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """Return the topics of a ConsumerProtocolSubscription, or None if the bytes are invalid.
+    """Return the topics in a ConsumerProtocolSubscription, or None if it cannot be parsed.
 
-    All versions start with the fields of version 0: the version, then the topic names.
+    All versions start with the fields of version 0: the version and the topic names.
     """
     try:
         _, count = _COUNTS.unpack_from(metadata)
@@ -49,12 +49,12 @@ def subscribed_topics(metadata: bytes) -> list[str] | None:
 
 
 Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""Sends the response to a waiting request, given the response's fields."""
+"""Function that sends the response to a waiting request, given the response's fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """The contents of a JoinGroup request; timeouts in seconds.
+    """The contents of a JoinGroup request, with timeouts in seconds.
 
     `needs_known_id` and `may_skip_assignment` depend on the version of the request (KIP-394,
     KIP-814).
@@ -76,8 +76,8 @@ class JoinRequest:
 class GroupMember:
     """A group member.
 
-    `join` and `sync` answer its waiting requests. `expires` is the end of its session in monotonic
-    seconds.
+    `join` and `sync` send the responses to its waiting requests. `expires` is the monotonic time in
+    seconds at which its session expires.
     """
 
     id: str
@@ -89,7 +89,7 @@ class GroupMember:
 
     @property
     def waits(self) -> bool:
-        """True while a request of the member is unanswered; its session does not expire then."""
+        """True if a request of the member is waiting; the session cannot expire in that case."""
         return self.join is not None or self.sync is not None
 
     def extend_session(self, now: float) -> None:
@@ -97,13 +97,13 @@ class GroupMember:
         self.expires = now + self.joined.session_timeout
 
     def answer_join(self, values: Mapping[str, Any]) -> None:
-        """Answer the member's JoinGroup request, if one is waiting."""
+        """Respond to the member's JoinGroup request, if it is waiting."""
         reply, self.join = self.join, None
         if reply is not None:
             reply({"member_id": self.id} | dict(values))
 
     def answer_sync(self, values: Mapping[str, Any]) -> None:
-        """Answer the member's SyncGroup request, if one is waiting."""
+        """Respond to the member's SyncGroup request, if it is waiting."""
         reply, self.sync = self.sync, None
         if reply is not None:
             reply(values)
@@ -115,10 +115,10 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """The next offset that a group's consumer reads; -1 if nothing was committed.
+    """The offset from which a group continues to read, or -1 if no offset is committed.
 
-    `order` is the time of the commit in nanoseconds since 1970: of two commits, the later one is
-    kept.
+    `order` is the time of the commit in nanoseconds since 1970. If there are several commits for a
+    partition, the latest applies.
     """
 
     offset: int = NO_OFFSET
@@ -132,15 +132,15 @@ class CommittedOffset:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the result of `to_json`; earlier versions stored no `order`."""
+        """Return the offset that `to_json` stored; earlier versions did not store `order`."""
         return cls(**{"order": 0, **fields})
 
 
 class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
-    """Committed offsets by topic and partition, stored so that they survive a restart.
+    """Committed offsets by topic and partition, stored across restarts.
 
     Args:
-        journal: where the offsets are stored.
+        journal: stores the offsets.
         group_id: the group that committed them.
     """
 
@@ -172,7 +172,7 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
 
 
 class ClassicGroupState(StrEnum):
-    """States of a group, as Kafka names them."""
+    """States of a group, with Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -182,11 +182,11 @@ class ClassicGroupState(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class ClassicGroup:
-    """A consumer group; `members` by id, in the order in which they joined.
+    """A consumer group. `members` contains members by id, in the order in which they joined.
 
-    `pending` are assigned member ids that have not joined yet, with the time at which they expire
-    (KIP-394). `unsynced` are the members that have not sent SyncGroup in this generation. Times are
-    in monotonic seconds.
+    `pending` contains the expiration times of assigned member ids that have not joined yet
+    (KIP-394). `unsynced` contains the members that have not sent SyncGroup in this generation.
+    Times are in monotonic seconds.
     """
 
     id: str
@@ -203,7 +203,7 @@ class ClassicGroup:
     offsets: GroupOffsets = field(default_factory=lambda: GroupOffsets(Journal(), ""))
 
     def join(self, joining: JoinRequest, reply: Reply, now: float) -> None:
-        """Add a member or let it rejoin.
+        """Handle a request to join or rejoin the group.
 
         `reply` is called when the rebalance completes, or immediately if no rebalance is needed or
         the request fails.
@@ -231,9 +231,9 @@ class ClassicGroup:
         return self.identify(joining.member_id, joining.instance_id)
 
     def _assign_id(self, joining: JoinRequest, reply: Reply, now: float) -> None:
-        """Assign an id to a new client; it becomes a member when it joins with that id.
+        """Assign an id to a new client, which must join again with this id to become a member.
 
-        This way, a lost response does not leave a member that never joined (KIP-394).
+        Without this step, a lost response would leave a member that no client uses (KIP-394).
         """
         member_id = _new_id(joining)
         self.pending[member_id] = now + joining.session_timeout
@@ -278,11 +278,11 @@ class ClassicGroup:
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
             new.answer_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
-        else:  # A member that is returned as the leader would repeat the assignment (KAFKA-13435).
+        else:  # A client that is told to be the leader would assign again (KAFKA-13435).
             new.answer_join(self._joined(shows_members=False) | {"leader": leader})
 
     def instance(self, instance_id: str | None) -> GroupMember | None:
-        """Return the static member with an instance id, or None."""
+        """Return the static member with this instance id, or None if there is none."""
         if instance_id is None:
             return None
         found = (m for m in self.members.values() if m.joined.instance_id == instance_id)
@@ -318,10 +318,10 @@ class ClassicGroup:
         self._complete(now)
 
     def _elect(self) -> bool:
-        """Keep the leader if it has rejoined; otherwise choose the first member that has.
+        """Retain the leader if it has rejoined; otherwise choose the first member that rejoined.
 
-        Return False if the only members left are static members that did not rejoin, which stay
-        until their session ends.
+        Return False if no member has rejoined. The remaining members are then static members, which
+        are removed when their sessions expire.
         """
         joined = [m.id for m in self.members.values() if m.join is not None]
         if joined and self.leader not in joined:
@@ -329,7 +329,7 @@ class ClassicGroup:
         return bool(joined)
 
     def _complete(self, now: float) -> None:
-        """Answer the JoinGroup requests of all members; each of them must then send SyncGroup."""
+        """Respond to the JoinGroup requests of all members, which must send SyncGroup next."""
         self.state = ClassicGroupState.COMPLETING_REBALANCE
         self.protocol = self._vote()
         self.unsynced = set(self.members)
@@ -339,7 +339,7 @@ class ClassicGroup:
             member.answer_join(self._joined(shows_members=member.id == self.leader))
 
     def _vote(self) -> str:
-        """Return the protocol with the most votes.
+        """Return the assignment protocol with the most votes.
 
         Every member votes for the first of its protocols that all members support.
         """
@@ -349,7 +349,7 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def _joined(self, *, shows_members: bool) -> dict[str, object]:
-        """Return the response fields for a member that joined; only the leader gets the members."""
+        """Return the JoinGroup response for a member; only the leader receives the members."""
         shown = self.members.values() if shows_members else ()
         return {
             "generation_id": self.generation,
@@ -367,7 +367,7 @@ class ClassicGroup:
         }
 
     def identify(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Return an error if a member id is unknown, or fenced by a newer static member."""
+        """Return an error if a member id is unknown or was fenced by a newer static member."""
         if instance_id is not None:
             known = self.instance(instance_id)
             if known is not None and known.id != member_id:
@@ -378,7 +378,7 @@ class ClassicGroup:
         return ErrorCode.none if known_id else ErrorCode.unknown_member_id
 
     def subscribes_to(self, topic: str) -> bool:
-        """Return True if a member subscribes to the topic, or if a subscription is invalid."""
+        """Return True if a member subscribes to the topic, or has an invalid subscription."""
         if not self.members or not self.protocol:
             return bool(self.members)
         subscriptions = [
@@ -387,13 +387,13 @@ class ClassicGroup:
         return any(topics is None or topic in topics for topics in subscriptions)
 
     def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
-        """Return an error unless a member belongs to the current generation."""
+        """Return an error if the member is unknown or fenced, or the generation is not current."""
         if error := self.identify(member_id, instance_id):
             return error
         return ErrorCode.none if generation == self.generation else ErrorCode.illegal_generation
 
     def sync(self, member_id: str, assignments: Mapping[str, bytes], reply: Reply) -> ErrorCode:
-        """Store the leader's assignments and answer waiting SyncGroup requests with them."""
+        """Handle SyncGroup; the leader's request provides the assignments of all members."""
         member = self.members[member_id]
         if self.state is ClassicGroupState.PREPARING_REBALANCE:
             return ErrorCode.rebalance_in_progress
@@ -416,14 +416,14 @@ class ClassicGroup:
         }
 
     def heartbeat(self, member_id: str, now: float) -> ErrorCode:
-        """Extend a member's session; return REBALANCE_IN_PROGRESS if the member should rejoin."""
+        """Extend a member's session; return REBALANCE_IN_PROGRESS if the member must rejoin."""
         if member_id in self.members:
             self.members[member_id].extend_session(now)
         preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
         return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
-        """Remove a member; administrators identify it by its instance id alone (KIP-345)."""
+        """Remove a member; admin clients specify only its instance id (KIP-345)."""
         if not member_id:
             found = self.instance(instance_id)
             if found is None:
@@ -438,7 +438,7 @@ class ClassicGroup:
         return ErrorCode.none
 
     def remove(self, member_ids: Iterable[str], now: float) -> None:
-        """Remove members and rebalance the others."""
+        """Remove members, and start a rebalance of the remaining members."""
         removed = [self.members.pop(i) for i in list(member_ids) if i in self.members]
         for member in removed:
             self.unsynced.discard(member.id)
@@ -452,7 +452,7 @@ class ClassicGroup:
             self._finish_join(now)
 
     def tick(self, now: float) -> None:
-        """Remove expired and unsynced members, and end a rebalance whose timeout has passed."""
+        """Remove expired and unsynced members; complete a rebalance whose timeout has passed."""
         for member_id in [i for i, expires in self.pending.items() if expires <= now]:
             del self.pending[member_id]
             self._pending_removed(now)
@@ -464,7 +464,7 @@ class ClassicGroup:
             self._finish_join(now)
 
     def next_deadline(self) -> float | None:
-        """Return when `tick` is next due, in monotonic seconds, or None if nothing is scheduled."""
+        """Return when `tick` is next needed (monotonic seconds), or None if nothing is pending."""
         due = [*self.pending.values(), *(m.expires for m in self.members.values() if not m.waits)]
         if self.unsynced:
             due.append(self.sync_deadline)

@@ -1,4 +1,4 @@
-"""All consumer groups by id, their timeouts, and the configs of groups."""
+"""All consumer groups by id, their timeouts and their configs."""
 
 from __future__ import annotations
 
@@ -40,18 +40,17 @@ GROUP_KEYS: dict[str, ConfigKey] = {
     "streams.initial.rebalance.delay.ms": _int(3_000, 0, 2**31 - 1),
     "streams.num.standby.replicas": _int(0, 0, 2),
 }
-"""Configs of consumer groups (KIP-848), share groups (KIP-932) and Kafka Streams groups (KIP-1071).
-"""
+"""Configs of consumer (KIP-848), share (KIP-932) and Kafka Streams (KIP-1071) groups, by name."""
 
 
 def broker_name(name: str) -> str:
-    """Return the name of the broker config that is the default of a group config."""
+    """Return the name of the broker config that provides the default of a group config."""
     own = {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
     return name if name in own else f"group.{name}"
 
 
 class GroupCoordinator:
-    """Finds and creates consumer groups, and runs their timeouts.
+    """Finds and creates consumer groups, and applies their timeouts.
 
     Args:
         journal: contains the offsets that were committed before a restart.
@@ -76,11 +75,11 @@ class GroupCoordinator:
         return self._groups.get(group_id)
 
     def get_or_empty(self, group_id: str) -> ClassicGroup:
-        """Return a group, or a new empty group that is not stored."""
+        """Return a group; if it does not exist, return a new empty group without registering it."""
         return self.find(group_id) or ClassicGroup(id=group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return a group; create an empty group if it does not exist."""
+        """Return a group; if it does not exist, create and register an empty group."""
         group = self.find(group_id)
         if group is None:
             offsets = GroupOffsets(self._journal, group_id)
@@ -100,7 +99,7 @@ class GroupCoordinator:
         """Delete the offsets of all groups for a deleted topic.
 
         Raises:
-            OSError: the journal failed; some offsets are left.
+            OSError: the journal failed; some offsets remain.
         """
         for group in self._groups.values():
             for topic, partition in list(group.offsets):
@@ -117,10 +116,10 @@ class GroupCoordinator:
         self._deadline_is_stale = True
 
     def next_deadline(self) -> float | None:
-        """Return when the first group is due, in monotonic seconds, or None if nothing is due.
+        """Return when `tick` is next needed (monotonic seconds), or None if nothing is pending.
 
-        The value is cached. Callers change a group only after getting it from `find`,
-        `get_or_create` or `all`, so these three invalidate the cache.
+        The value is cached. The methods `find`, `get_or_create` and `all` invalidate the cache,
+        because callers change a group only after they got it from one of these.
         """
         if self._deadline_is_stale:
             times = (group.next_deadline() for group in self._groups.values())

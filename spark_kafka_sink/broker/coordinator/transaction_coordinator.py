@@ -1,17 +1,18 @@
 """The transaction coordinator: transactional ids, producer ids, markers and pending offsets.
 
-- `TransactionCoordinator` corresponds to Kafka's class of the same name. The functions in
+- `TransactionCoordinator` corresponds to Kafka's class with the same name. The functions in
   `transaction_state` decide on transitions; this class stores and executes the decisions. Markers
   are written immediately, because there is no network between coordinator and leader. As in Kafka,
-  a transaction is complete when all in-sync replicas have its markers: they are written later to
-  partitions that have no leader, and again if they are lost with a leader.
-- `TransactionCoordinator.add_or_verify` corresponds to Kafka's AddPartitionsToTxnManager (KIP-890):
-  before a producer writes to a partition, check that its transaction includes it. Older clients add
-  partitions themselves; newer clients (Produce 12, TxnOffsetCommit 5) leave this to the broker.
+    a transaction is complete when all in-sync replicas have its markers. A marker for a partition
+    without a leader is written later. A marker that is lost with a leader is written again.
+  - `TransactionCoordinator.add_or_verify` corresponds to AddPartitionsToTxnManager (KIP-890).
+    Before a producer writes to a partition, the broker checks that the transaction includes the
+    partition. Older clients add partitions to transactions themselves. For newer clients (Produce
+    12, TxnOffsetCommit 5), the broker adds them.
 - `TransactionalOffsets` corresponds to the transactional part of Kafka's OffsetMetadataManager:
   offsets committed in a transaction are pending until its marker is written (KIP-98). All groups
-  share one partition of the offsets topic, which has no log, only producers and their pending
-  offsets.
+    share one partition of the offsets topic. This partition has no log: only the producers and
+    their pending offsets are stored.
 - `ProducerIdManager` allocates producer ids and stores the allocated blocks in the journal.
 """
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class TransactionSupportedOperation(Enum):
-    """Operations that the client supports, depending on the version of its request."""
+    """Transactional features that a client supports, depending on the version of its request."""
 
     DEFAULT_ERROR = auto()
     GENERIC_ERROR_SUPPORTED = auto()
@@ -57,10 +58,10 @@ class TransactionSupportedOperation(Enum):
 
     @classmethod
     def of(cls, version: int, *, generic_errors: int, adding: int) -> Self:
-        """Return the operations that a client supports, given its request's version.
+        """Return the features that a client supports, given the version of its request.
 
-        `generic_errors` and `adding` are the first versions that support TRANSACTION_ABORTABLE and
-        adding partitions.
+        `generic_errors` is the first version that supports TRANSACTION_ABORTABLE. `adding` is the
+        first version that adds partitions by writing to them.
         """
         if version >= adding:
             return cls.ADD_PARTITION
@@ -69,7 +70,7 @@ class TransactionSupportedOperation(Enum):
 
 FIRST = 1_000
 BLOCK = 1_000
-"""Producer ids allocated at a time, as in Kafka; a restart leaves the rest of the block unused."""
+"""Number of producer ids per allocated block, as in Kafka; a restart skips unused ids."""
 _PRODUCER_IDS = "producer ids"
 _NEXT_BLOCK = ("next block",)
 
@@ -85,7 +86,7 @@ class ProducerIdManager:
         """Return a new producer id.
 
         Raises:
-            OSError: the next block cannot be stored; none of its ids is assigned.
+            OSError: the next block cannot be stored; no id is allocated.
         """
         if self._next == self._end:
             self._journal.put(_PRODUCER_IDS, _NEXT_BLOCK, self._end + BLOCK)
@@ -100,11 +101,11 @@ OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITION: TopicPartition = (OFFSETS_TOPIC, 0)
 
 Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
-"""Offsets of one producer's transaction, by group id and topic-partition."""
+"""Pending offsets of one producer's transaction, by group id and topic-partition."""
 
 
 class TransactionalOffsets:
-    """Pending offsets by producer id, and the newest epoch of each producer.
+    """Stores pending offsets by producer id, and the newest epoch of each producer.
 
     Args:
         journal: stores the offsets across restarts.
@@ -126,7 +127,7 @@ class TransactionalOffsets:
         return same and producer.producer_id in self._pending
 
     def check_epoch(self, producer: ProducerIdAndEpoch) -> ErrorCode:
-        """Return INVALID_PRODUCER_EPOCH if the epoch is older than the newest known epoch."""
+        """Return INVALID_PRODUCER_EPOCH if a newer epoch of the producer is known."""
         fenced = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
         return ErrorCode.invalid_producer_epoch if fenced else ErrorCode.none
 
@@ -156,10 +157,10 @@ class TransactionalOffsets:
     def end(self, marker: EndTransactionMarker) -> None:
         """Commit or discard a producer's pending offsets.
 
-        An offset that was committed after the pending offset is kept.
+        If an offset was committed after a pending offset, the pending offset is discarded.
 
         Raises:
-            OSError: some offsets are still pending, and the marker has to be retried.
+            OSError: some offsets are still pending, and writing the marker must be retried.
         """
         self._set_epoch(ProducerIdAndEpoch(marker.producer_id, marker.epoch))
         pending = self._pending.get(marker.producer_id, {})
@@ -174,10 +175,10 @@ class TransactionalOffsets:
         self._pending.pop(marker.producer_id, None)
 
     def forget(self, is_deleted: Callable[[str, TopicPartition], bool]) -> None:
-        """Delete pending offsets; otherwise a commit would restore the deleted offsets.
+        """Delete pending offsets, so that a later commit cannot restore deleted offsets.
 
         Args:
-            is_deleted: returns True for the group and the topic-partition of a deleted offset.
+            is_deleted: returns True if the offset of a group for a topic-partition is deleted.
 
         Raises:
             OSError: the journal failed; some offsets are left.
@@ -197,12 +198,12 @@ class TransactionalOffsets:
         self._groups.forget_topic(name)
 
     def is_unstable(self, group_id: str, topic_partition: TopicPartition) -> bool:
-        """Return True if an open transaction may change a committed offset (KIP-447)."""
+        """Return True if an open transaction includes an offset for the partition (KIP-447)."""
         return any((group_id, topic_partition) in pending for pending in self._pending.values())
 
 
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
-"""The producer id and epoch for the response, or an error."""
+"""The producer id and epoch for the response, or an error code."""
 
 LOG = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 50
@@ -214,12 +215,12 @@ class TransactionCoordinator:
     """All transactional ids and their transactions.
 
     Args:
-        config: limits of transactions.
-        journal: contains the states from before a restart.
-        clock: wall time.
-        find_topic: returns a topic by its name.
-        offsets: the pending offsets, which the markers of the offsets topic end.
-        purgatory: notified of partitions whose last stable offset may have moved.
+        config: contains the limits of transactions.
+        journal: stores the transactions across restarts.
+        clock: provides the wall time.
+        find_topic: returns the topic with the given name.
+        offsets: the pending offsets; markers for the offsets topic commit or discard them.
+        purgatory: notified of partitions whose last stable offset might have changed.
     """
 
     def __init__(
@@ -240,8 +241,9 @@ class TransactionCoordinator:
         self.producer_ids = ProducerIdManager(journal)
         self._by_id: dict[str, TransactionMetadata] = {}
         self._markers: dict[str, dict[TopicPartition, int]] = {}
-        """Partitions without a replicated marker, by transactional id: the log's end offset after
-        the marker, or `NOT_WRITTEN`.
+        """Partitions whose marker is not yet replicated, by transactional id.
+
+        The value is the log's end offset after the marker, or `NOT_WRITTEN`.
         """
         self._checked_ms = 0
         self._is_failing = False
@@ -251,11 +253,11 @@ class TransactionCoordinator:
                 self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
 
     def all(self) -> list[TransactionMetadata]:
-        """Return all transactional ids, ordered by name."""
+        """Return the state of all transactional ids, ordered by id."""
         return [self._by_id[name] for name in sorted(self._by_id)]
 
     def find(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return a transactional id, or None if it is unknown."""
+        """Return the state of a transactional id, or None if the id is unknown."""
         return self._by_id.get(transactional_id)
 
     def _now(self) -> transitions.Now:
@@ -270,9 +272,9 @@ class TransactionCoordinator:
     def initialize(
         self, transactional_id: str, expected: ProducerIdAndEpoch | None, timeout_ms: int
     ) -> ProducerIdOrError:
-        """Return a producer's id and epoch, and fence earlier producers (KIP-98, KIP-360).
+        """Assign a producer id and epoch, and fence earlier producers (KIP-98, KIP-360).
 
-        An open transaction is aborted first: CONCURRENT_TRANSACTIONS makes the client retry.
+        An open transaction is aborted first, and CONCURRENT_TRANSACTIONS makes the client retry.
         """
         if not transactional_id:
             return ErrorCode.invalid_request
@@ -301,7 +303,7 @@ class TransactionCoordinator:
         producer: ProducerIdAndEpoch,
         topic_partitions: Iterable[TopicPartition],
     ) -> ErrorCode:
-        """Add partitions to a producer's transaction; return an error if that is not allowed."""
+        """Add partitions to a producer's transaction; return an error if this is not allowed."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
@@ -313,7 +315,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, topic_partition: TopicPartition
     ) -> ErrorCode:
-        """Return an error unless a partition is part of a producer's transaction (KIP-890)."""
+        """Return an error if a producer's transaction does not include a partition (KIP-890)."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
@@ -331,7 +333,7 @@ class TransactionCoordinator:
     ) -> ErrorCode:
         """Add a partition to a transaction, or check that the transaction includes it (KIP-890).
 
-        Errors are limited to those that the client's version supports.
+        Error codes that the client does not support are replaced by older codes.
         """
         if supported is TransactionSupportedOperation.ADD_PARTITION:
             error = self.add(transactional_id, producer, [topic_partition])
@@ -349,7 +351,8 @@ class TransactionCoordinator:
     ) -> ProducerIdOrError:
         """Commit or abort a transaction.
 
-        With `bumps` (transactions V2), the result contains the next epoch.
+        With `bumps` (transactions V2), the epoch is incremented, and the result contains the new
+        epoch.
         """
         if not transactional_id:
             return ErrorCode.invalid_request
@@ -374,7 +377,7 @@ class TransactionCoordinator:
         self._write_markers(prepared)
 
     def _write_markers(self, txn: TransactionMetadata) -> None:
-        """Write the markers that are missing; complete the transaction if all are replicated."""
+        """Write missing markers; complete the transaction if all markers are replicated."""
         marker = EndTransactionMarker(
             producer_id=txn.producer_id,
             epoch=txn.epoch,
@@ -392,7 +395,10 @@ class TransactionCoordinator:
     def _marker_end(
         self, topic_partition: TopicPartition, marker: EndTransactionMarker, end: int
     ) -> int | None:
-        """Write a marker unless the log has it; return its end offset, or None if replicated."""
+        """Write a marker unless the log contains it.
+
+        Return the log's end offset after the marker, or None if the marker is replicated.
+        """
         topic = self._find_topic(topic_partition[0])
         partition = topic.partition(topic_partition[1]) if topic else None
         if partition is None:
@@ -407,10 +413,10 @@ class TransactionCoordinator:
         return None if partition.high_watermark >= end else end
 
     def write_marker(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
-        """Write a marker and return True, or False if the write has to be retried.
+        """Write a marker; return True on success, or False if the write must be retried.
 
-        A retry is needed while the partition has no leader or its storage fails. Deleted partitions
-        need no marker.
+        A retry is needed if the partition has no leader or its storage fails. For deleted
+        partitions, no marker is written.
         """
         name, index = topic_partition
         topic = self._find_topic(name)
@@ -428,9 +434,9 @@ class TransactionCoordinator:
         return True
 
     def tick(self) -> None:
-        """Complete ended transactions, abort those that timed out, and expire unused ids.
+        """Complete prepared transactions, abort timed-out transactions, and delete expired ids.
 
-        What the storage refuses is retried later.
+        If the storage fails, these operations are retried later.
         """
         now, failure = self._now(), None
         if is_due := abs(now.ms - self._checked_ms) >= CHECK_INTERVAL_MS:
@@ -441,12 +447,12 @@ class TransactionCoordinator:
             except OSError as error:
                 failure = error
         if failure is not None and not self._is_failing:
-            LOG.warning("can't store the states of transactions, trying again later: %s", failure)
+            LOG.warning("can't store the states of transactions, retrying later: %s", failure)
         if is_due or failure is not None:
             self._is_failing = failure is not None
 
     def _unreplicated(self) -> list[TransactionMetadata]:
-        """Return the transactions whose markers are all written, but not all replicated."""
+        """Return the transactions whose markers are all written but not all replicated."""
         return [
             self._by_id[name]
             for name, ends in self._markers.items()

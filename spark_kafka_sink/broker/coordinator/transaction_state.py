@@ -1,11 +1,11 @@
 """The state of a transactional id, and its transitions as pure functions (KIP-98, KIP-890).
 
 This module corresponds to Kafka's TransactionMetadata, TransactionState and parts of its
-TransactionCoordinator. Kafka stores the fencing of a producer as a separate state
-(PrepareEpochFence); here it is a single step, because nothing can happen in between.
+TransactionCoordinator. In Kafka, fencing a producer has a separate state (PrepareEpochFence). Here
+it is a single step, because no other request can be processed in between.
 
-A transition returns the next state of the transaction, or an ErrorCode for the response; NONE means
-that the request repeats an earlier request that was already served.
+A transition returns the next state of the transaction, or an ErrorCode for the response. NONE means
+that the request repeats a completed request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_EPOCH = -1
 NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
-"""The highest epoch of a producer; the next epoch is reserved for fencing by the coordinator."""
+"""The highest epoch for producers; the coordinator uses the next epoch to fence a producer."""
 
 
 _AT_REST = frozenset(
@@ -46,9 +46,9 @@ PREVIOUS_STATES: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.PREPARE_EPOCH_FENCE: frozenset(),
     TransactionState.UNKNOWN: frozenset(),
 }
-"""For each state, the states from which it may be entered.
+"""The allowed previous states of each state.
 
-Transactions V2 may abort without an open transaction (KIP-890).
+With transactions V2, an abort is allowed without an open transaction (KIP-890).
 """
 
 
@@ -62,10 +62,10 @@ class ProducerIdAndEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMetadata:
-    """The state of a transactional id; times in milliseconds since 1970.
+    """The state of a transactional id. Times are in milliseconds since 1970.
 
-    `last_epoch` is the epoch that the producer had before the last bump that it requested.
-    `next_producer_id` replaces the producer id when a transaction with an exhausted epoch ends;
+    `last_epoch` is the producer's epoch before the last increment that the producer requested. If
+    the epoch is exhausted, `next_producer_id` replaces the producer id when the transaction ends.
     `previous_producer_id` is the producer id before the last replacement.
     """
 
@@ -83,7 +83,7 @@ class TransactionMetadata:
 
     @property
     def is_exhausted(self) -> bool:
-        """True if the producer id has no epochs left."""
+        """True if all epochs of the producer id have been used."""
         return self.epoch >= LAST_EPOCH
 
     @property
@@ -115,7 +115,7 @@ Decision: TypeAlias = TransactionMetadata | ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """External inputs of a decision: time (milliseconds since 1970) and new producer ids."""
+    """External inputs of a transition: the time (milliseconds since 1970) and new producer ids."""
 
     ms: int
     new_producer_id: Callable[[], int]
@@ -124,7 +124,7 @@ class Now:
 def initialize(
     txn: TransactionMetadata, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
 ) -> Decision:
-    """Handle InitProducerId without an open transaction: a new epoch, or a new producer id.
+    """Handle InitProducerId without an open transaction: assign a new epoch or producer id.
 
     `expected` is the producer id and epoch in the request (KIP-360).
     """
@@ -149,7 +149,7 @@ def initialize(
 
 
 def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> ErrorCode:
-    """Return an error for the wrong producer, or if the transaction is being ended."""
+    """Return an error if the producer is not current or its transaction is completing."""
     if expected is not None and txn.epoch != NO_EPOCH:
         rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
         if expected.producer_id != txn.producer_id and not rotated:
@@ -158,7 +158,7 @@ def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None
 
 
 def check_producer(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch) -> ErrorCode:
-    """Return an error if a producer is not current, or the transaction is being ended."""
+    """Return an error if the producer is not current or its transaction is completing."""
     if txn is None or txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:
@@ -169,7 +169,7 @@ def check_producer(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch
 def add(
     txn: TransactionMetadata, topic_partitions: Iterable[TopicPartition], now: Now
 ) -> TransactionMetadata:
-    """Add partitions to the open transaction, or begin one with them."""
+    """Add partitions to the open transaction, or begin a transaction with them."""
     added = frozenset(topic_partitions)
     if txn.state is TransactionState.ONGOING:
         if added <= txn.partitions:
@@ -185,7 +185,7 @@ def add(
 def end_v1(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
 ) -> Decision:
-    """Handle EndTxn of transactions V1: the epoch is kept, and a retry changes nothing."""
+    """Handle EndTxn of transactions V1: the epoch does not change, and retries have no effect."""
     if txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:
@@ -201,10 +201,9 @@ def end_v1(
 def end_v2(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
 ) -> Decision:
-    """Handle EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
+    """Handle EndTxn of transactions V2 (KIP-890), which increments the epoch.
 
-    The same epoch therefore never ends two transactions, and a request with the previous epoch is a
-    retry.
+    Therefore each epoch ends only one transaction. A request with the previous epoch is a retry.
     """
     overflowed = (
         txn.previous_producer_id == producer.producer_id
@@ -239,7 +238,7 @@ def _is_epoch_of_v2(
 
 
 def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> TransactionMetadata:
-    """Return the prepared state; an abort without an open transaction ends an empty transaction."""
+    """Return the prepared state; without an open transaction, abort an empty transaction."""
     started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
     return txn.to(
         _prepared(commit=commit),
@@ -252,10 +251,10 @@ def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> Transact
 
 
 def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMetadata:
-    """Abort a transaction that timed out, or whose transactional id is being initialized again.
+    """Abort a transaction that timed out or whose transactional id is initialized again.
 
-    The epoch is bumped so that the markers fence the producer. With `bumps` (transactions V2), the
-    epoch is bumped as at every end, and the producer may request the new epoch (KIP-360).
+    The epoch is incremented so that the markers fence the producer. With `bumps` (transactions V2),
+    the producer can request the new epoch (KIP-360).
     """
     if bumps:
         return _prepare_v2(txn, now, commit=False)
@@ -268,7 +267,7 @@ def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMeta
 
 
 def complete(txn: TransactionMetadata, now: Now) -> TransactionMetadata:
-    """Return the state after all markers are written."""
+    """Return the state of a transaction whose markers are all written."""
     rotates = txn.next_producer_id != NO_ID
     return txn.to(
         _completed(txn.state),

@@ -1,18 +1,18 @@
 """The APIs that the broker serves: one handler function per API, grouped by subject.
 
-A handler is a function ``(context: RequestContext) -> Answer``. The handler returns the response's
-fields, named as in the newest version of the response. Each module docstring lists the versions and
-behaviors served.
+A handler is a function ``(context: RequestContext) -> Answer``. It returns the fields of the
+response, with their names in the newest version of the response. Each module docstring lists the
+supported versions and their behavior.
 
-To add an API, define its function in the module of its subject, and add it to `_SERVED` in
+To add an API, define its handler in the appropriate module, and add the API to `_SERVED` in
 `api_versions` and to the table in `spark_kafka_sink.broker.releases`. ApiVersions announces all
 APIs in `_SERVED`.
 
 In reading order:
 
-- `request_context`: `RequestContext`, `Handler`, `Answer`, and the loops over the parts of requests
-- `api_versions`: all handlers by API key, optionally limited to the versions of a Kafka release;
-  ApiVersions, and SASL requests outside of authentication
+- `request_context`: `RequestContext`, `Handler`, `Answer`, and loops over the items of requests
+- `api_versions`: ApiVersions, SASL requests outside of authentication, and the table of all
+  handlers, optionally limited to the versions of a Kafka release
 - `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, DescribeLogDirs,
   and authorized operations
 - `produce`: Produce, including requests that wait for acks=all

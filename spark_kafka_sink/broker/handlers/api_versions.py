@@ -4,14 +4,14 @@ Register new handlers in `_SERVED`.
 
 ApiVersions 0-4 (KIP-35, KIP-511): the APIs and versions that this broker serves.
 
-A request with an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the version
-range of this API, so that the client retries with a lower version. Of Kafka's features (KIP-584)
-this broker has transaction.version, which announces transactions V2 to clients (KIP-890).
+The response to a request with an unknown version has version 0, the error UNSUPPORTED_VERSION and
+the version range of this API, so that the client retries with a lower version. The broker has only
+one of Kafka's features (KIP-584): transaction.version announces transactions V2 (KIP-890).
 
 SaslHandshake 0-1 selects a mechanism (KIP-43). SaslAuthenticate 0-2 carries the mechanism's
-messages (KIP-152) and the session lifetime (KIP-368). net/dispatcher.py answers both during
-authentication. Such requests reach these handlers only if the listener has no SASL or the client is
-already authenticated; they fail with ILLEGAL_SASL_STATE, as in KafkaApis.
+messages (KIP-152) and the session lifetime (KIP-368). During authentication, net/dispatcher.py
+processes both requests. They reach these handlers only if the listener does not use SASL or the
+client is already authenticated, and fail with ILLEGAL_SASL_STATE, as in KafkaApis.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _entry(api: ApiKey, versions: VersionRange) -> Values:
 def _features(context: RequestContext) -> Values:
     """Return the fields of supported and finalized features.
 
-    Supported features are omitted up to version 3, because these clients reject a minimum level of
-    0.
+    Up to version 3, supported features are omitted, because clients that use these versions reject
+    a minimum level of 0.
     """
     config = context.cluster.config
     if not config.has_transaction_version:
@@ -76,16 +76,16 @@ def _features(context: RequestContext) -> Values:
 
 
 def unsupported_version(served: VersionRange) -> dict[str, Any]:
-    """Return the response to an unsupported version, which must be encoded in version 0.
+    """Return the response to a request of an unsupported version, to be encoded in version 0.
 
-    Releases without version 3 do not include the version range.
+    Kafka releases that do not support version 3 do not include the version range.
     """
     own = [_entry(ApiKey.API_VERSIONS, served)] if served.highest >= NAMED_VERSION else []
     return {"error_code": ErrorCode.unsupported_version, "api_keys": own}
 
 
 def api_versions(others: Iterable[Handler], versions: VersionRange) -> Handler:
-    """Return the handler that announces itself and the other handlers."""
+    """Return the ApiVersions handler, which announces its own API and those of `others`."""
     announced = {handler.api: handler.announced or handler.versions for handler in others}
     announced[ApiKey.API_VERSIONS] = versions
     keys = [_entry(api, announced[api]) for api in sorted(announced)]
@@ -171,7 +171,7 @@ HANDLERS: dict[int, Handler] = {
 
 
 def handlers_of(release: str | None) -> Mapping[int, Handler]:
-    """Return the handlers of a broker that imitates a release of Kafka; None returns all."""
+    """Return the handlers for the API versions of a Kafka release, or all if `release` is None."""
     if release is None:
         return HANDLERS
     spans = releases()[release]

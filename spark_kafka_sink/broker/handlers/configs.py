@@ -1,19 +1,19 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
 
-DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers. Synonyms list
-the sources of a value, highest precedence first. A broker's configs must be requested from that
-broker; an empty broker name returns the configs set for all brokers. Other resource types fail with
-INVALID_REQUEST.
+DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers. Synonyms
+contain the sources of a value, highest precedence first. The configs of a broker must be requested
+from that broker; an empty broker name returns the configs that are set for all brokers. Requests
+for other resource types fail with INVALID_REQUEST.
 
 AlterConfigs 0-2 and IncrementalAlterConfigs 0-1 (KIP-339) change configs of topics, brokers
 (KIP-226) and groups; IncrementalAlterConfigs also changes the levels of the broker's loggers
-(KIP-412). Changes take effect immediately. Configs that the broker was started with cannot be
-changed, except the defaults of topic configs. AlterConfigs replaces all configs of a resource;
-configs left out of the request are reset. IncrementalAlterConfigs sets, deletes, appends to and
-subtracts from single configs.
+(KIP-412). Changes take effect immediately. The configs with which the broker was started cannot be
+changed, except for those that provide defaults for topics. AlterConfigs replaces all configs of a
+resource; configs that are not in the request are reset. IncrementalAlterConfigs sets, deletes,
+appends to and subtracts from individual configs.
 
 ListConfigResources 0-1 (KIP-1142): the resources that DescribeConfigs accepts. Version 0 lists only
-client metrics, which this broker does not have. Groups are listed if they have their own configs.
+client metrics, which this broker does not have. Groups are listed if configs are set for them.
 
 Values are validated as in Kafka's ConfigAdminManager and ControllerConfigurationValidator.
 """
@@ -68,7 +68,7 @@ def _level_name(number: int) -> str:
 
 
 class ResourceType(IntEnum):
-    """Types of resources, numbered as in the requests."""
+    """Resource types, with their numbers in the requests."""
 
     TOPIC = 2
     BROKER = 4
@@ -82,9 +82,9 @@ class Resource:
 
     Args:
         own: the configs that are set for the resource.
-        key: returns the definition of a config, or None if it is unknown.
+        key: returns the definition of a config, or None if the config is unknown.
         value: returns the effective value of a config.
-        check: raises TopicError if some of the given values cannot be set.
+        check: raises TopicError if a value is invalid.
         apply: replaces the configs that are set for the resource.
         unknown_operation: Kafka's error code for an unknown operation on this resource.
     """
@@ -98,7 +98,7 @@ class Resource:
 
 
 def _invalid_request(message: str) -> TopicError:
-    """Return an INVALID_REQUEST error, the error of most failures."""
+    """Return an INVALID_REQUEST error with a message."""
     return TopicError(ErrorCode.invalid_request, message)
 
 
@@ -118,7 +118,7 @@ def _find_resource(context: RequestContext, kind: int, name: str) -> Resource:
 
 
 def _broker_settings(context: RequestContext) -> list[Setting]:
-    """Return the configs that the node which received the request was started with."""
+    """Return the configs with which the node that received the request was started."""
     node = context.cluster.node(context.node)
     address = node.host, node.port
     return list(topic_config.settings_of(context.cluster.config, node.id, node.bound, address))
@@ -283,7 +283,7 @@ def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[Values]:
 
 
 def _defaults(name: str) -> list[Values]:
-    """Return the synonym that provides a broker config's default, as a list of at most one item."""
+    """Return a list with the synonym for a broker config's default; empty if it has no default."""
     found = topic_config.default_synonym(name)
     return [] if found is None else [_synonym(*found, ConfigSource.DEFAULT)]
 
@@ -291,7 +291,8 @@ def _defaults(name: str) -> list[Values]:
 def _broker_configs(context: RequestContext) -> Iterable[Values]:
     """Yield the configs of the node that received the request.
 
-    Values set for the broker override values set for all brokers, which override its start values.
+    Values for a single broker override values for all brokers, which override the values from the
+    start of the broker.
     """
     dynamic = context.cluster.dynamic_configs
     node, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
@@ -303,7 +304,7 @@ def _broker_configs(context: RequestContext) -> Iterable[Values]:
 
 
 def _broker_entry(name: str, started: Setting | None, changed: list[Values]) -> Values:
-    """Return one config; as in Kafka, the values of unknown configs are hidden."""
+    """Return the entry of a config. As in Kafka, the values of unknown configs are hidden."""
     if started is None:
         first = changed[0]
         entry = _entry(name, None, UNKNOWN_TYPE, first["source"])
@@ -400,7 +401,7 @@ def incremental_alter_configs(context: RequestContext) -> Answer:
 def _alter(
     context: RequestContext, api: ApiKey, change: Callable[[RequestContext, Any], None]
 ) -> Answer:
-    """Change each resource, unless the request repeats the resource or one of its configs."""
+    """Change each resource; a duplicate resource or config in the request is an error."""
     items = context.request.resources
     counts = Counter((item.resource_type, item.resource_name) for item in items)
 
@@ -432,7 +433,7 @@ def _replace_configs(context: RequestContext, item: Any) -> None:
 
 
 class Operation(IntEnum):
-    """Operations on a config, numbered as in the request."""
+    """Operations on a config, with their numbers in the request."""
 
     SET = 0
     DELETE = 1

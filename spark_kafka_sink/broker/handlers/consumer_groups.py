@@ -1,17 +1,18 @@
 """Membership, description and deletion of classic consumer groups.
 
-JoinGroup 0-9: the response is sent after all members have rejoined. A new member first receives its
-member id since version 4 (KIP-394). Static members exist since version 5 (KIP-345); since version 9
-a static member that rejoins as leader may skip the assignment (KIP-814).
+JoinGroup 0-9: the response is sent after all members have rejoined. Since version 4, a new client
+receives its member id before it joins (KIP-394). Static members are supported since version 5
+(KIP-345). Since version 9, a static member that rejoins as leader can skip the assignment
+(KIP-814).
 
-SyncGroup 0-5: distributes the leader's assignments to all members. Since version 5 a member must
-name the protocol that it expects (KIP-559).
+SyncGroup 0-5: distributes the leader's assignments to all members. Since version 5, a member must
+send the name of the protocol that it expects (KIP-559).
 
 Heartbeat 0-4, LeaveGroup 0-5, DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-2.
 
-ConsumerGroupHeartbeat 0-1 is refused with UNSUPPORTED_VERSION, as in Kafka if the feature
-group.version is 0 (KIP-848). ApiVersions nevertheless announces it: otherwise, librdkafka would
-wait forever instead of failing immediately on UNSUPPORTED_VERSION.
+ConsumerGroupHeartbeat 0-1 fails with UNSUPPORTED_VERSION, as in Kafka if the feature group.version
+is 0 (KIP-848). ApiVersions nevertheless announces it. Otherwise, librdkafka would wait forever;
+with UNSUPPORTED_VERSION, it fails immediately.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def check_coordinator(context: RequestContext) -> ErrorCode:
-    """Return an error unless the node that received the request coordinates the group."""
+    """Return an error if the node that received the request does not coordinate the group."""
     group_id = context.request.group_id
     if not group_id:
         return ErrorCode.invalid_group_id
@@ -40,9 +41,10 @@ def check_coordinator(context: RequestContext) -> ErrorCode:
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
-    """Return an error unless the request's member belongs to the group's generation.
+    """Return an error if the request's member is not in the current generation of the group.
 
-    A static member that was replaced by a newer member gets FENCED_INSTANCE_ID (KIP-345).
+    If the member is static and a newer member replaced it, the error is FENCED_INSTANCE_ID
+    (KIP-345).
     """
     return group.check(
         context.request.member_id, generation, context.get("group_instance_id", None)
@@ -52,11 +54,11 @@ def check_member(context: RequestContext, group: ClassicGroup, generation: int) 
 def may_commit(
     context: RequestContext, generation: int, *, in_transaction: bool = False
 ) -> ErrorCode:
-    """Return an error unless offsets may be committed.
+    """Return an error if the client may not commit offsets.
 
-    Members may commit; any client may commit if the group has no members. As in Kafka's
-    OffsetMetadataManager.validateOffsetCommit, requests in a transaction are not checked if their
-    version does not name a member, and are not rejected during a rebalance.
+    If the group has members, only members may commit. As in Kafka's
+    OffsetMetadataManager.validateOffsetCommit, transactional requests are not rejected during a
+    rebalance. They are not checked if their version does not contain the member id.
     """
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:
@@ -203,7 +205,7 @@ def _describe_group(context: RequestContext, group_id: str) -> Values | ErrorCod
 
 
 def _member(member: GroupMember, group: ClassicGroup) -> Values:
-    """Return a member's description, with its subscription only while the group is stable."""
+    """Return a member's description; it contains the subscription only if the group is stable."""
     stable = group.state is ClassicGroupState.STABLE
     return {
         "member_id": member.id,

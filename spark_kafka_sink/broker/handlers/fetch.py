@@ -1,11 +1,11 @@
-"""Fetch 4-17: batches as they are stored in the log.
+"""Fetch 4-17: read batches as they are stored in the log.
 
-A request waits for min.bytes until max.wait has passed; batches above the high watermark are not
+A request waits for min.bytes until max.wait has passed. Batches above the high watermark are not
 returned. The first batch is returned regardless of its size (KIP-74). There are no fetch sessions
-(KIP-227): session id 0 makes clients name all partitions in each request, and incremental requests
-are refused. Leader epochs are checked (KIP-320), and topics are identified by id since version 13
-(KIP-516). read_committed consumers receive the batches below the last stable offset and the list of
-aborted transactions (KIP-98).
+(KIP-227): the returned session id 0 makes clients send all partitions in each request, and
+incremental requests fail. Leader epochs are checked (KIP-320). Since version 13, topics are
+identified by id (KIP-516). read_committed consumers receive the batches below the last stable
+offset and the list of aborted transactions (KIP-98).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 FULL_EPOCHS = frozenset({0, -1})
-"""Session epochs of full fetch requests, which name all partitions; their session id is ignored."""
+"""Session epochs of requests that list all partitions; the session id of these is ignored."""
 INDEX_INTERVAL = 4096
-"""Bytes between two index entries: the default of index.interval.bytes."""
+"""Number of bytes between two index entries: Kafka's default for index.interval.bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetch:
-    """A requested partition, and its error, if any."""
+    """A requested partition and the error of the request for it, if any."""
 
     requested: Any
     partition: Partition | None
@@ -130,7 +130,7 @@ def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetc
 def _read(
     one: PartitionFetch, left: int, *, is_first: bool
 ) -> tuple[list[memoryview], dict[str, Any]]:
-    """Return batches of a partition, and the other fields of its part of the response."""
+    """Return batches of a partition, and the other fields of the partition's response."""
     partition = one.partition
     failed = {**BY_PARTITION[ApiKey.FETCH].failed, "error_code": one.error}
     if partition is None:
@@ -157,9 +157,9 @@ def _read(
 
 
 def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) -> list[Values]:
-    """Return the aborted transactions of a response.
+    """Return the aborted transactions for the response.
 
-    As in Kafka, the list extends to the next index entry after the data.
+    As in Kafka, the list covers the offsets up to the first index entry after the data.
     """
     start, log = one.requested.fetch_offset, partition.log
     if not partition.transactions.aborted_between(start, log.end_offset):

@@ -9,9 +9,9 @@ OffsetFetch 1-10: the committed offsets of one group or, since version 8, of sev
 (KIP-447, version 7) fails with UNSTABLE_OFFSET_COMMIT while an open transaction may change one of
 them.
 
-OffsetDelete 0 (KIP-496): deletes single committed offsets of a group. Offsets of a topic that a
-member subscribes to are kept, with GROUP_SUBSCRIBED_TO_TOPIC. A group with members whose protocol
-type is not "consumer" fails with NON_EMPTY_GROUP.
+OffsetDelete 0 (KIP-496): delete individual committed offsets of a group. Offsets of topics that a
+member subscribes to are not deleted; the error is GROUP_SUBSCRIBED_TO_TOPIC. Requests for a group
+with members and a protocol type other than "consumer" fail with NON_EMPTY_GROUP.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 MAX_METADATA = 4_096
-"""Kafka's offset.metadata.max.bytes; Kafka also counts characters, despite the name."""
+"""Kafka's default for offset.metadata.max.bytes; despite the name, Kafka counts characters."""
 
 
 def offset_commit(context: RequestContext) -> Answer:
@@ -103,7 +103,7 @@ def _requested(
 ) -> Iterator[tuple[str | None, UUID | None, Iterable[int]]]:
     """Yield the name, id and partition indexes of the requested topics.
 
-    If the request names no topics, yield all topics with committed offsets. The name is None if a
+    If the request lists no topics, yield all topics with committed offsets. The name is None if the
     topic id is unknown.
     """
     if topics is not None:

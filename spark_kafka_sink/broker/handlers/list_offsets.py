@@ -4,17 +4,19 @@ ListOffsets 1-10: the offset for a timestamp, or for one of these values:
 
 | timestamp | offset |
 |---|---|
-| -1 | latest; for read_committed consumers the last stable offset |
+| -1 | latest; the last stable offset for read_committed consumers |
 | -2 | earliest |
 | -3 | the record with the largest timestamp (KIP-734, since version 7) |
 | -4 | earliest local (KIP-405, since version 8) |
 | -5 | latest tiered (KIP-1005, since version 9); always -1, because there is no tiered storage |
 
-Only records below the high watermark, or the last stable offset for read_committed, are found.
+Only records below the high watermark are found. For read_committed consumers, the last stable
+offset is the limit.
 
 OffsetForLeaderEpoch 2-4: the end offset of a leader epoch, or of the newest epoch below it
-(KIP-320). For an epoch newer than all known epochs, epoch and offset are -1. The client's own
-leader epoch is checked: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+(KIP-320). If the epoch is newer than all known epochs, the returned epoch and offset are -1. The
+client's current leader epoch is checked; the errors are FENCED_LEADER_EPOCH and
+UNKNOWN_LEADER_EPOCH.
 """
 
 from __future__ import annotations
@@ -67,13 +69,13 @@ def _list_offset(context: RequestContext, item: Any, requested: Any) -> Values |
 
 
 def _lowest(version: int) -> int:
-    """Return the lowest special timestamp that a version of the request supports."""
+    """Return the lowest special timestamp that a request version supports."""
     since = {LATEST_TIERED: 9, EARLIEST_LOCAL: 8, MAX_TIMESTAMP: 7}
     return min((time for time, first in since.items() if version >= first), default=EARLIEST)
 
 
 def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
-    """Return the offset for a timestamp; records at or above `end` cannot be read yet."""
+    """Return the offset for a timestamp; ignore records at or above the offset `end`."""
     if timestamp == LATEST:
         return TimedOffset(-1, end)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:

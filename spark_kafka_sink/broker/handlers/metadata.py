@@ -1,24 +1,26 @@
 """Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator and DescribeLogDirs.
 
 Metadata 0-13: brokers, topics, and the leader of each partition. All topics are returned if the
-request's list is null (in version 0 also if it is empty). Topics may be requested by id since
-version 10 (KIP-516). An unknown topic is created if the broker and, since version 4, the client
-allow it. A partition whose in-sync replicas are all down has no leader: LEADER_NOT_AVAILABLE.
+request's list is null (in version 0 also if it is empty). Since version 10, topics can be requested
+by id (KIP-516). An unknown topic is created if the broker and (since version 4) the client allow
+it. A partition whose in-sync replicas are all down has no leader; its error is
+LEADER_NOT_AVAILABLE.
 
-DescribeTopicPartitions 0 (KIP-966): partitions in order of topic names, in pages. All topics are
-returned if the request names no topics. A page has at most response_partition_limit partitions, and
-never more than 2,000; the cursor names the first partition of the next page.
+DescribeTopicPartitions 0 (KIP-966): partitions ordered by topic name, in pages. All topics are
+returned if the request lists none. A page contains at most response_partition_limit partitions, and
+never more than 2,000. The cursor is the first partition of the next page.
 
 DescribeCluster 0-2: the brokers, the controller and the cluster id.
 
 FindCoordinator 0-6: the node that coordinates a consumer group or, since version 1, a transactional
-id. Several keys per request since version 4 (KIP-699). Other key types fail with INVALID_REQUEST.
+id. Since version 4, a request can contain several keys (KIP-699). Other key types fail with
+INVALID_REQUEST.
 
 DescribeLogDirs 1-5: log sizes, and the size of the volume that contains the data folder, if any.
 
-Authorized operations (KIP-430) are bit fields of all operations that are not denied to the client.
-Kafka's AclEntry.supportedOperations defines the operations of a resource type, and the code of an
-AclOperation is its bit.
+Authorized operations (KIP-430) are a bit field of all operations that are not denied to the client.
+Kafka's AclEntry.supportedOperations defines the operations of a resource type. The code of an
+AclOperation is the index of its bit.
 """
 
 from __future__ import annotations
@@ -62,11 +64,11 @@ CLUSTER_OPERATIONS: Final = _CONFIGS | _bits(
     Operation.IDEMPOTENT_WRITE,
 )
 NOT_REQUESTED: Final = -(2**31)
-"""The value of the bit field if the client did not request it."""
+"""Value of the authorized operations if the client did not request them."""
 
 
 def of_topic(context: RequestContext, topic: str | None) -> int:
-    """Return the authorized operations on a topic, if a Metadata request asks for them."""
+    """Return the authorized operations on a topic, or `NOT_REQUESTED`."""
     is_requested = context.get("include_topic_authorized_operations", False)
     return allowed_on_topic(context, topic) if is_requested else NOT_REQUESTED
 
@@ -77,14 +79,14 @@ def allowed_on_topic(context: RequestContext, topic: str | None) -> int:
 
 
 def of_group(context: RequestContext, group: str) -> int:
-    """Return the authorized operations on a group, if DescribeGroups asks for them."""
+    """Return the authorized operations on a group, or `NOT_REQUESTED`."""
     is_requested = context.get("include_authorized_operations", False)
     allowed = _allowed(context, GROUP_OPERATIONS, ResourceType.GROUP, group)
     return allowed if is_requested else NOT_REQUESTED
 
 
 def of_cluster(context: RequestContext) -> int:
-    """Return the authorized operations on the cluster, if the request asks for them."""
+    """Return the authorized operations on the cluster, or `NOT_REQUESTED`."""
     is_requested = context.get("include_cluster_authorized_operations", False)
     allowed = _allowed(context, CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
     return allowed if is_requested else NOT_REQUESTED
@@ -161,7 +163,7 @@ def _describe(context: RequestContext, topic: Topic) -> Values:
 
 
 def describe_partition(context: RequestContext, partition: Partition) -> Values:
-    """Return a partition's fields in Metadata and DescribeTopicPartitions."""
+    """Return the fields of a partition in responses to Metadata and DescribeTopicPartitions."""
     has_leader = partition.leader in context.cluster.nodes
     return {
         "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,
@@ -264,7 +266,7 @@ def _find_node(context: RequestContext, key: str) -> Values:
 
 
 IN_MEMORY = "/memory"
-"""The reported folder of a broker without a data folder."""
+"""The folder that DescribeLogDirs reports if there is no data folder."""
 
 
 def describe_log_dirs(context: RequestContext) -> Answer:

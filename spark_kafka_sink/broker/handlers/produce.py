@@ -1,24 +1,24 @@
-"""Produce 3-13, including the requests that wait for acks=all.
+"""Produce 3-13, including the delayed responses of acks=all.
 
-ApiVersions announces versions 0-2 because librdkafka requires them (KAFKA-18659), but they are
-refused.
+ApiVersions announces versions 0-2 because librdkafka requires them (KAFKA-18659), but requests of
+these versions fail.
 
-acks may be -1, 0 or 1; other values fail with INVALID_REQUIRED_ACKS. With acks=0 there is no
-response, and an error closes the connection. With acks=-1 the response waits for all in-sync
-replicas, but no longer than the request's timeout. As in Kafka's purgatory of DelayedProduce,
-waiting requests are indexed by topic-partition and rechecked if the high watermark or the in-sync
-replicas of one of them change.
+acks must be -1, 0 or 1; other values fail with INVALID_REQUIRED_ACKS. With acks=0 there is no
+response, and an error closes the connection. With acks=-1 the response is delayed until all in-sync
+replicas have the records, or the request's timeout has passed. As in Kafka's DelayedProduce,
+waiting requests are indexed by topic-partition, and rechecked if the high watermark or the in-sync
+replicas of one of their partitions change.
 
-Each partition accepts one batch of format 2 (partition/log_validator.py), and sequences of
-idempotent producers are checked (partition/producer_state.py). A request may name a partition more
-than once. As in Kafka (``KafkaApis.handleProduceRequest``), the last valid batch is appended, but
-if another batch is invalid, the response reports its error.
+Each partition accepts one batch of format 2 (partition/log_validator.py). The sequence numbers of
+idempotent producers are checked (partition/producer_state.py). A request can contain a partition
+more than once. As in Kafka (``KafkaApis.handleProduceRequest``), the last valid batch is appended
+in this case, but if another batch is invalid, the response contains its error.
 
-A transactional batch requires that its partition is part of the transaction
-(coordinator/transaction_coordinator.py); since version 12 the batch adds it (KIP-890).
+A transactional batch is accepted only if its partition is part of the transaction
+(coordinator/transaction_coordinator.py). Since version 12, the broker adds the partition (KIP-890).
 
-Responses name invalid records since version 8 (KIP-467) and the current leader since version 10
-(KIP-951). Topics are identified by id since version 13 (KIP-516).
+Responses contain the invalid records since version 8 (KIP-467) and the current leader since version
+10 (KIP-951). Topics are identified by id since version 13 (KIP-516).
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 class PartitionProduceData:
     """The records to append to a partition.
 
-    `refused` is the error of other, invalid records in the request for the same partition. The
-    response reports it, although `records` are appended.
+    If the request contains several batches for the partition, `refused` is the error of an invalid
+    batch. The response contains this error even though `records` are appended.
     """
 
     index: int
@@ -75,7 +75,7 @@ TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
 
 
 def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
-    """Return the topics of a request in request order, with each partition once."""
+    """Return the topics of a request in request order; each partition occurs only once."""
     if len(topic_data) == 1 and len(topic_data[0].partition_data) == 1:
         data = topic_data[0].partition_data[0]
         return [(topic_data[0], [PartitionProduceData(index=data.index, records=data.records)])]
@@ -111,8 +111,8 @@ class Unconfirmed(NamedTuple):
     """Appended records that wait for replication.
 
     The records are confirmed when the high watermark reaches `required_offset` in the same leader
-    epoch: a new leader may have dropped them, even if the former leader leads again. `response` is
-    their partition's part of the response.
+    epoch. After a change of the leader, they might have been dropped, even if the former leader
+    leads again. `response` contains the fields of the partition in the response.
     """
 
     partition: Partition
@@ -122,7 +122,7 @@ class Unconfirmed(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int]:
-        """The topic-partition, as the purgatory's key."""
+        """The key in the purgatory: the topic-partition."""
         return self.partition.topic, self.partition.index
 
 
@@ -157,7 +157,7 @@ class DelayedProduce:
         return True
 
     def expire(self) -> None:
-        """Fail the partitions that are still unconfirmed with REQUEST_TIMED_OUT."""
+        """Set REQUEST_TIMED_OUT on the partitions that are still unconfirmed."""
         if not self.try_complete():
             for one in self._waiting:
                 one.response["error_code"] = ErrorCode.request_timed_out
@@ -205,7 +205,7 @@ def _topic(
     partitions: list[PartitionProduceData],
     unconfirmed: list[Unconfirmed],
 ) -> dict[str, Any]:
-    """Append to the partitions of a topic; add the written partitions to `unconfirmed`."""
+    """Append to the partitions of a topic, and add the appended records to `unconfirmed`."""
     topic = context.find_topic(item)
     answers = []
     for data in partitions:
@@ -245,7 +245,7 @@ def _partition(
 
 
 def _verify(context: RequestContext, partition: Partition, records: memoryview | None) -> ErrorCode:
-    """Check a transactional batch with the coordinator, for the request's transactional id."""
+    """Return an error if a batch is transactional and its transaction lacks the partition."""
     header = transactional_header(records)
     if header is None:
         return ErrorCode.none

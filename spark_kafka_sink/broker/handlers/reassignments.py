@@ -1,13 +1,13 @@
 """Partition reassignments (KIP-455) and leader elections (KIP-460).
 
-AlterPartitionReassignments 0-1: assign other replicas to partitions; null cancels an ongoing
-reassignment. The response is sent as soon as the reassignment has begun. Since version 1, a request
-can forbid changes of the replication factor.
+AlterPartitionReassignments 0-1: move partitions to different replicas, or cancel reassignments (if
+the replicas are null). The response is sent when the reassignment has started, not when it is
+complete. Since version 1, a request can disallow changes of the replication factor.
 
 ListPartitionReassignments 0: the ongoing reassignments.
 
-ElectLeaders 0-2: elect preferred leaders and, since version 1, hold unclean elections (KIP-460). If
-the request names no partitions, it applies to all partitions, and the response omits partitions
+ElectLeaders 0-2: elect preferred leaders and, since version 1, run unclean elections (KIP-460). If
+the request lists no partitions, it applies to all partitions, and the response omits partitions
 that need no election.
 """
 
@@ -113,7 +113,7 @@ def elect_leaders(context: RequestContext) -> Answer:
 
 
 def _elect_all(context: RequestContext, topic: Topic) -> list[Values]:
-    """Elect the leaders of a topic; omit partitions that need no election."""
+    """Elect the leaders of a topic; return the results without partitions that need no election."""
     results = [
         {"partition_id": one.index, **_elect(context, topic, one.index)} for one in topic.partitions
     ]

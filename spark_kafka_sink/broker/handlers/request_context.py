@@ -1,6 +1,6 @@
 """The context that handlers receive, their possible results, and shared functions.
 
-`RequestContext.by_partition` and `by_item` are the loops over the parts of a request.
+`RequestContext.by_partition` and `by_item` call a function for each partition or item of a request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Enum):
-    """Results of a handler other than the fields of a response."""
+    """Results of a handler that returns no response fields."""
 
     DELAYED = "the response is sent later with RequestContext.reply"
     NO_RESPONSE = "the request has no response"
@@ -36,23 +36,23 @@ class Outcome(Enum):
 
 
 REASON: Final = "reason"
-"""A key in a response's values for the broker's log only; it is not a field of any response."""
+"""Key of a message for the broker's log in a handler's answer; not a field of a response."""
 
 Answer: TypeAlias = Values | Outcome
-"""The result of a handler; field names as in the newest version of the response."""
+"""The result of a handler: response fields of the newest version, or an `Outcome`."""
 
 
 class RequestContext(NamedTuple):
-    """A request, and the objects that its handler may use.
+    """A request, and the objects that its handler can use.
 
     Args:
         cluster: the state of the cluster.
         node: id of the node that received the request.
         version: the request's version.
-        request: kio's request of that version.
+        request: the decoded request (an object of the kio library).
         client_id: the client id; "" if the client sent none.
         client_host: the client's address.
-        user: the authenticated user, ANONYMOUS without authentication.
+        user: the authenticated user, or ANONYMOUS if the listener does not authenticate.
         reply: sends the response of a handler that returned DELAYED.
         is_closed: returns True if the client has disconnected.
     """
@@ -72,7 +72,7 @@ class RequestContext(NamedTuple):
         return getattr(self.request, field, default)
 
     def coordinates(self, key: str) -> bool:
-        """Return True if the node that received the request coordinates a group or transaction."""
+        """Return True if the receiving node coordinates a group or transactional id."""
         return self.cluster.coordinator(key).id == self.node
 
     def wait(
@@ -82,9 +82,10 @@ class RequestContext(NamedTuple):
         answer: Callable[[], Values],
         keys: tuple[TopicPartition, ...] = (),
     ) -> Outcome:
-        """Answer when `try_complete` returns True or `time` has passed; return DELAYED.
+        """Respond when `try_complete` returns True or `time` has passed; return DELAYED.
 
-        Changes of the topic-partitions in `keys` trigger a recheck; without keys, any change does.
+        `try_complete` is called after changes of the topic-partitions in `keys`, or after any
+        change if there are no keys. `answer` returns the response.
         """
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
         self.cluster.purgatory.add(
@@ -100,27 +101,27 @@ class RequestContext(NamedTuple):
 
     @property
     def reads_committed(self) -> bool:
-        """True if the isolation level is read_committed; False in versions without the field."""
+        """True if the request's isolation level is read_committed."""
         return int(self.get("isolation_level", 0)) == 1
 
     def check_transaction_coordinator(self, transactional_id: str) -> ErrorCode:
-        """Return an error unless the node that received the request coordinates the id."""
+        """Return an error if the receiving node does not coordinate the transactional id."""
         here = not transactional_id or self.coordinates(transactional_id)
         return ErrorCode.none if here else ErrorCode.not_coordinator
 
     def by_partition(
         self, api: ApiKey, handle: Callable[[Any, Any], Values | ErrorCode]
     ) -> dict[str, Any]:
-        """Return a response with the result of `handle` for each partition of the request.
+        """Call `handle` for each partition of the request; return the response with the results.
 
-        `handle` receives a topic's item and one of its partitions.
+        The arguments of `handle` are the request's item of the topic and of the partition.
         """
         shape = BY_PARTITION[api]
         items = getattr(self.request, shape.topics)
         return {shape.answers: [shape.answer_topic(item, partial(handle, item)) for item in items]}
 
     def by_item(self, api: ApiKey, handle: Callable[[Any], Values | ErrorCode]) -> dict[str, Any]:
-        """Return a response with the result of `handle`, or its TopicError, for each item."""
+        """Call `handle` for each item; return the response with the results or TopicErrors."""
         shape = next(one for one in BY_ITEM[api] if hasattr(self.request, one.items))
 
         def answer(item: Any) -> Values:
@@ -133,12 +134,12 @@ class RequestContext(NamedTuple):
         return {shape.answers: [answer(item) for item in getattr(self.request, shape.items)]}
 
     def find_topic(self, item: Any) -> Topic | None:
-        """Return the topic that a request item identifies by name or, in newer versions, by id."""
+        """Return the topic of a request item, found by name or (in newer versions) by id."""
         topics = self.cluster.topics
         return topics.with_id(id_of(item)) or topics.named(name_of(item))
 
     def endpoints(self, node_ids: set[int]) -> list[Values]:
-        """Return the addresses of nodes that a response refers clients to (KIP-951)."""
+        """Return the addresses of the given nodes for a response (KIP-951)."""
         active = self.cluster.nodes
         nodes = (active[node_id] for node_id in sorted(node_ids) if node_id in active)
         return [{"node_id": node.id, "host": node.host, "port": node.port} for node in nodes]
@@ -148,7 +149,7 @@ class RequestContext(NamedTuple):
 class Handler:
     """The versions of an API, and the function that handles its requests.
 
-    `announced` are the versions in ApiVersions, if they differ from `versions`.
+    `announced` is the version range for ApiVersions if it differs from `versions`.
     """
 
     api: ApiKey
@@ -158,7 +159,7 @@ class Handler:
 
 
 def readable_end(partition: Partition, *, committed: bool) -> int:
-    """Return the offset up to which a consumer may read a partition."""
+    """Return the offset below which a consumer may read a partition."""
     return partition.last_stable_offset if committed else partition.high_watermark
 
 

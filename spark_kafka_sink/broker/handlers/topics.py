@@ -1,18 +1,18 @@
 """CreateTopics, CreatePartitions, DeleteTopics and DeleteRecords.
 
 CreateTopics 2-7: create topics with a partition count and replication factor, or with explicit
-assignments. Unknown or invalid configs are refused (topic_config.py). The response has the configs
-of the new topic since version 5 (KIP-525) and its id since version 7.
+assignments. Unknown and invalid configs are rejected (topic_config.py). The response contains the
+configs of the new topic since version 5 (KIP-525) and its id since version 7.
 
-CreatePartitions 0-3: add partitions to a topic, optionally on given nodes. A count that is not
-larger fails with INVALID_PARTITIONS, a topic named twice fails with INVALID_REQUEST, and a wrong
-number of assignments or an assignment to unknown nodes fails with INVALID_REPLICA_ASSIGNMENT.
+CreatePartitions 0-3: add partitions to a topic, optionally on specified nodes. The errors are
+INVALID_PARTITIONS if the count is not larger, INVALID_REQUEST for duplicate topics, and
+INVALID_REPLICA_ASSIGNMENT for a wrong number of assignments or assignments to unknown nodes.
 
-DeleteTopics 1-6: topics by name, since version 6 also by id.
+DeleteTopics 1-6: delete topics by name or, since version 6, by id.
 
-DeleteRecords 0-2: move the log start offset forward; -1 is the high watermark. An offset above the
-high watermark fails with OFFSET_OUT_OF_RANGE; a topic whose cleanup policy is only "compact" fails
-with POLICY_VIOLATION. Disk space is freed in whole segments.
+DeleteRecords 0-2: advance the log start offset; -1 means the high watermark. The errors are
+OFFSET_OUT_OF_RANGE for an offset above the high watermark, and POLICY_VIOLATION if the topic's
+cleanup policy is only "compact". Disk space is freed in whole segments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 HIGH_WATERMARK = -1
-"""The offset in DeleteRecords that means the high watermark."""
+"""Offset in DeleteRecords that represents the high watermark."""
 
 
 def create_topics(context: RequestContext) -> Answer:

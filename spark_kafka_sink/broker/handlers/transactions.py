@@ -1,38 +1,40 @@
 """InitProducerId, the transaction APIs of producers, WriteTxnMarkers, and descriptions.
 
-InitProducerId 0-5: without a transactional id, a new producer id at epoch 0 (KIP-98). With a
-transactional id, its producer id at the next epoch, which fences older producers. A transaction
-that they left open is aborted first, and CONCURRENT_TRANSACTIONS makes the client retry. Since
-version 3, a producer may send its current id and epoch (KIP-360), and is refused if a newer
-producer exists; without a transactional id, both are ignored.
+InitProducerId 0-5: without a transactional id, return a new producer id with epoch 0 (KIP-98). With
+a transactional id, return its producer id with the next epoch, which fences older producers. If
+these left a transaction open, it is aborted first, and CONCURRENT_TRANSACTIONS makes the client
+retry. Since version 3, a producer can send its current id and epoch (KIP-360); the request fails if
+a newer producer exists. Without a transactional id, both fields are ignored.
 
-AddPartitionsToTxn 0-5: add partitions to a transaction before writes to them. Clients use versions
-up to 3, with one transaction per request. Since version 4, a request may have several transactions,
-and `verify_only` checks whether the partitions are already part of the transaction (KIP-890). If
-one partition does not exist, none is added, and the others fail with OPERATION_NOT_ATTEMPTED.
+AddPartitionsToTxn 0-5: add partitions to a transaction before records are written to them. Clients
+use versions up to 3, with one transaction per request. Since version 4, a request can contain
+several transactions, and `verify_only` checks whether the partitions are already part of the
+transaction (KIP-890). If a partition does not exist, no partition is added, and the existing
+partitions get OPERATION_NOT_ATTEMPTED.
 
 AddOffsetsToTxn 0-4: add a group's offsets to a transaction (KIP-98). Clients that use transactions
-V2 do not send this request: their TxnOffsetCommit does the same.
+V2 do not send this request, because TxnOffsetCommit also adds the group.
 
-TxnOffsetCommit 0-5: offsets that take effect when the transaction is committed (KIP-98). Since
-version 3 the request may name a group member and its generation, which are then checked (KIP-447).
-Up to version 4 the client sends AddOffsetsToTxn first; version 5 implies it (KIP-890).
+TxnOffsetCommit 0-5: store offsets that take effect when the transaction is committed (KIP-98).
+Since version 3, the request can contain a group member and its generation, which are checked
+(KIP-447). Up to version 4, the client must send AddOffsetsToTxn first; version 5 includes this step
+(KIP-890).
 
-EndTxn 0-5: commit or abort. Version 5 belongs to transactions V2 (KIP-890): every end bumps the
-epoch, and the response has the new epoch, with a new producer id if the epochs are exhausted; a
-retry gets the same response. In older versions the epoch does not change.
+EndTxn 0-5: commit or abort. Version 5 is used for transactions V2 (KIP-890): every request
+increments the epoch. The response contains the new epoch, and a new producer id if the epochs are
+exhausted. A retry gets the same response. In older versions the epoch does not change.
 
 WriteTxnMarkers 1-2: write transaction markers to partitions that the node leads. The embedded
-coordinator writes markers directly; this API serves `kafka-transactions abort`, which ends hanging
-transactions (KIP-664). Since version 2 a marker carries the transaction version: with transactions
-V2, its epoch must be newer than the epoch of the records (KIP-1228).
+coordinator writes markers directly. This API is for `kafka-transactions abort`, which aborts
+hanging transactions (KIP-664). Since version 2, a marker contains the transaction version. With
+transactions V2, the epoch of a marker must be newer than the epoch of the records (KIP-1228).
 
-ListTransactions 0-2: the transactional ids coordinated by the node that received the request.
-Requests may filter by state and producer id; since version 1, by the duration of open transactions
-(KIP-994); since version 2, by a regular expression that must match the whole id (KIP-1152).
+ListTransactions 0-2: list the transactional ids that the receiving node coordinates. Requests can
+filter by state and producer id, since version 1 also by the duration of open transactions
+(KIP-994), and since version 2 by a regular expression for the whole transactional id (KIP-1152).
 
-DescribeTransactions 0 returns the state of transactional ids, DescribeProducers 0 the producers of
-partitions that have a replica on the node (KIP-664).
+DescribeTransactions 0 returns the state of transactional ids. DescribeProducers 0 returns the
+producers of partitions with a replica on the node (KIP-664).
 """
 
 from __future__ import annotations
@@ -75,11 +77,11 @@ _FENCED_SINCE = {
     ApiKey.ADD_OFFSETS_TO_TXN: 2,
     ApiKey.END_TXN: 2,
 }
-"""The first version of each API whose clients handle PRODUCER_FENCED."""
+"""First version of each API in which clients support PRODUCER_FENCED."""
 
 
 def _for_client(error: ErrorCode, context: RequestContext, api: ApiKey) -> ErrorCode:
-    """Return the error to send; some clients are too old to handle PRODUCER_FENCED."""
+    """Return the error for the response; PRODUCER_FENCED is replaced for older clients."""
     fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[api]
     return ErrorCode.invalid_producer_epoch if fenced else error
 
@@ -144,7 +146,7 @@ def _add_partitions(
     *,
     verify_only: bool,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Add partitions to a transaction, or check that they are part of it; return the errors."""
+    """Add partitions to a transaction, or verify that it includes them; return their errors."""
     partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
     unknown = {key for key in partitions if context.cluster.topics.partition(*key) is None}
     if unknown:
@@ -214,10 +216,7 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
 
 
 def _join_transaction(context: RequestContext) -> ErrorCode:
-    """Add the offsets partition to the transaction.
-
-    If this fails, return the error for all offsets of the request.
-    """
+    """Add the offsets partition to the transaction; return the error for all offsets on failure."""
     offsets = context.cluster.transactional_offsets
     producer = _producer(context)
     error = check_coordinator(context)

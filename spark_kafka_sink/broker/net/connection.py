@@ -1,14 +1,14 @@
-"""One client connection: frames in, one request at a time, responses out, errors logged.
+"""A client connection, which serves one request at a time, and the log of failed requests.
 
-`FrameBuffer` assembles frames with as little copying as possible. Small frames, often many per
-read, arrive in a buffer shared by all connections and are copied out of it. An incomplete large
-frame gets its own buffer, and the rest of the frame is received directly into it.
+`FrameBuffer` assembles frames with as little copying as possible. Small frames, often several per
+read, are received in a buffer that all connections share, and are copied from there. An incomplete
+large frame gets its own buffer, into which the rest of the frame is received directly.
 
 `Connection` queues received requests and unsent responses. `ResponseChannel` delivers the response
 to one request.
 
-`ErrorLog` logs every rejected request with the client and the reason. Errors that occur in normal
-operation, such as a rebalance, are logged at level INFO, all others as warnings.
+`ErrorLog` logs every failed request with the client and the reason. Errors that occur in normal
+operation, such as a rebalance, are logged at level INFO, and all other errors at level WARNING.
 """
 
 from __future__ import annotations
@@ -47,18 +47,16 @@ if TYPE_CHECKING:
 
 
 _FIRST_ROOM = 4 * 1024 * 1024
-"""Initial free space in a large frame's buffer, in bytes; a full buffer grows fourfold."""
+"""Initial free space in a large frame's buffer (bytes); a full buffer grows by a factor of 4."""
 _DIRECT_FROM = 64 * 1024
-"""Minimum number of missing bytes for a separate buffer; for fewer bytes, joining chunks is
-cheaper.
-"""
+"""Minimum number of missing bytes for a separate buffer; below it, joining chunks is cheaper."""
 
 
 class FrameBuffer:
     """Collects the bytes that are received into `room`, and returns complete frames.
 
-    A frame's buffer grows with the bytes received: the frame size, which any client can claim,
-    causes an allocation of a few MiB at most, and the system commits that memory page by page.
+    A frame's buffer grows as bytes are received. The frame size in the header is not trusted: it
+    causes an allocation of a few MiB at most, which the operating system commits page by page.
     """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
@@ -72,15 +70,15 @@ class FrameBuffer:
         self._reader.set_limit(limit)
 
     def room(self, shared: memoryview) -> memoryview:
-        """Return the buffer for the next bytes: a large frame's own buffer, or `shared`."""
+        """Return the buffer to receive into: that of an incomplete large frame, or `shared`."""
         return shared if self._frame is None else self._frame[self._at :]
 
     def received(self, room: memoryview, count: int) -> list[memoryview]:
-        """Take `count` bytes that were written into `room`; return the complete frames.
+        """Process `count` bytes that were received into `room`; return the complete frames.
 
         Raises:
-            ProtocolError: a frame size is negative or above the limit; the stream cannot be used
-                further.
+            ProtocolError: a frame size is negative or above the limit; the connection must be
+                closed.
         """
         if self._frame is None:
             frames = self._reader.feed(bytes(room[:count]))
@@ -110,21 +108,21 @@ class FrameBuffer:
 
 
 def _memory(size: int) -> memoryview:
-    """Return uninitialized memory: unlike a bytearray, it is not filled with zeros first."""
+    """Return uninitialized memory; unlike a bytearray, it is not filled with zeros."""
     return np.empty(size, np.uint8).data
 
 
 MAX_UNSENT = 4 * 1024 * 1024
-"""Number of unsent response bytes at which a connection's next request must wait (slow reader)."""
+"""Number of unsent response bytes above which a connection's next request must wait."""
 MAX_PARTS = 256
 """Maximum number of buffers for one gathering write, below the limit of every system."""
 
 
 class Connection:
-    """Received frames that are not served yet, and responses that are not sent yet.
+    """The received frames and unsent responses of a connection.
 
-    Like a connection of Kafka's broker, it serves one request at a time, so responses keep the
-    order of the requests even if one is delayed.
+    As in Kafka, a connection serves one request at a time, so responses are sent in the order of
+    the requests even if a response is delayed.
     """
 
     def __init__(self, node: int, peer: str) -> None:
@@ -138,16 +136,19 @@ class Connection:
         self.watched = 0
         self.is_encrypted = False
         self.authenticator: SaslServerAuthenticator | None = None
-        """Checks every request; None without SASL."""
+        """The SASL authenticator, which checks every request; None if SASL is not used."""
         self.user: str | None = ANONYMOUS
-        """The client's principal name; None until the client is authenticated."""
+        """The name of the client's principal, or None until the client is authenticated."""
         self._frames = FrameBuffer()
         self._outgoing: deque[memoryview] = deque()
 
     def begin_securely(
         self, authenticator: SaslServerAuthenticator | None, *, is_encrypted: bool
     ) -> None:
-        """Require authentication by SASL or a certificate; limit the frame size until SASL ends."""
+        """Require authentication by SASL or a certificate.
+
+        The frame size is limited until the SASL authentication is complete.
+        """
         self.is_encrypted, self.authenticator, self.user = is_encrypted, authenticator, None
         if authenticator is not None:
             self._frames.set_limit(MAX_RECEIVE_BYTES)
@@ -155,7 +156,7 @@ class Connection:
             self.user = ANONYMOUS
 
     def authenticated(self, user: str) -> None:
-        """Store the authenticated user and allow frames of the usual size."""
+        """Store the authenticated user, and set the frame size limit for authenticated clients."""
         self.user = user
         self._frames.set_limit(MAX_FRAME)
 
@@ -163,16 +164,16 @@ class Connection:
     def wants_input(self) -> bool:
         """True if the socket should be read.
 
-        While a request is being served, reading continues, so that a disconnect is noticed.
+        Reading continues while a request is being served, so that a disconnect is detected.
         """
         return not self.backlog and self.unsent < MAX_UNSENT
 
     def room(self, shared: memoryview) -> memoryview:
-        """Return the buffer for the next bytes; see `FrameBuffer`."""
+        """Return the buffer to receive into; see `FrameBuffer`."""
         return self._frames.room(shared)
 
     def received(self, room: memoryview, count: int) -> None:
-        """Take bytes written into `room`.
+        """Process `count` bytes that were received into `room`.
 
         Raises:
             ProtocolError: the bytes are not a valid Kafka frame.
@@ -186,18 +187,18 @@ class Connection:
 
     @property
     def can_serve(self) -> bool:
-        """True if a pending request can be served now; no socket event indicates this."""
+        """True if a received request can be served now. No socket event indicates this."""
         return not self.busy and not self.closed and self.unsent < MAX_UNSENT
 
     def take_request(self) -> memoryview | None:
-        """Return the request to serve now, if any; the next request waits until it is answered."""
+        """Return the next request, or None. Later requests wait until `answered` is called."""
         if not self.backlog or not self.can_serve:
             return None
         self.busy = True
         return self.backlog.popleft()
 
     def answered(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Queue a response (no parts if the request has no response) and allow the next request."""
+        """Queue the response, and allow the next request; no parts if there is no response."""
         self.busy = False
         for part in parts:
             self._outgoing.append(memoryview(part))
@@ -225,18 +226,18 @@ MAX_KINDS: Final = 1000
 
 @dataclass(slots=True)
 class _Repeated:
-    """When a message was logged, and how often it has been suppressed since then."""
+    """When a message was last logged, and how often it has been suppressed since then."""
 
     logged_at: float
     suppressed: int = 0
 
 
 class RepeatLog:
-    """Logs the first message of a kind, then at most one per `QUIET_SECONDS`, with a repeat count.
+    """Logs at most one message of each kind per `QUIET_SECONDS`, with a repeat count.
 
     Args:
         log: the underlying logger.
-        now: returns the seconds of a monotonic clock.
+        now: returns the time in monotonic seconds.
     """
 
     def __init__(self, log: logging.Logger, now: Callable[[], float] = time.monotonic) -> None:
@@ -245,7 +246,7 @@ class RepeatLog:
         self._last: dict[Hashable, _Repeated] = {}
 
     def log(self, level: int, kind: Hashable, message: str, *args: object) -> None:
-        """Log a message with its arguments, unless one of its kind was logged recently."""
+        """Log a message with its arguments, unless a message of its kind was logged recently."""
         if not self._log.isEnabledFor(level):
             return
         now, last = self._now(), self._last.get(kind)
@@ -305,7 +306,7 @@ class ErrorLog:
             )
 
     def disconnected(self, connection: Connection, why: object) -> None:
-        """Log that a connection is closed because its requests cannot be served."""
+        """Log that the broker closes a connection, and the reason."""
         kind = ("disconnected", type(why), str(why))
         self._log.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, why)
 
@@ -341,10 +342,10 @@ def _name_of(item: Values) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The functions of the event loop that responses use.
+    """Functions of the event loop that are needed to send responses.
 
     Args:
-        answered: called outside of a connection's turn when the connection may continue.
+        answered: resumes a connection outside of its turn in the event loop.
         deliver: runs a function that accesses a connection on the loop's thread.
         call_later: runs a function after the given seconds; for the loop's thread only.
         error_log: logs the errors in responses.
@@ -359,9 +360,9 @@ class Network:
 class ResponseChannel:
     """Passes a request to its handler, and the response to its connection.
 
-    Fault injection sets three attributes. `changes` modify the response's values. `cut` is the
-    number of response bytes after which the connection is closed. With `lost`, no response is sent
-    and the connection serves no more requests.
+    Fault injection sets three attributes. The functions in `changes` modify the response's values.
+    `cut` is the number of response bytes after which the connection is closed. If `lost` is True,
+    no response is sent and the connection serves no more requests.
     """
 
     def __init__(
@@ -406,12 +407,12 @@ class ResponseChannel:
         self.resume()
 
     def release(self) -> None:
-        """Let the connection continue before a request without a response is handled."""
+        """Resume the connection before a request without a response is handled."""
         self._is_released = True
         self._connection.answered(())
 
     def resume(self) -> None:
-        """Let the connection continue, outside of its turn."""
+        """Resume the connection outside of its turn in the event loop."""
         self._network.deliver(lambda: self._network.answered(self._connection))
 
     def end(self) -> None:

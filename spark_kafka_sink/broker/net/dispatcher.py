@@ -4,8 +4,8 @@
 
 The second thread, `RequestHandler`, is used with a remote storage such as Redis. It corresponds to
 Kafka's KafkaRequestHandler threads, which are separate from the network Processor threads. It
-handles the requests that may wait for the storage, one at a time. At the same time, the event loop
-serves the sockets and the requests that need only cluster metadata.
+handles the requests that might wait for the storage, one at a time. At the same time, the event
+loop serves the sockets and the requests that need only cluster metadata.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def expects_no_response(api: int, context: RequestContext) -> bool:
 
 
 class SaslGate:
-    """Authenticates connections that have an authenticator.
+    """Authenticates the connections that use SASL.
 
     Args:
         handlers: handlers of the supported APIs, by API key.
-        network: receives responses.
+        network: sends responses.
         clock: the brokers' clock.
-        failure_delay: seconds before a failed authentication is answered, to slow down password
+        failure_delay: seconds before the response to a failed authentication, to slow down password
             guessing (connection.failed.authentication.delay.ms).
     """
 
@@ -70,7 +70,7 @@ class SaslGate:
         self._failure_delay = failure_delay
 
     def admits(self, frame: memoryview, connection: Connection) -> bool:
-        """Return True if a request may be passed to its handler; answer all others here.
+        """Return True if a request can be passed to its handler; respond to all other requests.
 
         Raises:
             ProtocolError: the connection must be closed.
@@ -133,7 +133,7 @@ class SaslGate:
     def _answer_token(
         self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
     ) -> None:
-        """Answer a SASL message without a request header (SaslHandshake version 0)."""
+        """Respond to a SASL message without a request header (SaslHandshake version 0)."""
         challenge = authenticator.token(bytes(frame), self._moment())
         if challenge is None:
 
@@ -156,14 +156,14 @@ class SaslGate:
 
 
 class RequestInjector(Protocol):
-    """Receives requests ahead of their handlers; implemented by fault injection."""
+    """Intercepts requests before their handlers; implemented by fault injection."""
 
     @property
     def is_active(self) -> bool:
-        """True if the injector may do more than forward requests."""
+        """True if the injector might change requests or responses."""
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Handle a request with `ResponseChannel.handle`, or in another way.
+        """Handle a request, either with `ResponseChannel.handle` or in a different way.
 
         Raises:
             ProtocolError: the connection must be closed.
@@ -174,8 +174,8 @@ class Dispatcher:
     """Decodes requests and dispatches them to their handlers.
 
     Args:
-        cluster: the state that handlers work on.
-        network: receives responses.
+        cluster: the state that handlers read and change.
+        network: sends responses.
         injector: applies faults to requests before their handlers.
     """
 
@@ -190,9 +190,9 @@ class Dispatcher:
     def read(
         self, frame: memoryview, connection: Connection
     ) -> tuple[ResponseChannel, RequestContext] | None:
-        """Decode a request; return None if it was answered here.
+        """Decode a request; return None if no handler is needed.
 
-        This method answers ApiVersions requests of an unknown version, and SASL requests.
+        This method responds to ApiVersions requests of an unknown version, and to SASL requests.
 
         Raises:
             ProtocolError: the request is invalid or not supported; the connection must be closed
@@ -233,10 +233,10 @@ class Dispatcher:
         self._injector.serve(channel, context)
 
     def may_wait_for_storage(self, channel: ResponseChannel, context: RequestContext) -> bool:
-        """Return True if a request may wait for the storage.
+        """Return True if a request might wait for the storage.
 
-        Requests for cluster metadata never wait, except for Metadata requests that name unknown
-        topics, because they may create topics.
+        Requests for cluster metadata never wait, except for Metadata requests for unknown topics,
+        because they can create topics.
         """
         if channel.api not in _WITHOUT_STORAGE_ACCESS or self._injector.is_active:
             return True
@@ -267,7 +267,7 @@ MAX_QUEUED: Final = 64
 
 
 class RequestHandler:
-    """Runs queued functions and the cluster's tick on its own thread, holding the state lock.
+    """Runs queued functions and the cluster's `tick` on its own thread, with the state lock held.
 
     Args:
         lock: the lock on the cluster's state.
@@ -288,7 +288,7 @@ class RequestHandler:
 
     @property
     def has_room(self) -> bool:
-        """True if connections may continue before their acks=0 requests are handled."""
+        """True if connections can be resumed before their acks=0 requests are handled."""
         return self._queue.qsize() < MAX_QUEUED
 
     def submit(self, job: Callable[[], None]) -> None:
@@ -296,7 +296,7 @@ class RequestHandler:
         self._queue.put(job)
 
     def stop(self) -> None:
-        """Finish the running function and discard the queued ones."""
+        """Discard the queued functions, and wait for the running function to complete."""
         self._stopping = True
         self._queue.put(lambda: None)
         if self._thread is not None:

@@ -1,9 +1,9 @@
-"""The broker's event loop: receive requests, dispatch them to handlers, send the responses.
+"""The broker's event loop, which receives requests, dispatches them and sends responses.
 
-`Server` runs the loop. With local storage, requests are handled on the loop's thread. With
-remote storage, requests that may wait for it run on a second thread (`RequestHandler`), and
-`LoopSockets` lets that thread close, open, mute and unmute nodes: it runs the call on the loop's
-thread and waits for the result.
+`Server` runs the loop. With a local storage, requests are handled on the loop's thread. With a
+remote storage, requests that might wait for the storage run on a second thread (`RequestHandler`).
+With `LoopSockets`, this thread can close, open, mute and unmute nodes: the calls run on the loop's
+thread.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ WAIT_SECONDS: Final = 10.0
 
 
 class LoopSockets:
-    """A `NodeSockets` for other threads: runs each call on the loop's thread and waits for it.
+    """`NodeSockets` for other threads: runs each call on the loop's thread and waits for it.
 
     Args:
         sockets: the server's sockets, used on the loop's thread only.
         on_loop: runs a function on the loop's thread.
-        lock: the lock on the cluster's state; released during the wait, because the loop may need
+        lock: the lock on the cluster's state; released during the wait, because the loop might need
             it.
     """
 
@@ -83,20 +83,19 @@ class LoopSockets:
 LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
 MAX_REQUESTS_PER_TURN: Final = 64
-"""Maximum number of requests of one connection per turn, so that other connections do not starve.
-"""
+"""Maximum number of requests of one connection per turn, to be fair to other connections."""
 
 
 class Server:
     """Serves the connections of all nodes until `stop` is called.
 
-    `stop` may be called from any thread; all other methods are for the thread that runs the loop.
-    This thread also owns the cluster's state, unless there is a thread for requests.
+    `stop` is thread-safe. All other methods are only for the thread that runs the loop. This
+    thread also owns the cluster's state, unless there is a second thread for requests.
 
     Args:
         cluster: the cluster's state.
         sockets: the sockets of all nodes.
-        requests: the thread for requests that may wait for a storage; None to handle all requests
+        requests: the thread for requests that might wait for a storage; None to handle all requests
             on the loop's thread.
         injector: applies faults to requests before their handlers.
     """
@@ -132,12 +131,12 @@ class Server:
             self._sockets.call_soon(function)
 
     def stop(self) -> None:
-        """Request the loop to stop, without waiting."""
+        """Make the loop stop, without waiting for it."""
         self._stopping = True
         self._sockets.call_soon(lambda: None)
 
     def run(self) -> None:
-        """Serve until `stop` is called, then close every socket."""
+        """Serve until `stop` is called, then close all sockets."""
         self._thread = threading.get_ident()
         try:
             while not self._stopping:
@@ -218,7 +217,7 @@ class Server:
     def _serve_on_thread(
         self, connection: Connection, channel: ResponseChannel, context: RequestContext
     ) -> None:
-        """Serve a request on the thread for requests; resume or close its connection afterwards."""
+        """Serve a request on the second thread, then resume or close its connection."""
         try:
             self._dispatcher.serve(channel, context)
         except Exception as error:  # noqa: BLE001 - other clients must not be affected

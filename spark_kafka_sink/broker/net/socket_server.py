@@ -1,7 +1,7 @@
 """The sockets of all nodes (listeners and connections), and the timers of the event loop.
 
-This corresponds to Kafka's SocketServer with its Acceptor and Processor, but on a single thread,
-which runs the loop of `Server`. Only `call_soon` may be called from other threads.
+This module corresponds to Kafka's SocketServer with its Acceptor and Processor, but uses a single
+thread, which runs the loop of `Server`. Other threads may only call `call_soon`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Timers:
-    """Functions by due time; used by one thread, which must call `run` regularly."""
+    """Functions to be called at a later time. One thread uses them and calls `run` regularly."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -49,9 +49,9 @@ LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
-"""Seconds without accepting connections after the process has run out of file descriptors."""
+"""Seconds for which no connections are accepted after file descriptors have run out."""
 ALERT_SECONDS: Final = 1.0
-"""Seconds for a client to read why its handshake failed."""
+"""Time in seconds for a client to read why its handshake failed."""
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -67,7 +67,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class SocketServer:
-    """Listening sockets by node id, and the connections that they accepted.
+    """The listening sockets, by node id, and their connections.
 
     Args:
         listeners: open, non-blocking sockets by node id.
@@ -103,29 +103,29 @@ class SocketServer:
             self._selector.register(listener, selectors.EVENT_READ, node)
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Run a function on the loop's thread; may be called from any thread."""
+        """Run a function on the loop's thread. Thread-safe."""
         self._calls.append(function)
         try:
             self._wake_in.send(b"\0")
         except OSError:  # The wake-up socket is full or closed.
-            LOG.debug("the event loop is already awake, or has ended")
+            LOG.debug("the event loop is already awake, or has stopped")
 
     @property
     def open_connections(self) -> int:
-        """Number of open connections, of all nodes together."""
+        """Total number of open connections to all nodes."""
         return len(self._sockets)
 
     def resume(self, connection: Connection) -> None:
-        """Schedule a connection to be served even if its socket has no event."""
+        """Schedule a connection to be served without a socket event."""
         self._resumed[connection] = None
 
     @property
     def has_resumed(self) -> bool:
-        """True if a connection is scheduled by `resume`."""
+        """True if `resume` has scheduled a connection."""
         return bool(self._resumed)
 
     def take_resumed(self) -> Iterator[Connection]:
-        """Yield the scheduled connections, except those that are scheduled during the iteration."""
+        """Yield the connections that are scheduled when the iteration starts."""
         for connection in list(self._resumed):
             del self._resumed[connection]
             yield connection
@@ -138,7 +138,7 @@ class SocketServer:
     def poll(self, timeout: float) -> Iterator[Connection]:
         """Wait for events, accept new connections, read received bytes, and run due timers.
 
-        Yields the connections that can make progress because their socket is readable or writable.
+        Yield the connections that can make progress because their socket is readable or writable.
         """
         for key, events in self._selector.select(timeout):
             if isinstance(key.data, Connection):
@@ -182,7 +182,7 @@ class SocketServer:
             self._secure(connection, client)
 
     def _secure(self, connection: Connection, client: socket.socket) -> None:
-        """Start TLS or SASL on a new connection, and a timer that limits the time for both."""
+        """Start TLS or SASL on a new connection, with a time limit for both together."""
         tls = self._security.tls
         if tls is not None:
             self._sockets[connection] = TlsSocket(client, tls.context, self._encrypted)
@@ -202,7 +202,7 @@ class SocketServer:
             self.close(connection)
 
     def _not_accepted(self, node: int, error: OSError) -> None:
-        """Log a failed accept; if no file descriptor is left, stop accepting for a while."""
+        """Log a failed accept; if file descriptors have run out, stop accepting for a while."""
         self._log.log(
             logging.WARNING,
             ("accept", error.errno),
@@ -221,7 +221,7 @@ class SocketServer:
             self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
     def _receive(self, connection: Connection) -> bool:
-        """Read once; return False if the connection must be closed."""
+        """Read once from a connection; return False if the connection must be closed."""
         client = self._sockets[connection]
         try:
             room = connection.room(self._shared)
@@ -244,7 +244,7 @@ class SocketServer:
         return count > 0
 
     def _receive_rest(self, connection: Connection, client: TlsSocket, count: int) -> int:
-        """Read all bytes buffered by TLS; the selector only sees bytes still in the socket."""
+        """Read all bytes buffered by TLS, for which the selector reports no event."""
         if connection.user is None and connection.authenticator is None:
             connection.user = client.principal or ANONYMOUS
         while count and client.has_more:
@@ -254,7 +254,10 @@ class SocketServer:
         return count
 
     def _close_later(self, connection: Connection, client: TlsSocket) -> None:
-        """Let a client read why it is rejected: a close with unread input discards the alert."""
+        """Close a connection after a delay, so that the client can read the TLS alert.
+
+        Closing a socket with unread input would discard the alert.
+        """
         client.refuse()
         self.timers.add(ALERT_SECONDS, lambda: self.close(connection))
 
@@ -263,7 +266,7 @@ class SocketServer:
         return not connection.closed and connection.node not in self._muted
 
     def flush(self, connection: Connection) -> None:
-        """Send as much as possible, and watch for further events; close a finished connection."""
+        """Send as much as possible, and update the watched events; close a finished connection."""
         if not self._send(connection) or connection.is_finished:
             self.close(connection)
             return
@@ -303,7 +306,7 @@ class SocketServer:
         connection.watched = events
 
     def close(self, connection: Connection) -> None:
-        """Close a connection; do nothing if it is already closed."""
+        """Close a connection. Has no effect if it is already closed."""
         if connection.closed:
             return
         connection.closed = True

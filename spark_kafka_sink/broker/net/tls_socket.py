@@ -1,7 +1,7 @@
 """A non-blocking TLS socket with the methods of a plain non-blocking socket.
 
-Each read advances the handshake; until it is complete, there is no data to read. A client that
-abandons its handshake costs only the memory of its connection.
+Reads also perform the handshake; no data is available until it is complete. A client that abandons
+its handshake uses only the memory of its connection.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WRITE_BYTES: Final = 64 * 1024
-"""Bytes encrypted at a time: four TLS records."""
+"""Maximum number of bytes that are encrypted at a time: four TLS records."""
 _INTERNAL_ERROR_ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x50"
-"""TLS alert internal_error, which Java also sends in response to input that is not TLS."""
+"""The TLS alert internal_error, which Java also sends if the input is not TLS."""
 
 
 class TlsSocket:
-    """The server's side of one TLS connection.
+    """The server side of a TLS connection.
 
     Args:
-        client: the non-blocking socket; closed with this object.
+        client: the non-blocking socket; `close` also closes it.
         context: the listener's TLS context.
-        shared: receive buffer for encrypted bytes; used only during a call.
+        shared: buffer for received encrypted bytes; used only during a call.
     """
 
     def __init__(self, client: socket.socket, context: ssl.SSLContext, shared: memoryview) -> None:
@@ -41,9 +41,9 @@ class TlsSocket:
         self._accepted = 0
         self._is_refused = False
         self.is_ready = False
-        """True after the handshake."""
+        """True if the handshake is complete."""
         self.principal: str | None = None
-        """Kafka principal name from the client's certificate; None without a certificate."""
+        """Kafka principal name from the client's certificate, or None without a certificate."""
 
     def fileno(self) -> int:
         """See `socket.socket`."""
@@ -111,7 +111,7 @@ class TlsSocket:
         self.principal = peer_principal(self._tls.getpeercert(binary_form=True))
 
     def _push(self) -> None:
-        """Send TLS's own messages (handshake, alerts), as many bytes as the socket accepts."""
+        """Send TLS messages (handshake, alerts), as far as the socket accepts them."""
         if self._outgoing.pending:
             self._outbox = memoryview(bytes(self._outbox) + self._outgoing.read())
         if self._outbox:
@@ -140,7 +140,7 @@ class TlsSocket:
         return count
 
     def sendmsg(self, parts: Sequence[memoryview]) -> int:
-        """Send the first bytes of the parts; see `send`."""
+        """Encrypt and send the first bytes of the parts; see `send`."""
         first = parts[0]
         if len(first) >= WRITE_BYTES or self._accepted:
             return self.send(first)
@@ -153,7 +153,7 @@ class TlsSocket:
         return self.send(b"".join(together))
 
     def refuse(self) -> None:
-        """Close the write side, and ignore further input."""
+        """Close the write side of the connection, and ignore further input."""
         self._is_refused = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `partition`: `Topic` and `Partition`, the operations of a partition's leader
+- `partition`: `Topic` and `Partition`, with the operations of a partition's leader
 - `high_watermark`: the high watermark, and the positions of the followers
 - `log_validator`: validation of produced batches and their records, and recompression
 - `producer_state`: idempotence (sequence numbers and producer epochs) and open or aborted

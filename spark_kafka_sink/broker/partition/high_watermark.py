@@ -1,8 +1,8 @@
 """The high watermark of a partition and the positions of its followers, as in Kafka's Partition.
 
-There is only one copy of the log; a follower is a position in it. `ReplicaStates` contains the end
-offset of each follower, the time when it was last caught up, and the high watermark, which
-`cluster/replica_manager.py` advances.
+There is only one copy of the log; each follower is represented by a position in it. `ReplicaStates`
+contains the high watermark, and the end offset of each follower with the time when the follower was
+last caught up. `cluster/replica_manager.py` advances the high watermark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_STEPS = 10_000
 
 
 class ReplicaStates:
-    """Positions of the followers by node id; all times are monotonic seconds."""
+    """Positions of the followers by node id. All times are in monotonic seconds."""
 
     def __init__(self) -> None:
         self.ends: dict[int, int] = {}
@@ -34,7 +34,7 @@ class ReplicaStates:
         self._steps.append((now, end))
 
     def copy(self, node: int, upto: float, now: float) -> None:
-        """Advance a follower to the end of the leader's log at the time `upto`."""
+        """Advance a follower to the offset at which the leader's log ended at the time `upto`."""
         end = self.ends.get(node, 0)
         for time, step in self._steps:
             if time > upto:
@@ -45,12 +45,12 @@ class ReplicaStates:
         self._caught_up[node] = max(caught_up, self._caught_up.get(node, now))
 
     def forget_before(self, time: float) -> None:
-        """Drop the appends up to a time, once every fetching follower has copied them."""
+        """Drop the records of appends up to `time`, which every fetching follower has copied."""
         while self._steps and self._steps[0][0] <= time:
             self._steps.popleft()
 
     def next_step(self, node: int) -> float | None:
-        """Return the time of the first append that a follower lacks; None if it lacks none."""
+        """Return the time of the first append that a follower has not copied, or None."""
         end = self.ends.get(node, 0)
         return next((time for time, step in self._steps if step > end), None)
 
@@ -60,7 +60,7 @@ class ReplicaStates:
         return bool(self._steps)
 
     def track(self, node: int, now: float) -> None:
-        """Start measuring how long a follower lags."""
+        """Start to measure how long a follower lags."""
         self._caught_up.setdefault(node, now)
 
     def is_lagging(self, node: int, now: float, allowed: float) -> bool:
@@ -70,15 +70,15 @@ class ReplicaStates:
         return now - self._caught_up.get(node, now) > allowed
 
     def end(self, node: int) -> int:
-        """Return the end offset of a follower's copy."""
+        """Return a follower's end offset."""
         return self.ends.get(node, 0)
 
     def catch_up(self, node: int, end: int) -> None:
-        """Set the end offset of a follower, without delay."""
+        """Set a follower's end offset immediately."""
         self.ends[node] = end
 
     def begin(self, end: int) -> None:
-        """Initialize for the first followers: everything that the leader alone had is committed."""
+        """Start tracking when the first followers are added; all existing records are committed."""
         self.seen_end = self.high_watermark = end
         self._steps.clear()
 
@@ -88,7 +88,7 @@ class ReplicaStates:
         self._caught_up.pop(node, None)
 
     def truncate(self, end: int) -> None:
-        """Limit all positions to `end`: later records were lost with the former leader."""
+        """Limit all positions to `end`, because later records were lost with the former leader."""
         self.seen_end = end
         self._steps.clear()
         self.high_watermark = min(self.high_watermark, end)

@@ -1,16 +1,14 @@
 """Validate produced batches and records, and recompress them, as Kafka's LogValidator does.
 
-`validate` is the entry point. It checks the batch first (count, size, checksum, header; Kafka's
-ProduceRequest and LogValidator), then its records (`check_records`). Records are read as columns
-(records/decoder.py), and errors name the rejected records (KIP-467).
+`validate` is the entry point. It first checks the batch (count, size, checksum and header, as in
+Kafka's ProduceRequest and LogValidator), then its records (`check_records`). Records are read as
+columns (records/decoder.py). Errors contain the indexes of the rejected records (KIP-467).
 
-`recompress` recompresses a batch for a topic that sets a compression.type, regardless of the
-producer's codec. Only topics with a compression.type other than "producer" incur this cost, once
-per batch.
+`recompress` recompresses a batch if the topic's compression.type differs from the producer's codec.
+This does not apply to topics with the compression.type "producer".
 
-Differences from Kafka: Kafka reports a failed decompression as an error of the broker
-(UNKNOWN_SERVER_ERROR, as here), and does not compare the sizes of compressed records with their
-content; here a mismatch is rejected.
+As in Kafka, a failed decompression is reported as an error of the broker (UNKNOWN_SERVER_ERROR).
+Unlike Kafka, this broker rejects compressed records whose sizes do not match their content.
 """
 
 from __future__ import annotations
@@ -72,14 +70,14 @@ class RefusedBatchError(Exception):
 
     @classmethod
     def early(cls, message: str) -> RefusedBatchError:
-        """Return the error for bytes that are not a batch: INVALID_RECORD without record errors."""
+        """Return INVALID_RECORD, without errors for individual records, for an early rejection."""
         refused = cls(ErrorCode.invalid_record, message)
         refused.is_early = True
         return refused
 
 
 class AppendOptions(NamedTuple):
-    """The topic's configs, the Produce request's version, and the time in milliseconds since 1970.
+    """Inputs of the validation: topic configs, Produce version, time (milliseconds since 1970).
 
     `verified` is True if the coordinator has confirmed that the partition is part of the
     transaction.
@@ -101,7 +99,7 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
         The largest record timestamp in milliseconds since 1970; -1 if all are negative.
 
     Raises:
-        RefusedBatchError: records are not allowed, or cannot be read.
+        RefusedBatchError: a record is not allowed or cannot be read.
     """
     section = _section(records, header)
     try:
@@ -147,13 +145,13 @@ def _check_only(record: decoder.RecordFields, header: BatchHeader, options: Appe
 
 
 def _must_have_ordered_deltas(header: BatchHeader, options: AppendOptions) -> bool:
-    """Return True if Kafka checks offset deltas: only of compressed records appended unchanged."""
+    """Return True if Kafka checks offset deltas, as it does for compressed, unchanged batches."""
     codec = header.codec
     return codec is not Codec.NONE and options.config.batch_rules.codec in {None, codec}
 
 
 def _check_order(*, in_order: bool) -> None:
-    """Reject compressed records not numbered from 0; Kafka sends no message in this case."""
+    """Reject compressed records that are not numbered from 0, without a message for the client."""
     if not in_order:
         raise RefusedBatchError(
             ErrorCode.unknown_server_error,
@@ -162,7 +160,7 @@ def _check_order(*, in_order: bool) -> None:
 
 
 def _all_in_time_limits(span: tuple[int, int], options: AppendOptions) -> bool:
-    """Return True if the smallest and the largest timestamp are within KIP-937's limits."""
+    """Return True if the smallest and the largest timestamp are within the limits (KIP-937)."""
     limits, (lowest, largest) = options.config.batch_rules, span
     if limits.stamps_records:
         return True
@@ -178,7 +176,7 @@ def _check_each(times: Numbers, key_sizes: Numbers, options: AppendOptions) -> N
 
 
 def _outside_time_limits(times: Numbers, options: AppendOptions) -> NDArray[np.bool_]:
-    """Return a mask of the records outside KIP-937's limits; no timestamp (-1) is always valid."""
+    """Return a mask of the timestamps outside the limits (KIP-937); -1 (none) is always valid."""
     limits = options.config.batch_rules
     if limits.stamps_records:
         return np.zeros(len(times), np.bool_)
@@ -228,10 +226,10 @@ _LEVELS = {
 def recompress(
     batch: memoryview | bytes, header: BatchHeader, config: TopicConfig
 ) -> tuple[memoryview | bytes, BatchHeader]:
-    """Return the batch in the topic's codec; unchanged if the producer used that codec.
+    """Return the batch in the topic's codec; unchanged if the producer used this codec.
 
     Raises:
-        RefusedBatchError: its records cannot be decompressed, or are too large in the new codec.
+        RefusedBatchError: the records cannot be decompressed, or are too large in the new codec.
     """
     codec = config.batch_rules.codec
     if codec is None or header.is_control or codec is header.codec:
@@ -264,16 +262,16 @@ ZSTD_FROM_VERSION = 7
 _MIN_LENGTH = 14
 _LENGTH = slice(8, 12)
 _MAGIC_AT = 16
-"""Byte offset of the magic number; this and `_LENGTH` are the same in all message formats."""
+"""Byte offset of the magic number, which is the same in all message formats."""
 
 
 def validate(
     records: memoryview | bytes | None, options: AppendOptions
 ) -> tuple[memoryview | bytes, BatchHeader]:
-    """Validate the records of one partition of a Produce request: exactly one valid batch.
+    """Validate the records for one partition of a Produce request, which must be one batch.
 
     Returns:
-        The batch to append, with its largest record timestamp in its header, and that header.
+        The batch to append and its header, which contains the largest record timestamp.
 
     Raises:
         RefusedBatchError: the records must not be appended.
@@ -318,7 +316,7 @@ def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatc
 
 
 def single_batch(records: memoryview | bytes | None) -> BatchHeader:
-    """Return the header of exactly one batch, as ``ProduceRequest.validateRecords`` checks it.
+    """Return the header of the only batch; check the records as in Kafka's ProduceRequest.
 
     Raises:
         RefusedBatchError: there is no batch, or more than one.
@@ -356,7 +354,7 @@ def _is_older(records: memoryview | bytes) -> bool:
 
 
 def _extra_bytes(rest: memoryview | bytes) -> RefusedBatchError:
-    """Return the error for bytes after a batch: a second batch, or anything else."""
+    """Return the error for bytes after a batch, which can be a second batch."""
     header = BatchHeader.parse(rest) if len(rest) >= HEADER_SIZE else None
     if header is not None and header.length >= _MIN_LENGTH and header.size <= len(rest):
         return RefusedBatchError.early("Produce requests must have exactly one record batch")

@@ -1,4 +1,4 @@
-"""A topic and its partitions as their leaders see them: log, producers and replica states."""
+"""A topic and its partitions, each with its log, producers and replica states."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
-    """The result of an append; `append_time` in milliseconds, -1 for CreateTime."""
+    """The result of an append; `append_time` is in milliseconds, or -1 for CreateTime."""
 
     base_offset: int
     append_time: int
@@ -46,11 +46,12 @@ class AppendResult(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Partition:
-    """One partition, whose data is stored once; `replicas` and `in_sync` are node ids.
+    """A partition, whose data is stored only once; `replicas` and `in_sync` are node ids.
 
     During a reassignment, `adding` and `removing` are the node ids of the replicas that are added
-    and removed. `leader` is -1 while no in-sync replica is alive; `replica_states` tracks the
-    followers. `needs_truncation` is True after a failed truncation, which the next leader repeats.
+    and removed. `leader` is -1 while no in-sync replica is active. `replica_states` tracks the
+    followers. `needs_truncation` is True after a failed truncation, which is repeated for the next
+    leader.
     """
 
     topic: str
@@ -74,18 +75,18 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction is committed or aborted."""
+        """The offset below which all transactions are committed or aborted."""
         return self.transactions.stable_offset(self.high_watermark)
 
     def begin_leader_epoch(self) -> None:
-        """Start the leader epoch at the log's end (Kafka's Partition.makeLeader)."""
+        """Register the current leader epoch with the log's end offset as its start offset."""
         self.log.epochs.assign(self.leader_epoch, self.log.end_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop the records that a new leader lacks, and rebuild producer state from the rest.
+        """Drop the records that a new leader lacks, and rebuild the producer state.
 
-        If the new leader lacks even the start of the log, the log continues at its start: records
-        below the start cannot be read.
+        If `offset` is below the log start offset, the log is emptied and continues at its start
+        offset, because records below this offset cannot be read.
 
         Raises:
             OSError: the storage failed; `needs_truncation` is True.
@@ -122,7 +123,7 @@ class Partition:
     def _check_transaction(
         self, header: BatchHeader, verdict: ErrorCode, *, verified: bool
     ) -> ErrorCode:
-        """Check a batch against the transaction of its producer."""
+        """Return an error if a batch does not fit the transaction of its producer."""
         if header.is_transactional and not (verified or self.is_ongoing(header)):
             return ErrorCode.invalid_txn_state
         if verdict:
@@ -141,7 +142,7 @@ class Partition:
             self.transactions.begin(header.producer_id, result.base_offset)
 
     def is_ongoing(self, header: BatchHeader) -> bool:
-        """Return True if the transaction of a batch already has records in this partition."""
+        """Return True if this partition already has records of a batch's transaction."""
         entry = self.producers.entries.get(header.producer_id)
         is_open = header.producer_id in self.transactions.ongoing
         return is_open and entry is not None and entry.epoch == header.producer_epoch
@@ -149,7 +150,7 @@ class Partition:
     def end_transaction(
         self, marker: EndTransactionMarker, config: TopicConfig, now_ms: int
     ) -> None:
-        """Append a transaction marker; `now_ms` is milliseconds since 1970."""
+        """Append a transaction marker; `now_ms` is in milliseconds since 1970."""
         batch = control_batch(marker, now_ms)
         options = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), options)
@@ -166,7 +167,7 @@ class Partition:
         """Restore producer and transaction state from a batch in the log.
 
         For a data batch, the header is sufficient; a control batch must be complete. A marker is
-        ignored if the records of its producer are deleted: the producer's next sequence is unknown.
+        ignored if its producer's records were deleted, because the next sequence is unknown.
         """
         header = BatchHeader.parse(batch)
         if header.producer_id < 0:
@@ -180,9 +181,9 @@ class Partition:
             self._end(marker, header.base_offset, header.max_timestamp)
 
     def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:
-        """Open the log that an earlier broker left, and restore the state from its batches.
+        """Open a log that was stored before a restart, and restore the state from its batches.
 
-        Every replica has the whole log, because the nodes share one process.
+        All replicas are at the end of the log afterwards, because they share it.
 
         Args:
             load: opens the log, and calls its argument with each batch.
@@ -206,7 +207,7 @@ class Partition:
         self.transactions.replicated(self.high_watermark)
 
     def _restart(self, storage: LogStorage, start_offset: int) -> None:
-        """Continue a log at its start offset if the log ends earlier (Kafka's LogLoader).
+        """Continue a log at its start offset if the log ends below it (Kafka's LogLoader).
 
         Offsets before the start cannot be read, so records appended there would be lost.
         """
@@ -222,7 +223,7 @@ class Partition:
         self.forget_producers()
 
     def forget_producers(self) -> None:
-        """Reset producer and transaction state, before a replay of the log."""
+        """Delete the producer and transaction state."""
         self.producers = ProducerStateManager()
         self.transactions = PartitionTransactions()
 
@@ -241,9 +242,9 @@ class Partition:
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 
     def leadership_error(self, node: int, epoch: int) -> ErrorCode:
-        """Check whether `node` may serve the partition at the client's leader epoch (KIP-320).
+        """Return an error if `node` is not the leader at the client's leader epoch (KIP-320).
 
-        A negative epoch is not checked.
+        A negative `epoch` is not checked.
         """
         if node != self.leader:
             return ErrorCode.not_leader_or_follower
@@ -277,9 +278,9 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        """Number of nodes that have a (virtual) copy of each partition."""
+        """Number of replicas of each partition."""
         return len(self.partitions[0].replicas)
 
     def partition(self, index: int) -> Partition | None:
-        """Return the partition with an index, or None if it does not exist."""
+        """Return the partition with this index, or None if it does not exist."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None

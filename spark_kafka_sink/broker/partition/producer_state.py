@@ -1,11 +1,11 @@
 """State of idempotent producers and of transactions in one partition (KIP-98).
 
-Like Kafka's class of the same name, `ProducerStateManager` keeps the last five batches of each
-producer id. A duplicate batch is detected by its epoch and its first and last sequence; its content
-is never compared.
+Like Kafka's class with the same name, `ProducerStateManager` stores the last five batches of each
+producer id. Duplicate batches are detected by their epoch and their first and last sequence. Their
+content is not compared.
 
-`PartitionTransactions` corresponds to the transactional part of Kafka's ProducerStateManager with
-its TransactionIndex. It keeps the open and the aborted transactions and determines the last stable
+`PartitionTransactions` corresponds to the transactional part of Kafka's ProducerStateManager and to
+its TransactionIndex. It stores the open and aborted transactions, and determines the last stable
 offset.
 """
 
@@ -30,7 +30,7 @@ NO_SEQUENCE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMetadata:
-    """A batch in the log: its sequences, base offset, and append time in milliseconds or -1."""
+    """A batch in the log: sequences, base offset, and append time in milliseconds (or -1)."""
 
     first_sequence: int
     last_sequence: int
@@ -39,12 +39,12 @@ class BatchMetadata:
 
 
 Verdict: TypeAlias = BatchMetadata | ErrorCode
-"""The original of a duplicate batch, or an error; ErrorCode.none if the batch may be appended."""
+"""The original of a duplicate batch, or an error; ErrorCode.none if the batch can be appended."""
 
 
 @dataclass(slots=True)
 class ProducerStateEntry:
-    """State of one producer id: its newest epoch and the last batches of that epoch.
+    """The state of a producer id: its newest epoch and the last batches of this epoch.
 
     `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds;
     `coordinator_epoch` is the coordinator epoch of the last marker, -1 before the first marker.
@@ -57,22 +57,22 @@ class ProducerStateEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record; -1 if the epoch has no records."""
+        """The sequence of the last record, or -1 if the epoch has no records."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
 class ProducerStateManager:
-    """The producer ids of one partition."""
+    """The state of all producer ids in one partition."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerStateEntry] = {}
 
     def check_sequence(self, header: BatchHeader) -> Verdict:
-        """Check a batch with a producer id before it is appended.
+        """Check the epoch and sequence of a batch with a producer id.
 
-        Returns INVALID_PRODUCER_EPOCH for an epoch older than the newest epoch, and
-        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or for a new epoch that does not start at 0. An
-        unknown producer id may start at any sequence, because its state may have been deleted.
+        The errors are INVALID_PRODUCER_EPOCH for an epoch older than the newest epoch, and
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or a new epoch that does not start at 0. An unknown
+        producer id can start at any sequence, because its state might have been deleted.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -101,7 +101,7 @@ class ProducerStateManager:
         )
 
     def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
-        """Store a marker, whose epoch becomes the newest; a new epoch starts at sequence 0."""
+        """Store a marker, whose epoch becomes the newest. A new epoch starts at sequence 0."""
         entry = self._entry(marker.producer_id, marker.epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = now_ms
@@ -121,7 +121,7 @@ def _order_error(in_order: bool) -> ErrorCode:
 
 
 def last_sequence(header: BatchHeader) -> int:
-    """Return the sequence of a batch's last record; 2^31-1 is followed by 0."""
+    """Return the sequence of a batch's last record. The sequence after 2^31-1 is 0."""
     return (header.base_sequence + header.last_offset_delta) & MAX_SEQUENCE
 
 
@@ -132,7 +132,7 @@ def follows(last: int, first: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTransaction:
-    """A transaction that has ended; its offsets span its first record to its marker."""
+    """A completed transaction, with the offsets of its first record and its marker."""
 
     producer_id: int
     first_offset: int
@@ -143,7 +143,7 @@ class EndedTransaction:
 class Verification:
     """The first batch of a producer whose verification by the coordinator is pending (KIP-890).
 
-    If this batch must be resent, later batches of the producer must not be appended first.
+    If this batch is resent, no later batch of the producer may be appended before it.
     """
 
     epoch: int
@@ -151,7 +151,7 @@ class Verification:
     starts_at_zero: bool
 
     def admits(self, header: BatchHeader, producers: ProducerStateManager) -> bool:
-        """Return True if a batch is in order; a new producer of transactions V2 starts at 0."""
+        """Return True if a batch is in order; with transactions V2, new producers start at 0."""
         first = header.base_sequence
         if header.producer_epoch == self.epoch and first > self.lowest_sequence:
             return False
@@ -161,7 +161,7 @@ class Verification:
 
 
 class PartitionTransactions:
-    """Open transactions by producer id, with the offsets of their first records."""
+    """Open transactions by producer id, and completed transactions that are still needed."""
 
     def __init__(self) -> None:
         self.ongoing: dict[int, int] = {}
@@ -170,11 +170,11 @@ class PartitionTransactions:
         self._unreplicated: list[EndedTransaction] = []
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Record a transactional batch; only the first batch of a transaction has an effect."""
+        """Register the transaction of a batch, unless it is already registered."""
         self.ongoing.setdefault(producer_id, first_offset)
 
     def end(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
-        """Record a marker; a marker of a transaction without records has no effect."""
+        """Complete a transaction. Markers of transactions without records have no effect."""
         first = self.ongoing.pop(producer_id, None)
         if first is None:
             return
@@ -186,7 +186,7 @@ class PartitionTransactions:
             self._aborted.append(ended)
 
     def stable_offset(self, high_watermark: int) -> int:
-        """Return the last stable offset: below it, every transaction has a replicated marker."""
+        """Return the last stable offset, below which all transactions have a replicated marker."""
         firsts = (
             ended.first_offset
             for ended in self._unreplicated
@@ -200,7 +200,7 @@ class PartitionTransactions:
         return [ended for ended in self._aborted[first:] if ended.first_offset < end]
 
     def replicated(self, high_watermark: int) -> None:
-        """Drop the ended transactions whose markers are fully replicated."""
+        """Drop the completed transactions whose markers are fully replicated."""
         self._unreplicated = [t for t in self._unreplicated if t.last_offset >= high_watermark]
 
     def forget_before(self, offset: int) -> None:
@@ -208,7 +208,7 @@ class PartitionTransactions:
         del self._aborted[: bisect_left(self._aborted, offset, key=lambda ended: ended.last_offset)]
 
     def verify(self, header: BatchHeader, *, starts_at_zero: bool) -> None:
-        """Record that the verification of a batch by the coordinator is pending."""
+        """Register that the coordinator's verification of a batch is pending."""
         pending = self.verifying.get(header.producer_id)
         lowest = header.base_sequence
         if pending is not None and pending.epoch == header.producer_epoch:

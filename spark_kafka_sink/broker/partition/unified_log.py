@@ -31,22 +31,22 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochCache:
-    """The leader epochs of one log; epochs and offsets are both ascending."""
+    """The leader epochs of a log with their start offsets, both in ascending order."""
 
     def __init__(self) -> None:
         self._starts: list[EpochEntry] = []
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 without epochs."""
+        """The newest epoch, or -1 if there is none."""
         return self._starts[-1].epoch if self._starts else UNDEFINED
 
     def entries(self) -> list[EpochEntry]:
-        """Return the epochs from the oldest to the newest."""
+        """Return all epochs, oldest first."""
         return list(self._starts)
 
     def assign(self, epoch: int, offset: int) -> None:
-        """Start an epoch unless it has started; drop epochs without records."""
+        """Store the start offset of an epoch unless it is known; drop epochs without records."""
         if epoch <= self.latest:
             return
         self.truncate(offset)
@@ -58,9 +58,9 @@ class LeaderEpochCache:
             self._starts.pop()
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
-        """Return the end of an epoch or of the newest older epoch; epoch and offset -1 if unknown.
+        """Return the end of an epoch or of the newest older epoch; both fields are -1 if unknown.
 
-        The log ends at `end_offset`.
+        `end_offset` is the end offset of the log.
         """
         if epoch == self.latest:
             return EpochEntry(epoch, end_offset)
@@ -80,7 +80,7 @@ _MAX_TIMESTAMP_OFFSET = 35
 
 
 class Stamp(NamedTuple):
-    """The values that the leader writes into a batch; `append_time` in milliseconds."""
+    """The values that the leader sets in a batch; `append_time` is in milliseconds."""
 
     leader_epoch: int
     append_time: int | None = None
@@ -88,14 +88,14 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimedOffset:
-    """An offset and the timestamp of its record in milliseconds."""
+    """An offset, and the timestamp of its record in milliseconds."""
 
     timestamp: int
     offset: int
 
 
 class UnifiedLog:
-    """Batches in offset order.
+    """The batches of a partition in offset order.
 
     Args:
         storage: stores the batches; in memory by default.
@@ -115,7 +115,7 @@ class UnifiedLog:
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may be read."""
+        """The first offset that can be read."""
         return max(self._start_offset, self.storage.start_offset)
 
     @property
@@ -124,12 +124,12 @@ class UnifiedLog:
         return self.storage.size
 
     def append(self, batch: memoryview | bytes, header: BatchHeader, stamp: Stamp) -> int:
-        """Stamp a validated batch and append it; return its base offset.
+        """Set the offset and epoch in a validated batch and append it; return its base offset.
 
         Raises:
             OSError: the storage failed; the log is unchanged.
         """
-        if self.storage.end_offset > self.end_offset:  # a failed append could not be undone
+        if self.storage.end_offset > self.end_offset:  # A failed append could not be undone.
             self.storage.truncate(self.end_offset)
         base, view = self.storage.next_offset(), memoryview(batch)
         head, body = bytearray(view[: record_batch.HEADER_SIZE]), view[record_batch.HEADER_SIZE :]
@@ -151,20 +151,20 @@ class UnifiedLog:
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, end: int = END
     ) -> list[memoryview]:
-        """Return whole batches of up to `max_bytes`, starting with the one that contains `offset`.
+        """Return whole batches of up to `max_bytes`, starting with the batch at `offset`.
 
-        One memoryview may contain several batches. With `at_least_one`, the first batch is returned
-        regardless of its size (KIP-74). Only batches that end before offset `end` are read.
+        One memoryview can contain several batches. With `at_least_one`, the first batch is returned
+        regardless of its size (KIP-74). Only batches that end before the offset `end` are returned.
         """
         found = self.storage.read(offset, end, max(max_bytes, 0))
         return found if found or not at_least_one else self.storage.read(offset, end, -1)
 
     def bytes_from(self, offset: int, end: int = END) -> int:
-        """Return the number of bytes that a reader at `offset` may read."""
+        """Return the number of bytes that can be read from `offset` up to `end`."""
         return self.storage.bytes_between(offset, end)
 
     def first_at(self, timestamp: int) -> TimedOffset | None:
-        """Return the first record whose timestamp is at least `timestamp` (ListOffsets)."""
+        """Return the first record with a timestamp of at least `timestamp`, or None."""
         first = self.storage.first_at(timestamp)
         if first is None:
             return None
@@ -174,12 +174,12 @@ class UnifiedLog:
         return next((one for one in found if one is not None), None)
 
     def newest(self) -> TimedOffset | None:
-        """Return the first record with the largest timestamp of the log (KIP-734)."""
+        """Return the first record with the largest timestamp in the log (KIP-734), or None."""
         batch = self.storage.newest()
         return None if batch is None else _first_in(batch, batch.max_timestamp, batch.base_offset)
 
     def delete_records(self, offset: int) -> None:
-        """Advance the start offset; space is freed in whole segments."""
+        """Advance the start offset. Space is freed in whole segments."""
         self._start_offset = max(self._start_offset, offset)
         self.storage.delete_before(self._start_offset)
 
@@ -187,7 +187,7 @@ class UnifiedLog:
         """Drop the batch that contains `offset` and all later batches.
 
         Raises:
-            OSError: the storage failed; some of the batches may be left.
+            OSError: the storage failed; some of the batches might remain.
         """
         try:
             self.storage.truncate(offset)
@@ -196,7 +196,7 @@ class UnifiedLog:
             self.epochs.truncate(self.end_offset)
 
     def restart_at(self, offset: int) -> None:
-        """Drop all batches; the log continues at an offset after its end.
+        """Drop all batches, and continue the log at `offset`, which is after its end.
 
         Raises:
             OSError: the storage failed.
@@ -207,7 +207,7 @@ class UnifiedLog:
 
 
 def _first_in(batch: StoredBatch, timestamp: int, start: int) -> TimedOffset | None:
-    """Return the first record at or after `start` whose timestamp is at least `timestamp`."""
+    """Return the first record at or above `start` with a timestamp of at least `timestamp`."""
     header = BatchHeader.parse(batch.data)
     fields = read_fields(records_section(batch.data, header), header.record_count)
     times = header.base_timestamp + fields.time_deltas

@@ -1,11 +1,11 @@
-"""Redis as storage: each partition is a Redis Stream, each record a stream entry.
+"""Storage in Redis: each partition is a Redis Stream, and each record is a stream entry.
 
 In reading order:
 
-- `storage`: `RedisBackend`, the `StorageBackend`, the broker's journal as a Redis hash, and
-  `RedisLogStorage`, the `LogStorage` of one partition
-- `streams`: the two streams of a partition (records and batch headers), batches built from their
-  entries, and waiting for Redis replicas (WAIT)
+- `storage`: `RedisBackend` (the `StorageBackend`), `RedisLogStorage` (the `LogStorage` of one
+  partition), and the broker's journal in a Redis hash
+- `streams`: the two streams of a partition (records and batch headers), conversion of their entries
+  to batches, and waiting for Redis replicas (WAIT)
 - `entries`: conversion of records to stream entries and back, and of offsets to entry ids
-- `connection`: `RedisLocation`, the parsed storage URL, and one pipelined connection
+- `connection`: `RedisLocation` (the parsed storage URL) and a pipelined connection
 """

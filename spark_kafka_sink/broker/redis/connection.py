@@ -1,4 +1,4 @@
-"""The storage URL of a Redis server (`RedisLocation`), and one pipelined connection to it."""
+"""The storage URL of a Redis server (`RedisLocation`), and a pipelined connection to it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _ESCAPED: Final = r"\\\g<0>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisLocation:
-    """The address of a Redis server, and the names of the broker's keys in it.
+    """The address of a Redis server, and the names of the broker's keys on it.
 
     Args:
-        url: the URL for redis-py; never shown, because it may contain a password.
+        url: the URL for redis-py; never shown, because it can contain a password.
         address: the URL without user, password and query, for messages.
         prefix: the prefix of all keys.
-        ids: the mapping between offsets and entry ids. replicas: number of Redis replicas for which
-            acks=all waits (the command WAIT).
-        timeout_ms: timeout of one reply of Redis in milliseconds.
+        ids: the mapping between offsets and entry ids.
+        replicas: number of Redis replicas for which acks=all waits (the command WAIT).
+        timeout_ms: timeout in milliseconds for each reply of Redis.
     """
 
     url: str = field(repr=False)
@@ -81,24 +81,24 @@ class RedisLocation:
         )
 
     def stream(self, topic: str, partition: int) -> str:
-        """Return the key of the stream of a partition's records."""
+        """Return the key of the stream that contains a partition's records."""
         return f"{self.prefix}:{topic}:{partition}"
 
     def batches(self, topic: str, partition: int) -> str:
-        """Return the key of the stream of a partition's batch headers.
+        """Return the key of the stream that contains a partition's batch headers.
 
-        It cannot collide with a stream of records, because no topic has an empty name.
+        The key differs from those of all record streams, because topic names cannot be empty.
         """
         return f"{self.prefix}::batches:{topic}:{partition}"
 
     @property
     def journal(self) -> str:
-        """The key of the hash of cluster metadata (everything besides the logs)."""
+        """The key of the hash that contains the cluster metadata (everything except the logs)."""
         return f"{self.prefix}::journal"
 
     @property
     def pattern(self) -> str:
-        """The pattern of all keys, for SCAN."""
+        """The SCAN pattern that matches all keys of the broker."""
         return f"{_GLOB.sub(_ESCAPED, self.prefix)}:*"
 
 
@@ -112,16 +112,16 @@ RedisValue: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[RedisValue, ...]
 
 JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
-"""Returns the commands that turn the given fields of the journal into the broker's values."""
+"""Function that returns the commands which update the given journal fields to current values."""
 
 LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
 _FIELD = re.compile(r"(\w+)=(\S*)")
 _CLAIM_SECONDS = 0.02
 OWNER_FIELD = '["owner"]'
-"""Field of the journal with the name of the broker that last used the journal."""
+"""Journal field that contains the name of the broker that last used the journal."""
 WAITS_FIELD = '["waits"]'
-"""Field of the journal with a counter, written before each WAIT."""
+"""Journal field that contains a counter, which is written before each WAIT."""
 PAUSE_SECONDS = 0.5
 """Seconds after a timeout during which commands fail immediately."""
 
@@ -131,28 +131,28 @@ class RedisFailedError(OSError):
 
 
 class OtherBrokerError(RedisFailedError):
-    """Another broker uses the prefix; `hint` explains the solution."""
+    """A different broker uses the prefix. `hint` describes the solution."""
 
     hint = ""
 
 
 class ChangedDataError(RedisFailedError):
-    """The data was deleted, or another broker has written to it."""
+    """The data was deleted, or a different broker has written to it."""
 
 
 class RedisConnection:
-    """Sends commands over one connection, opened on first use and reopened after a failure.
+    """A connection to Redis, which is opened on first use and reopened after a failure.
 
-    It is used by one thread, which releases the lock on the cluster's state while it waits for
-    replies. Commands are never retried: the caller decides.
+    One thread uses the connection, and releases the lock on the cluster's state while it waits for
+    replies. Failed commands are not retried; that is the caller's decision.
 
-    A claimed connection has the broker's name in Redis (CLIENT SETNAME). It sends nothing while an
-    older connection has the name of another broker with the same prefix. Like a file lock, a name
-    is released when its process ends.
+    A claimed connection has the broker's name in Redis (CLIENT SETNAME). While an older connection
+    has the name of a different broker with the same prefix, no commands are sent. Like a file lock,
+    a name is released when its process exits.
 
-    Once the broker owns the journal, its name is also stored there, and nothing is acknowledged
-    while the name is missing: the broker's state is not valid for data that was flushed, evicted,
-    not persisted by Redis, or written by another broker.
+    When the broker owns the journal, its name is also stored in the journal. Without the name,
+    writes are not acknowledged: the data was flushed, evicted, not persisted by Redis, or written
+    by a different broker, and does not match the broker's state.
 
     Raises:
         ConfigError: redis-py is not installed, or does not accept the URL.
@@ -181,7 +181,7 @@ class RedisConnection:
         return reply
 
     def claim(self) -> None:
-        """Ensure, now and after each reconnect, that no other broker uses the prefix.
+        """Check that no other broker uses the prefix, now and after each reconnect.
 
         Raises:
             ConfigError: another broker uses the prefix.
@@ -190,7 +190,7 @@ class RedisConnection:
         self._name = f"{_NAME}:{quote(self._location.prefix, safe='')}:{secrets.token_hex(8)}"
         # Redis might not have detected yet that a previous broker has exited.
         deadline = time.monotonic() + self._location.timeout_ms / 1000
-        self._is_failing = True  # The caller reports failures.
+        self._is_failing = True  # Do not log failures, because the caller reports them.
         while True:
             try:
                 self.call("PING")
@@ -203,11 +203,11 @@ class RedisConnection:
         self._is_failing = False
 
     def own(self, journal: str, changes: JournalChanges) -> None:
-        """Store the broker's name in the journal; every later pipeline checks it.
+        """Store the broker's name in the journal. Every later pipeline checks the name.
 
         Args:
             journal: the key of the journal.
-            changes: called after a reconnect.
+            changes: called after each reconnect; see `JournalChanges`.
 
         Raises:
             RedisFailedError: Redis failed.
@@ -217,7 +217,7 @@ class RedisConnection:
         self._owned, self._changes = journal, changes
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """Return the replies to commands sent together; a failed command's reply is an error.
+        """Send commands together and return their replies; failed commands return an error object.
 
         Raises:
             RedisFailedError: not all replies were received.
@@ -249,10 +249,10 @@ class RedisConnection:
         return [self._reply() for _ in commands]
 
     def _exchange_owned(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands, then check that the journal is still this broker's.
+        """Send commands, then check that this broker still owns the journal.
 
         Raises:
-            ChangedDataError: the journal is no longer this broker's.
+            ChangedDataError: this broker no longer owns the journal.
         """
         if self._owned is None:
             return self._exchange(commands)
@@ -265,11 +265,11 @@ class RedisConnection:
         return replies
 
     def _open(self) -> None:
-        """Connect if not connected, and check that no other broker uses the prefix.
+        """Connect if necessary, and check that no other broker uses the prefix.
 
         Raises:
-            OtherBrokerError: another broker uses it.
-            ChangedDataError: the data is no longer this broker's.
+            OtherBrokerError: a different broker uses the prefix.
+            ChangedDataError: this broker no longer owns the data.
         """
         if self._is_open:
             return
@@ -277,25 +277,25 @@ class RedisConnection:
         if self._name is not None:
             commands = [("CLIENT", "SETNAME", self._name), ("CLIENT", "ID"), ("CLIENT", "LIST")]
             _, own_id, clients = self._exchange(commands)
-            # If the permission to list clients is missing, assume that there is no other broker.
+            # Without permission to list the clients, assume that there is no other broker.
             if isinstance(clients, bytes) and isinstance(own_id, int):
                 text = clients.decode(errors="replace")
                 former = _check_alone(self._location, self._name, own_id, text)
-                # Otherwise, a change sent over an earlier connection could still be applied later.
+                # Otherwise, Redis could still apply a change that a former connection sent.
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
             if self._owned is not None:
                 self._correct(self._owned)
         self._is_open = True
 
     def _correct(self, journal: str) -> None:
-        """Correct the journal, because Redis may have a different state than this broker.
+        """Update the journal in Redis to the state of this broker.
 
-        A change whose reply was lost may have been applied, and a restarted Redis may have loaded
-        an older state. Without a difference, nothing is written: a full Redis accepts no values,
-        but its records can still be read and deleted.
+        Redis might have applied a change whose reply was lost, or loaded an older state after a
+        restart. If there is no difference, nothing is written, because a full Redis rejects
+        writes, although its records can still be read and deleted.
 
         Raises:
-            ChangedDataError: the journal is no longer this broker's.
+            ChangedDataError: this broker no longer owns the journal.
             RedisFailedError: Redis rejected the changes.
         """
         _, flat = self._exchange_owned([("WATCH", journal), ("HGETALL", journal)])
@@ -310,7 +310,7 @@ class RedisConnection:
         self._connection.disconnect()
 
     def _failed(self, why: str) -> RedisFailedError:
-        """Log the first of consecutive failures; clients get only an error code and retry soon."""
+        """Return an error for a failure; log the first of consecutive failures."""
         self._warn(f"{self._address} {why}")
         return RedisFailedError(f"{self._address} {why}")
 
@@ -345,13 +345,13 @@ class RedisConnection:
 
 
 def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) -> list[str]:
-    """Check that no older connection has the name of another broker.
+    """Check that no older connection has the name of a different broker.
 
     Returns:
-        The ids of this broker's former connections that Redis has not closed yet.
+        The ids of this broker's former connections that Redis has not yet closed.
 
     Raises:
-        OtherBrokerError: such a connection exists.
+        OtherBrokerError: a different broker's connection exists.
     """
     named = name.rpartition(":")[0] + ":"
     listed = [dict(_FIELD.findall(line)) for line in clients.splitlines()]
@@ -372,7 +372,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
 
 
 def _prepare(location: RedisLocation) -> tuple[Any, Any]:
-    """Return an unopened redis-py connection, and the module of redis-py's exceptions."""
+    """Return an unopened redis-py connection, and redis-py's exceptions module."""
     try:
         import redis
         from redis import exceptions

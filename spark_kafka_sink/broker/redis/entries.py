@@ -1,9 +1,9 @@
 """Convert Kafka records to Redis Stream entries and back, and offsets to entry ids.
 
 An entry has the fields ``key``, ``value``, ``timestamp`` (decimal milliseconds) and
-``header.<name>``, in this order; headers keep their own order. A null key or value has no field,
-which distinguishes it from an empty value. A header with a null value is an empty field
-``null-header.<name>``. Field names may be repeated, as Redis keeps repeated fields.
+``header.<name>``, in this order; the order of the headers is preserved. A null key or value has no
+field, which distinguishes it from an empty value. A header with a null value is an empty field
+``null-header.<name>``. Field names can be repeated, because Redis supports repeated fields.
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ if TYPE_CHECKING:
 
 DEFAULT_SEQUENCE_BITS = 10
 MAX_SEQUENCE_BITS = 20
-"""Offsets have 63 bits; if 20 of them are for sequences, the milliseconds suffice until the year
-2248.
-"""
+"""Maximum of sequence_bits. The remaining 43 bits of an offset represent times until 2248."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryIds:
     """The mapping ``offset = (milliseconds << sequence_bits) | sequence`` and its inverse.
 
-    Offsets are allocated, and ids are derived from them: counting beyond the last sequence of a
-    millisecond carries into the next millisecond, so no record rate overflows.
+    Offsets are assigned first, and ids are derived from them. After the last sequence of a
+    millisecond, the next offset is in the next millisecond, so any record rate is possible.
 
     Raises:
         ConfigError: `sequence_bits` is not 1 to 20.
@@ -66,20 +64,20 @@ class EntryIds:
         return offset >> self.sequence_bits, offset & (1 << self.sequence_bits) - 1
 
     def text(self, offset: int) -> bytes:
-        """Return the id of an offset as Redis expects it."""
+        """Return the entry id of an offset in Redis's format."""
         return b"%d-%d" % self.parts(offset)
 
     def read(self, text: bytes) -> int:
-        """Return the offset of an id that Redis returned.
+        """Return the offset of an entry id that Redis returned.
 
         Raises:
-            ValueError: see `offset`.
+            ValueError: the sequence needs more than `sequence_bits` bits.
         """
         milliseconds, _, sequence = text.partition(b"-")
         return self.offset(int(milliseconds), int(sequence))
 
     def next_offset(self, end: int, now_ms: int) -> int:
-        """Return the next base offset: the current time, but at least `end`, the end offset."""
+        """Return the next base offset: the offset of the current time, but at least `end`."""
         return max(end, now_ms << self.sequence_bits)
 
 
@@ -112,7 +110,7 @@ def write_fields(record: Record) -> Fields:
 
 
 class _Row(NamedTuple):
-    """The content of an entry; fields that are not Kafka's are ignored."""
+    """The content of an entry; unknown fields are ignored."""
 
     key: bytes | None
     value: bytes | None
@@ -139,7 +137,7 @@ def _read_fields(fields: Fields) -> _Row:
 
 
 def read_columns(entries: Sequence[Fields]) -> Columns:
-    """Return the records of n entries, with their timestamps.
+    """Return the records of all entries as columns, with their timestamps.
 
     Raises:
         ValueError: a timestamp is not a number.
@@ -159,7 +157,7 @@ def read_columns(entries: Sequence[Fields]) -> Columns:
 
 
 def _plain_columns(entries: Sequence[Fields], names: Fields) -> Columns:
-    """Return the columns of entries that all have these fields; this is five times as fast."""
+    """Return the columns of entries that all have the same fields (five times as fast)."""
 
     def column(name: bytes) -> pa.BinaryArray | None:
         if name not in names:

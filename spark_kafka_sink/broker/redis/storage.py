@@ -1,6 +1,6 @@
 """The storage backend of ``--storage redis://…``: logs in Redis Streams, the journal in a hash.
 
-Each record is a stream entry, with the record's offset as its id.
+Each record is a stream entry, and the entry id is derived from the record's offset.
 """
 
 from __future__ import annotations
@@ -54,24 +54,22 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 READ_BYTES = 1 << 20
-"""Maximum bytes per read, unless the first batch is larger; the calling thread blocks during the
-read.
-"""
+"""Maximum bytes per read, unless the first batch is larger. A read blocks the calling thread."""
 
 
 class RedisLogStorage(LogStorage):
-    """A `LogStorage` in Redis Streams; this broker is the only one that writes to them.
+    """A `LogStorage` in Redis Streams, to which only this broker may write.
 
-    Each batch takes 24 bytes of memory: its last offset, its end position, and the largest
-    timestamp up to it.
+    Each batch uses 24 bytes of memory: for its last offset, its end position, and the largest
+    timestamp of this and all earlier batches.
 
     Args:
         streams: the partition's streams.
         ids: the mapping between offsets and entry ids.
-        clock: the clock that offsets are derived from.
+        clock: the clock from which offsets are derived.
         config: retention limits.
-        request_replication: returns True if Redis's replicas have everything before an offset; None
-            if acks=all does not wait for the replicas.
+        request_replication: returns True if Redis's replicas have all records before an offset;
+            None if acks=all does not wait for the replicas.
     """
 
     def __init__(
@@ -107,7 +105,7 @@ class RedisLogStorage(LogStorage):
 
     @property
     def start_offset(self) -> int:
-        """See `LogStorage`; 0 until batches are dropped, although offsets start much higher."""
+        """See `LogStorage`. The value is 0 until batches are dropped; offsets start much higher."""
         return self._start
 
     @property
@@ -118,11 +116,11 @@ class RedisLogStorage(LogStorage):
 
     @property
     def size(self) -> int:
-        """See `LogStorage`; the uncompressed size."""
+        """See `LogStorage`. The size is that of the uncompressed batches."""
         return self._table.size - self._table.position(self._first)
 
     def next_offset(self) -> int:
-        """See `LogStorage`: the shifted wall-clock time, or the end offset if that is larger."""
+        """See `LogStorage`. Offsets are derived from the time, but never decrease."""
         end = max(self.end_offset, self._streams.reserved)
         return self._ids.next_offset(end, self._clock.wall_ms())
 
@@ -174,21 +172,21 @@ class RedisLogStorage(LogStorage):
     def _warn_of_loss(self) -> None:
         if not self._has_lost:
             records = self._streams.keys.records
-            LOG.warning("Redis has lost batches of %s: consumers skip them", records)
+            LOG.warning("Redis has lost batches of %s; consumers skip them", records)
         self._has_lost = True
 
     def _within(self, first: int, max_bytes: int) -> int:
-        """Return the end number of the batches to read at once, starting at `first`."""
+        """Return the end number (exclusive) of the batches to read at once, starting at `first`."""
         number = self._table.within(first, min(max_bytes, READ_BYTES))
         return max(number, min(first + 1, self._table.within(first, max_bytes)))
 
     def _between(self, start: int, end: int) -> tuple[int, int]:
-        """Return the number of the first batch between two offsets, and the end number."""
+        """Return the first and the end number (exclusive) of the batches between two offsets."""
         first = max(self._table.holding(start), self._first)
         return first, max(first, self._table.holding(end))
 
     def _begin(self, number: int) -> int:
-        """Return the offset after the previous batch; no record lies between the two batches."""
+        """Return the end offset of the previous batch; there are no records between the batches."""
         return self._table.facts(number - 1, 0).last_offset + 1 if number else 0
 
     def _build(self, first: int, end: int) -> list[memoryview]:
@@ -222,7 +220,7 @@ class RedisLogStorage(LogStorage):
         return max(self.batches(), key=lambda batch: batch.max_timestamp, default=None)
 
     def delete_before(self, offset: int) -> None:
-        """See `LogStorage`: batches are dropped one by one."""
+        """See `LogStorage`. Batches are dropped individually."""
         number = self._table.holding(offset)
         if number > self._first:
             begin = self._begin(number)
@@ -237,7 +235,7 @@ class RedisLogStorage(LogStorage):
         self._streams.reserved = max(self._streams.reserved, offset)
 
     def truncate(self, offset: int) -> None:
-        """See `LogStorage`; ids are never used twice."""
+        """See `LogStorage`. The ids of dropped entries are not reused."""
         self._streams.settle()
         number = max(self._table.holding(offset), self._first)
         if number < len(self._table):
@@ -246,7 +244,7 @@ class RedisLogStorage(LogStorage):
             self._table.keep(number)
 
     def expire(self, now_ms: int) -> None:
-        """See `LogStorage`: drops single batches, whereas Kafka drops whole segments."""
+        """See `LogStorage`. Batches are dropped individually; Kafka drops whole segments."""
         config, number = self.config, 0
         if not config.deletes:
             return
@@ -258,27 +256,27 @@ class RedisLogStorage(LogStorage):
         self.delete_before(self._begin(number))
 
     def _expired(self, oldest_ms: int) -> int:
-        """Return the end number of the expired batches; batches without timestamps expire by id."""
+        """Return the end number of the expired batches; without timestamps, their ids apply."""
         number = self._table.first_at(oldest_ms)
         if number > self._table.first_at(0):
             return number
         return min(number, self._table.holding(self._ids.offset(max(oldest_ms, 0), 0)))
 
     def flush(self) -> None:
-        """Do nothing: Redis's configuration determines durability."""
+        """Do nothing, because Redis's configuration determines durability."""
 
     def flush_if_due(self, now_ms: int) -> None:
         """See `flush`."""
 
     def close(self) -> None:
-        """Do nothing: the connection is shared."""
+        """Do nothing, because the connection is shared."""
 
 
 FORMAT: Final = ("format", 1)
-"""Field that marks the prefix as used by a broker; needed because Redis has no empty hashes."""
+"""Field that marks the prefix as used by a broker. Redis does not support empty hashes."""
 SEQUENCE_BITS: Final = "sequence_bits"
 _NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
-"""Fields of the hash that are not values of the journal."""
+"""Fields of the hash that are not journal values."""
 _SHOWN: Final = 5
 _ANOTHER_PREFIX: Final = (
     "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
@@ -287,10 +285,10 @@ _ANOTHER_PREFIX: Final = (
 
 
 class RedisJournal(Journal):
-    """A `Journal` in a Redis hash: the field is [kind, key…] as JSON, the value is also JSON.
+    """A `Journal` in a Redis hash. Fields are [kind, key…] as JSON; values are also JSON.
 
     Raises:
-        ConfigError: the prefix has data but no journal of this broker, or the sequence_bits differ.
+        ConfigError: the prefix has data but no valid journal, or the sequence_bits differ.
         OSError: Redis failed.
     """
 
@@ -311,7 +309,7 @@ class RedisJournal(Journal):
         connection.own(self._hash, self._changes)
 
     def _changes(self, stored: Mapping[bytes, bytes]) -> list[Command]:
-        """Return the commands that turn the stored fields into the current values."""
+        """Return the commands that update the stored fields to the current values."""
         wanted = {
             _field(kind, key).encode(): json.dumps(value).encode()
             for kind, values in self._values.items()
@@ -328,7 +326,7 @@ class RedisJournal(Journal):
         ]
 
     def _check_sequence_bits(self, location: RedisLocation) -> None:
-        """Check that the ids in the streams were created with the current sequence_bits.
+        """Check that the entry ids in the streams were created with the current sequence_bits.
 
         Raises:
             ConfigError: the ids were created with different sequence_bits.
@@ -369,7 +367,7 @@ class RedisJournal(Journal):
         self._set(kind, key, value)
 
     def close(self) -> None:
-        """Do nothing: the connection is shared."""
+        """Do nothing, because the connection is shared."""
 
 
 def _field(kind: str, key: Key) -> str:
@@ -377,10 +375,10 @@ def _field(kind: str, key: Key) -> str:
 
 
 def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None:
-    """Check that no key has the prefix, because there is no journal.
+    """Check that no key with the prefix exists if there is no journal.
 
     Raises:
-        ConfigError: such keys exist.
+        ConfigError: keys with the prefix exist.
     """
     found: list[str] = []
     for key in _keys(connection, location.pattern):
@@ -412,13 +410,14 @@ def _not_a_journal(name: str, why: str) -> ConfigError:
 
 
 class RedisBackend(StorageBackend):
-    """Logs and journal in one Redis; one broker at a time may use a prefix.
+    """Logs and journal in a Redis server. Only one broker at a time can use a prefix.
 
     Args:
         url: see `RedisLocation.parse`.
-        clock: the clock that offsets are derived from.
-        lock: the lock on the cluster's state; released during waits for Redis.
-        on_replicated: called on another thread when Redis's replicas have more of a partition.
+        clock: the clock from which offsets are derived.
+        lock: the lock on the cluster's state; released while waiting for Redis.
+        on_replicated: called on a different thread when Redis's replicas have more records of a
+            partition.
 
     Raises:
         ConfigError: the URL is invalid, redis-py is missing, another broker uses the prefix, or the
@@ -496,7 +495,7 @@ class RedisBackend(StorageBackend):
         return RedisLogStorage(streams, self._location.ids, self._clock, config, request)
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
-        """See `StorageBackend`: keys that are not streams are kept."""
+        """See `StorageBackend`. Keys that are not streams are not deleted."""
         self._streams(topic, partition).drop(only_if_empty=only_if_empty)
 
     def close(self) -> None:

@@ -1,14 +1,14 @@
-"""The two Redis Streams of a partition, batches built from them, and Redis replication.
+"""The two Redis Streams of a partition, conversion to batches, and Redis replication.
 
-One stream holds the records of a partition, one entry each. The second stream holds one entry per
-batch with the batch header (`BatchEntry`): producer, sequence, leader epoch, transaction. Both are
-written in one Redis transaction, so a batch is stored completely or not at all. `build_batches`
-restores record batches from the entries of both streams, for consumers to fetch.
+The first stream contains one entry per record. The second stream contains one entry per batch with
+the batch header (`BatchEntry`): producer, sequence, leader epoch and transaction. Both streams are
+written in one Redis transaction, so a batch is stored completely or not at all. For consumers,
+`build_batches` restores record batches from the entries of both streams.
 
-`RedisReplicas` determines with WAIT whether Redis's replicas have the data, on its own thread and
-connection. WAIT counts the replicas that have all writes of the connection that sends it. Redis
-sends the commands of all connections to a replica in one order, so once a replica has a write of
-this connection, it has every write before it.
+`RedisReplicas` uses WAIT to determine whether Redis's replicas have the data. It has its own thread
+and connection. WAIT returns the number of replicas that have all writes of the same connection.
+Because a replica applies the commands of all connections in order, a replica that has a write of
+this connection also has all earlier writes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _CODEC_BITS = 0x07
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEntry:
-    """An entry of the second stream: one batch, with the id of its first record.
+    """An entry of the second stream, which represents a batch.
 
     Args:
-        header: the batch header, with offsets and leader epoch stamped.
-        size: uncompressed bytes of the batch.
+        header: the batch header, with offsets and leader epoch set.
+        size: uncompressed size of the batch in bytes.
         records: the records of a control batch, which have no entries; None for data batches.
     """
 
@@ -55,7 +55,7 @@ class BatchEntry:
 
     @classmethod
     def of(cls, header: BatchHeader, section: memoryview) -> Self:
-        """Return the entry of a batch whose uncompressed records are `section`."""
+        """Return the entry for a batch header; `section` contains the uncompressed records."""
         return cls(
             header=header,
             size=HEADER_SIZE + len(section),
@@ -76,12 +76,12 @@ class BatchEntry:
         return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
 
     def fields(self, stamped: bytes | bytearray | memoryview) -> list[RedisValue]:
-        """Return the fields of the entry; `stamped` starts with the header as bytes."""
+        """Return the fields of the entry; `stamped` starts with the bytes of the header."""
         fields: list[RedisValue] = [_HEADER, bytes(stamped[:HEADER_SIZE]), _BYTES, self.size]
         return fields if self.records is None else [*fields, _RECORDS, self.records]
 
     def batch(self, records: memoryview | bytes, count: int) -> memoryview:
-        """Return the batch with these records; their times are relative to `base_timestamp`."""
+        """Return the batch; timestamps in `records` are relative to `base_timestamp`."""
         header = self.header._replace(
             attributes=self.header.attributes & ~_CODEC_BITS,
             base_timestamp=self.base_timestamp,
@@ -91,7 +91,7 @@ class BatchEntry:
 
     @property
     def base_timestamp(self) -> int:
-        """The base of the records' relative timestamps, in milliseconds."""
+        """The timestamp that record timestamps are relative to, in milliseconds."""
         header = self.header
         return header.max_timestamp if header.is_log_append_time else header.base_timestamp
 
@@ -99,11 +99,11 @@ class BatchEntry:
 def build_batches(
     batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> list[memoryview]:
-    """Return one batch per batch entry, with the records in its range; other records are ignored.
+    """Return one batch per batch entry; records that are outside of all batches are ignored.
 
     Args:
-        batch_entries: batches in order.
-        entries: [id, fields] pairs, in order.
+        batch_entries: batch entries in offset order.
+        entries: record entries as [id, fields], in offset order.
         ids: the mapping between offsets and entry ids.
 
     Raises:
@@ -121,7 +121,7 @@ def build_batches(
 def _sections(
     batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> Iterator[tuple[memoryview | bytes, int]]:
-    """Yield the records of each batch and their number; all batches are encoded together."""
+    """Yield the records of each batch and the record count. All batches are encoded together."""
     offsets = np.fromiter((ids.read(one[0]) for one in entries), np.int64, len(entries))
     bases = np.array([one.header.base_offset for one in batch_entries], np.int64)
     lasts = np.array([one.header.last_offset for one in batch_entries], np.int64)
@@ -149,21 +149,21 @@ PAGE = 1_000
 
 
 class StreamKeys(NamedTuple):
-    """The keys of a partition's two streams: its records, and its batch headers."""
+    """The keys of a partition's two streams, which contain records and batch headers."""
 
     records: str
     batches: str
 
 
 class OffsetSpan(NamedTuple):
-    """Offsets from the first to the last, both inclusive."""
+    """A range of offsets; both ends are inclusive."""
 
     first: int
     last: int
 
 
 class RedisStreams:
-    """Writes and reads batches by their offsets.
+    """The two streams of a partition.
 
     Every method raises RedisFailedError, an OSError, if Redis fails.
     """
@@ -176,7 +176,7 @@ class RedisStreams:
         """The smallest offset whose id Redis still accepts."""
         self._uncertain: OffsetSpan | None = None
         self._leftovers: list[Command] = []
-        """Commands that delete the entries of a batch that was written in part."""
+        """Commands that delete the entries of a partially written batch."""
 
     def check_vacant(self) -> None:
         """Check that neither stream exists.
@@ -196,7 +196,7 @@ class RedisStreams:
         return {key: reply.decode() for key, reply in zip(self.keys, replies, strict=True)}
 
     def begin(self) -> None:
-        """Create both streams, without entries.
+        """Create both streams without entries.
 
         Raises:
             RedisFailedError: a key exists.
@@ -237,7 +237,7 @@ class RedisStreams:
         _checked(self._connection.transaction(commands))
 
     def drop(self, *, only_if_empty: bool) -> None:
-        """Delete both streams; with `only_if_empty`, only if both are empty."""
+        """Delete both streams; with `only_if_empty`, delete them only if both are empty."""
         if only_if_empty:
             self._connection.call("WATCH", *self.keys)
         types = self._types()
@@ -247,12 +247,11 @@ class RedisStreams:
                 LOG.warning("not deleting %s: it is a %s, not a stream", key, types[key])
         if only_if_empty and any(self._connection.call("XLEN", key) for key in streams):
             streams = []
-        # This also ends WATCH; if another client has changed a stream in the meantime, nothing is
-        # deleted.
+        # This also ends WATCH. If a stream was changed after WATCH, nothing is deleted.
         self._connection.transaction([("DEL", key) for key in streams])
 
     def batch_entries(self) -> Iterator[BatchEntry]:
-        """Yield every batch's header, in order."""
+        """Yield the entries of all batches in order."""
         after = 0
         while True:
             words = ("XRANGE", self.keys.batches, self._ids.text(after), "+", "COUNT", PAGE)
@@ -269,7 +268,7 @@ class RedisStreams:
             info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
             milliseconds, _, sequence = found[b"last-generated-id"].partition(b"-")
-            # Another writer's sequence may exceed sequence_bits; the addition then carries.
+            # The sequence of another writer can exceed sequence_bits; the addition then carries.
             newest = (int(milliseconds) << self._ids.sequence_bits) + int(sequence)
             self.reserved = max(self.reserved, newest + 1)
             # Redis before version 7 does not count the entries added.
@@ -277,7 +276,7 @@ class RedisStreams:
         return dropped
 
     def write(self, commands: list[Command], span: OffsetSpan) -> None:
-        """Write a batch completely or not at all; call `settle` first."""
+        """Write a batch completely or not at all. Call `settle` first."""
         try:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
@@ -290,7 +289,7 @@ class RedisStreams:
         try:
             _check_added(self.keys.records, replies)
         except RedisFailedError:
-            # Entries of other writers are kept.
+            # Do not delete the entries of other writers.
             self._leftovers = [
                 ("XDEL", command[1], reply)
                 for command, reply in zip(commands, replies, strict=True)
@@ -307,7 +306,7 @@ class RedisStreams:
         self._leftovers = []
 
     def _resolve(self, span: OffsetSpan) -> bool:
-        """Return True if a batch is known to be written although its reply was lost."""
+        """Return True if a batch whose reply was lost is known to be written."""
         try:
             is_written = self._fence(span)
         except RedisFailedError as error:
@@ -330,7 +329,7 @@ class RedisStreams:
         return bool(_checked(found)[0])
 
     def settle(self) -> None:
-        """If the last write failed, make sure that its batch does not exist."""
+        """Ensure that the batch of a failed write does not exist."""
         self._delete_leftovers()
         if self._uncertain is not None:
             if self._fence(self._uncertain):
@@ -338,11 +337,11 @@ class RedisStreams:
             self._uncertain = None
 
     def delete(self, span: OffsetSpan) -> None:
-        """Delete the entries in a span, the last ones first.
+        """Delete the entries in a span, starting with the last.
 
-        The batches are deleted before their records: if this process is killed in between, the
-        next broker must not find a batch without its records, because its producer's retry would
-        count as a duplicate.
+        Batches are deleted before their records. Otherwise, if this process is killed in between,
+        the next broker would find a batch without its records, and treat the producer's retry as a
+        duplicate.
         """
         first, last = (self._ids.text(offset) for offset in span)
         for key in (self.keys.batches, self.keys.records):
@@ -350,10 +349,10 @@ class RedisStreams:
                 self._connection.call("XDEL", key, *(entry[0] for entry in found))
 
     def trim(self, offset: int) -> None:
-        """Delete everything before an offset.
+        """Delete all entries before an offset.
 
-        This is not a transaction, because a full Redis rejects transactions. The batches are
-        deleted first: records without a batch are ignored, and the next call deletes them.
+        A full Redis rejects transactions, so the streams are trimmed one after the other. Batches
+        are deleted first: records without a batch are ignored, and the next call deletes them.
         """
         first = self._ids.text(offset)
         keys = (self.keys.batches, self.keys.records)
@@ -372,7 +371,7 @@ class RedisStreams:
 
 
 def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Command:
-    """Return the command that adds an entry to an existing stream; it never creates one."""
+    """Return the command that adds an entry to a stream, without creating the stream."""
     return ("XADD", key, "NOMKSTREAM", entry_id, *fields)
 
 
@@ -400,19 +399,19 @@ def _read_batches(entries: list[Any]) -> list[BatchEntry]:
 
 
 WAIT_MS = 100
-"""Timeout of one WAIT in milliseconds; WAIT is repeated until the replicas have all requested data.
-"""
+"""Timeout in milliseconds of each WAIT, which is repeated until the replicas have the data."""
 STOP_SECONDS = 5.0
 
 
 class RedisReplicas:
-    """Tracks which offsets Redis's replicas have, by partition.
+    """Tracks which records Redis's replicas have.
 
     Args:
-        connection: a connection for this object only.
-        journal: the key of the broker's journal, for a counter: WAIT waits only for writes.
+        connection: a connection that only this object uses.
+        journal: the key of the journal; a counter in it is written, because WAIT waits for writes.
         replicas: the number of replicas that must have a record.
-        on_replicated: called on this object's thread when the replicas have more of a partition.
+        on_replicated: called on this object's thread when the replicas have more records of a
+            partition.
     """
 
     def __init__(
@@ -434,10 +433,10 @@ class RedisReplicas:
         self._thread: threading.Thread | None = None
 
     def request(self, topic_partition: TopicPartition, offset: int) -> bool:
-        """Request replication of everything before `offset`; return True if already replicated.
+        """Return True if all records before `offset` are replicated.
 
-        Otherwise, `on_replicated` is called later. The first request that must wait starts the
-        thread.
+        Otherwise, request their replication; `on_replicated` is called later. The first request
+        that must wait starts the thread.
         """
         with self._changed:
             if self._reached.get(topic_partition, 0) >= offset:
@@ -475,7 +474,7 @@ class RedisReplicas:
                 self._on_replicated(topic_partition)
 
     def _next(self) -> dict[TopicPartition, int] | None:
-        """Wait for requests and return them; None after `close`."""
+        """Wait for requests and return them, or None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._requested)
             return None if self._stopping else dict(self._requested)

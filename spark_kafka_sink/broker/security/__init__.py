@@ -1,14 +1,14 @@
 """Security of the broker: TLS certificates, the server side of SASL, and deny rules (ACLs).
 
-No module here does network I/O; only PEM and password files are read and written.
+These modules do no network I/O, and read and write only PEM and password files.
 
 In reading order:
 
-- `settings`: the security settings of a broker, validated
+- `settings`: the security settings of a broker and their validation
 - `certificates`: TLS of the listeners, a certificate authority for tests, and PEM files
-- `plain_and_scram`: PLAIN and SCRAM, the users and their password verifiers; no password is stored
+- `plain_and_scram`: PLAIN and SCRAM, and the users with their password verifiers
 - `oauthbearer`: OAUTHBEARER and the validation of bearer tokens
-- `authenticator`: the authentication states of one connection; the interface of SASL mechanisms
+- `authenticator`: the authentication states of a connection, and the interface of SASL mechanisms
 - `acl`: deny rules, the broker's only ACLs
 - `server_security`: certificates, users and deny rules of a broker, the methods of `EmbeddedBroker`
   that change them, and the matching client options

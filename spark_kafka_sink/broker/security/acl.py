@@ -1,8 +1,9 @@
-"""Authorization: every user may perform every operation that no rule denies.
+"""Deny rules: every user may perform all operations that no rule denies.
 
-This is like Kafka with an ACL that allows all users everything, plus DENY ACLs: a deny rule always
-takes precedence. If Kafka accepts either of two rights (to create a topic: Create on the topic or
-on the cluster), denying one of them is sufficient to reject the request here.
+This is like Kafka with DENY ACLs and one ACL that allows all operations to all users; a deny rule
+always takes precedence. In Kafka, some requests need only one of two rights. For example, creating
+a topic requires Create on the topic or on the cluster. Here, denying one of the two rights is
+sufficient to reject the request.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from spark_kafka_sink.common.errors import ConfigError
 
 ANYBODY: Final = "*"
 ANONYMOUS: Final = "ANONYMOUS"
-"""Kafka's name for a client that is not authenticated."""
+"""Kafka's user name for clients that are not authenticated."""
 CLUSTER_NAME: Final = "kafka-cluster"
-"""Kafka's name of the only resource of the type Cluster."""
+"""Kafka's name for the only resource of the type Cluster."""
 _USER: Final = "User:"
 
 
 class Operation(IntEnum):
-    """Kafka's AclOperation with its codes, which are the bit numbers in KIP-430's bit fields."""
+    """Kafka's AclOperation. The codes are the bit numbers in KIP-430's bit fields."""
 
     ALL = 2
     READ = 3
@@ -38,12 +39,12 @@ class Operation(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name in Kafka's tools, such as IdempotentWrite."""
+        """The operation's name in Kafka's tools, such as IdempotentWrite."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @classmethod
     def parse(cls, text: str) -> Operation:
-        """Parse an operation: Write, write, IdempotentWrite or IDEMPOTENT_WRITE.
+        """Parse an operation's name, such as Write, write, IdempotentWrite or IDEMPOTENT_WRITE.
 
         Raises:
             ConfigError: the operation is unknown.
@@ -71,10 +72,10 @@ class Denial:
     """An operation that a user may not perform on a resource.
 
     Args:
-        user: a principal's name without its type, or "*" for any user.
+        user: the name of a principal without its type, or "*" for all users.
         operation: the operation; ALL for every operation.
         type: the resource's type.
-        name: the resource's name; "*" for all of the type, "x*" for names that start with x.
+        name: the resource's name; "*" for all resources, "x*" for names that start with x.
     """
 
     user: str
@@ -83,7 +84,7 @@ class Denial:
     name: str
 
     def covers(self, user: str, operation: Operation, name: str) -> bool:
-        """Return True if the rule applies; the caller has matched the resource type."""
+        """Return True if the rule applies. The caller must check the resource type."""
         if self.user not in {ANYBODY, user} or self.operation not in {Operation.ALL, operation}:
             return False
         if self.name.endswith("*"):
@@ -96,7 +97,7 @@ class Denial:
 
 
 class Denials:
-    """The deny rules of a broker; read by the loop's thread, changed by any thread (atomically)."""
+    """The deny rules of a broker. Thread-safe: each change replaces the rules atomically."""
 
     def __init__(self) -> None:
         self._by_type: dict[ResourceType, tuple[Denial, ...]] = {}
@@ -107,12 +108,12 @@ class Denials:
         return bool(self._by_type)
 
     def add(self, denial: Denial) -> None:
-        """Add a deny rule, effective immediately."""
+        """Add a deny rule, which takes effect immediately."""
         known = self._by_type.get(denial.type, ())
         self._by_type = self._by_type | {denial.type: (*known, denial)}
 
     def remove(self, denial: Denial) -> None:
-        """Remove a deny rule; do nothing if it does not exist."""
+        """Remove a deny rule. Has no effect if the rule does not exist."""
         left = {
             type_: tuple(one for one in known if one != denial)
             for type_, known in self._by_type.items()
@@ -129,7 +130,7 @@ class Denials:
         return not any(denial.covers(user, operation, name) for denial in known)
 
     def without_denied(self, operations: int, user: str, type_: ResourceType, name: str) -> int:
-        """Return a bit field of operations (KIP-430) without denied operations."""
+        """Return a bit field of operations (KIP-430) without the operations denied to a user."""
         for operation in Operation:
             if operations & (1 << operation) and not self.allows(user, operation, type_, name):
                 operations &= ~(1 << operation)
@@ -144,10 +145,10 @@ def denial_of(
     group: str | None = None,
     transactional_id: str | None = None,
 ) -> Denial:
-    """Return a deny rule for these arguments; without a resource, it applies to the cluster.
+    """Create a deny rule; without a resource, the rule applies to the cluster.
 
     Raises:
-        ConfigError: more than one resource is named, or the operation is unknown.
+        ConfigError: more than one resource is specified, or the operation is unknown.
     """
     named = {
         ResourceType.TOPIC: topic,
@@ -157,7 +158,7 @@ def denial_of(
     given = [(type_, name) for type_, name in named.items() if name is not None]
     if len(given) > 1:
         raise ConfigError(
-            "a deny rule can name only one resource", hint="Add one deny rule per resource"
+            "a deny rule can have only one resource", hint="Add one deny rule per resource"
         )
     type_, name = given[0] if given else (ResourceType.CLUSTER, CLUSTER_NAME)
     parsed = Operation.parse(operation)
@@ -165,10 +166,10 @@ def denial_of(
 
 
 def parse_denial(text: str) -> Denial:
-    """Parse alice:Write:topic=x, alice:Read:group=g, or alice:IdempotentWrite (on the cluster).
+    """Parse a deny rule: alice:Write:topic=x, or alice:IdempotentWrite (on the cluster).
 
     Raises:
-        ConfigError: the text does not have one of these forms.
+        ConfigError: the text is not a valid rule.
     """
     user, _, rest = text.partition(":")
     operation, _, resource = rest.partition(":")

@@ -1,10 +1,10 @@
 """Authentication of a connection: the states of Kafka's SaslServerAuthenticator, without I/O.
 
-`SaslServer` is the interface of the server's side of SASL mechanisms (RFC 4422).
+`SaslServer` is the interface of the server side of SASL mechanisms (RFC 4422).
 
-The client may first send ApiVersions, then SaslHandshake, then SaslAuthenticate requests or, after
-SaslHandshake version 0, tokens without a request header (KIP-43, KIP-152). When its session
-expires, the client authenticates again on the same connection (KIP-368).
+The client can send ApiVersions. It then sends SaslHandshake and SaslAuthenticate requests. After
+SaslHandshake version 0, it sends tokens without a request header instead (KIP-43, KIP-152). Before
+its session expires, the client must authenticate again on the same connection (KIP-368).
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 
 MAX_RECEIVE_BYTES: Final = 524_288
-"""Kafka's sasl.server.max.receive.size: maximum frame size before authentication (bytes)."""
+"""Maximum frame size before authentication in bytes (Kafka's sasl.server.max.receive.size)."""
 MIN_REAUTH_SECONDS: Final = 1.0
 """Kafka's KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS, in seconds."""
 _LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
-"""Maximum session lifetime that the response's type can represent (milliseconds)."""
+"""Maximum session lifetime that a response can contain, in milliseconds."""
 
 
 class SaslServerError(AuthenticationError):
-    """Authentication failed; the client does not receive the reason (Kafka's SaslException).
+    """Authentication failed, and the client does not receive the reason (Kafka's SaslException).
 
     The reason could reveal which users exist.
     """
 
 
 class SaslAuthenticationError(SaslServerError):
-    """Authentication failed, and the client receives the reason (Kafka's class of that name)."""
+    """Authentication failed, and the client receives the reason (like Kafka's class)."""
 
 
 class SaslServer(Protocol):
-    """One SASL exchange; `user` and `expires_at_ms` are valid once it is complete."""
+    """A SASL exchange. `user` and `expires_at_ms` are valid after the exchange is complete."""
 
     @property
     def is_complete(self) -> bool:
@@ -57,7 +57,7 @@ class SaslServer(Protocol):
         """When the credential expires, in milliseconds since 1970; None if it does not expire."""
 
     def evaluate(self, response: bytes) -> bytes:
-        """Return the response to a client message; it may be empty.
+        """Return the response to a client message, which can be empty.
 
         Raises:
             SaslServerError: authentication failed, or the message is invalid.
@@ -85,11 +85,11 @@ _ALLOWED: Final[Mapping[Stage, frozenset[int]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslServers:
-    """Creates the server's side of SASL exchanges.
+    """Creates the server side of SASL exchanges.
 
     Args:
-        makers: factories of exchanges by mechanism.
-        max_reauth_ms: connections.max.reauth.ms; 0 for sessions without expiry.
+        makers: functions that create exchanges, by mechanism.
+        max_reauth_ms: connections.max.reauth.ms; 0 for sessions that do not expire.
     """
 
     makers: Mapping[str, Callable[[], SaslServer]]
@@ -98,7 +98,7 @@ class SaslServers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The time of both clocks: monotonic seconds, and milliseconds since 1970."""
+    """A point in time in monotonic seconds and in milliseconds since 1970."""
 
     monotonic: float
     wall_ms: int
@@ -106,7 +106,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """The result of an authentication; `expires_at` in monotonic seconds."""
+    """The result of an authentication; `expires_at` is in monotonic seconds."""
 
     mechanism: str
     user: str
@@ -114,10 +114,10 @@ class _Session:
 
 
 class SaslServerAuthenticator:
-    """The authentication of one connection and its later re-authentications.
+    """Performs the authentication and the re-authentications of a connection.
 
     Args:
-        servers: the mechanisms of the listener.
+        servers: the SASL mechanisms of the listener.
     """
 
     def __init__(self, servers: SaslServers) -> None:
@@ -129,7 +129,7 @@ class SaslServerAuthenticator:
         self._reauthenticated_at: float | None = None
         self._lifetime_ms: int | None = None
         self.refusal: str | None = None
-        """Why authentication failed; the client may not have received this reason."""
+        """Why authentication failed. The client might not have received the reason."""
         self.takes_tokens = False
         """True if the next frame is a token without a request header (SaslHandshake version 0)."""
 
@@ -145,11 +145,11 @@ class SaslServerAuthenticator:
 
     @property
     def user(self) -> str | None:
-        """The authenticated user, None before authentication."""
+        """The authenticated user, or None before authentication."""
         return None if self._session is None else self._session.user
 
     def admits(self, api: int, now: float) -> bool:
-        """Return True if a request can be passed to its handler; others must first pass `check`.
+        """Return True if a request can be passed to its handler; other requests need `check`.
 
         Raises:
             ProtocolError: the session has expired.
@@ -174,7 +174,7 @@ class SaslServerAuthenticator:
         return True
 
     def check(self, api: int) -> None:
-        """Check whether a request is allowed now, before its body is decoded.
+        """Check whether a request is allowed in the current stage, before its body is decoded.
 
         Raises:
             ProtocolError: the request is not allowed; the connection must be closed.
@@ -186,7 +186,7 @@ class SaslServerAuthenticator:
         raise ProtocolError(f"Unexpected Kafka request of type {name} during SASL {during}")
 
     def sent_versions(self) -> None:
-        """Record that ApiVersions was answered; a second request is not allowed."""
+        """Register that the client sent ApiVersions, which is allowed only once."""
         self._stage = Stage.HANDSHAKE
 
     def handshake(self, mechanism: str, version: int) -> dict[str, Any]:
@@ -221,9 +221,9 @@ class SaslServerAuthenticator:
         }
 
     def token(self, message: bytes, now: Moment) -> bytes | None:
-        """Return the response to a token without a request header; None if authentication failed.
+        """Return the response to a token without a request header, or None on failure.
 
-        The client receives no reason.
+        The client does not receive the reason of a failure.
         """
         try:
             return self._evaluate(message, now)
@@ -258,9 +258,9 @@ class SaslServerAuthenticator:
         self._stage, self.takes_tokens, self._server = Stage.COMPLETE, False, None
 
     def _lifetime(self, server: SaslServer, now: Moment) -> int | None:
-        """Return the session lifetime in milliseconds; None if it is unlimited.
+        """Return the session lifetime in milliseconds, or None if it is unlimited.
 
-        It is the minimum of the broker's limit and the credential's remaining lifetime.
+        The lifetime is the minimum of the broker's limit and the credential's remaining lifetime.
         """
         bounds = [self._servers.max_reauth_ms] if self._servers.max_reauth_ms else []
         if server.expires_at_ms is not None:

@@ -1,7 +1,7 @@
 """TLS of the listeners, a certificate authority for tests (RFC 5280), and PEM files.
 
-Keys are on the curve P-256, which every client supports; generating or using a key takes a fraction
-of a millisecond.
+Keys use the curve P-256, which all clients support and which is fast: generating or using a key
+takes a fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PemFiles:
-    """A folder that only its owner can read; removed when this object is garbage-collected."""
+    """A folder for PEM files that only its owner can read; deleted with this object."""
 
     def __init__(self) -> None:
         self._pairs = count()
@@ -55,9 +55,7 @@ class PemFiles:
 
 LIFETIME: Final = timedelta(days=365)
 _SKEW: Final = timedelta(days=1)
-"""Time by which certificates become valid before their creation, because clients' clocks may be
-slow.
-"""
+"""How long before their creation certificates are valid, because clients' clocks can be slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class CertificateAuthority:
         return pem(self._certificate)
 
     def server(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> Certificate:
-        """Issue a server certificate for names and addresses; it is expired if `expires_in` < 0."""
+        """Issue a server certificate for names and addresses; expired if `expires_in` < 0."""
         names = x509.SubjectAlternativeName(list(map(general_name, hosts)))
         common = "kafkaprod embedded broker"
         return self._issue(common, ExtendedKeyUsageOID.SERVER_AUTH, expires_in, names)
@@ -145,12 +143,12 @@ def _builder(
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a DER certificate as in Kafka's principals (RFC 4514)."""
+    """Return the subject of a DER certificate in the form of Kafka's principals (RFC 4514)."""
     return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
 
 
 def common_name(name: str) -> x509.Name:
-    """Return a distinguished name that has only a common name."""
+    """Return a distinguished name that contains only a common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
@@ -163,7 +161,7 @@ def general_name(host: str) -> x509.GeneralName:
 
 
 def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    """Return the key usage of an authority, or of a server or client."""
+    """Return the key usage extension of an authority, or of a server or client."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,
@@ -196,15 +194,15 @@ _VERIFY = {
 
 
 class ServerTls:
-    """The server's certificate, and the authority that clients need to trust.
+    """The server's certificate, and the authority that clients must trust.
 
-    The context is read by the loop's thread and replaced as a whole by any other thread; open
-    connections keep the context with which they started.
+    Any thread can replace the TLS context, which is used for new connections. Open connections
+    continue to use the context with which they started.
 
     Args:
         files: files of a certificate; None to have the broker create one.
-        hosts: host names and addresses for a certificate that the broker creates.
-        client_auth: determines if clients need certificates.
+        hosts: host names and addresses of certificates that the broker creates.
+        client_auth: whether clients need certificates.
 
     Raises:
         ConfigError: a file cannot be read, or has the wrong content.
@@ -214,7 +212,7 @@ class ServerTls:
         self, files: TlsFiles | None, hosts: Iterable[str], client_auth: ClientAuth
     ) -> None:
         self.authority = CertificateAuthority()
-        """Signs clients' certificates, and the server's certificate unless files are given."""
+        """Signs the certificates of clients, and that of the server unless files are given."""
         self.files = PemFiles()
         self._client_auth = client_auth
         self.hosts = tuple(hosts)
@@ -224,7 +222,7 @@ class ServerTls:
             self.use(files)
 
     def issue(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> None:
-        """Create a certificate for new connections."""
+        """Issue a server certificate and use it for new connections."""
         issued = self.authority.server(hosts, expires_in)
         certificate, key = self.files.write_pair(issued.certificate, issued.key)
         own = self.authority.certificate
@@ -233,7 +231,7 @@ class ServerTls:
         self.context, self.ca_certificate = context, own
 
     def use(self, files: TlsFiles) -> None:
-        """Load a certificate from files for new connections.
+        """Load a server certificate from files and use it for new connections.
 
         Raises:
             ConfigError: a file cannot be read, or has the wrong content.
@@ -271,7 +269,7 @@ class ServerTls:
 
 
 def peer_principal(certificate: bytes | None) -> str | None:
-    """Return Kafka's principal name of a client's DER certificate; None without a certificate."""
+    """Return Kafka's principal name for a client's DER certificate, or None for None."""
     return None if certificate is None else subject_of(certificate)
 
 

@@ -1,7 +1,7 @@
 """OAUTHBEARER on the server (RFC 7628, KIP-255) and validation of bearer tokens (RFC 7519).
 
-The exchange follows Kafka's OAuthBearerSaslServer: the server answers an invalid token with a JSON
-status. The client responds with one more byte, and only then does its authentication fail.
+The exchange follows Kafka's OAuthBearerSaslServer: the server responds to an invalid token with a
+JSON status. The client acknowledges it with a single byte, after which its authentication fails.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from spark_kafka_sink.common.extras import install_command
 
 _UNSIGNED: Final = "none"
 _SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
-"""Signature algorithms with a private key that only the issuer has."""
+"""Asymmetric signature algorithms, whose private key only the issuer has."""
 _LATEST_MS: Final = 2**53
 """The largest integer that every JSON parser represents exactly (RFC 8259, section 6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BearerToken:
-    """The claims of a valid token.
+    """The properties of a valid token.
 
     Args:
         principal: the name of the token's principal.
-        expires_at_ms: expiry in milliseconds since 1970; the session expires at the same time.
+        expires_at_ms: expiration time in milliseconds since 1970; the session also expires then.
     """
 
     principal: str
@@ -40,11 +40,11 @@ class BearerToken:
 
 
 TokenValidator: TypeAlias = Callable[[str], BearerToken]
-"""Validates a token's text; raises AuthenticationError if it is invalid."""
+"""Function that validates a token's text, and raises AuthenticationError if it is invalid."""
 
 
 def unsecured_token(principal: str, lifetime_seconds: float = 3600.0) -> str:
-    """Return an unsigned token, as Kafka's unsecured login creates it."""
+    """Return an unsigned token like those of Kafka's unsecured login."""
     now = time.time()
     claims = {"sub": principal, "iat": now, "exp": now + lifetime_seconds}
     return f"{_encoded({'alg': _UNSIGNED})}.{_encoded(claims)}."
@@ -54,7 +54,7 @@ def validate_unsecured(token: str) -> BearerToken:
     """Validate an unsigned token, for tests (OAuthBearerUnsecuredValidatorCallbackHandler).
 
     Raises:
-        AuthenticationError: the token is signed, has expired, or is not a token.
+        AuthenticationError: the token is signed, expired or malformed.
     """
     header, claims, signature = _parts(token)
     if _json(header).get("alg") != _UNSIGNED or signature:
@@ -64,13 +64,13 @@ def validate_unsecured(token: str) -> BearerToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwksValidator:
-    """Accepts tokens that an issuer signed; needs the extra `oauth`.
+    """Validates tokens that an issuer signed. Requires the extra `oauth`.
 
     Args:
         keys: the issuer's JSON Web Key Set (RFC 7517), or a function that returns the current set.
-        issuer: required value of the claim iss; None for any.
-        audience: required value of the claim aud; None for any.
-        principal_claim: the claim with the principal's name.
+        issuer: required value of the claim iss; None for any issuer.
+        audience: required value of the claim aud; None for any audience.
+        principal_claim: the claim that contains the principal's name.
     """
 
     keys: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
@@ -82,7 +82,8 @@ class JwksValidator:
         """See `TokenValidator`.
 
         Raises:
-            AuthenticationError: the token is from another issuer, expired, or for another audience.
+            AuthenticationError: the token is invalid or expired, or has a different issuer or
+                audience.
             ConfigError: joserfc is not installed.
         """
         try:
@@ -120,7 +121,7 @@ def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
 
 
 def _is_unicode(text: str) -> bool:
-    """Return True if a text can be encoded; JSON may contain unpaired surrogates."""
+    """Return True if a text can be encoded; JSON can contain unpaired surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -156,7 +157,7 @@ _ACKNOWLEDGED_FAILURE: Final = b"\x01"
 
 
 class OAuthBearerSaslServer:
-    """SASL/OAUTHBEARER: one message with a token; extensions (KIP-342) are accepted unchecked.
+    """SASL/OAUTHBEARER: one message with a token. Extensions (KIP-342) are not checked.
 
     Args:
         validate: validates the token and returns its principal.

@@ -1,8 +1,8 @@
-"""PLAIN (RFC 4616), SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), and the users.
+"""The SASL mechanisms PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), and the broker's users.
 
-The broker does not store passwords, only values that verify them. With SCRAM, implemented as in
-Kafka's ScramSaslServer, the client proves that it knows the password, and the server proves that it
-has the keys derived from the password. The stored keys do not reveal the password.
+The broker does not store passwords, only values to verify them. SCRAM is implemented as in Kafka's
+ScramSaslServer. The client proves that it knows the password, and the server proves that it has the
+keys derived from the password. The stored keys do not reveal the password.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""hashlib's name of the hash function, by SCRAM mechanism (RFC 7677)."""
+"""The hash function by SCRAM mechanism (RFC 7677), with hashlib's name."""
 DEFAULT_ITERATIONS: Final = 4096
 _SALT_BYTES: Final = 32
 
@@ -61,10 +61,10 @@ class _User:
 class Credentials:
     """The users of the broker.
 
-    The loop's thread reads them, any thread may change them: a user is replaced atomically.
+    Thread-safe: users are replaced atomically.
 
     Args:
-        iterations: iterations of SCRAM's key derivation.
+        iterations: number of iterations for SCRAM's key derivation.
     """
 
     def __init__(self, iterations: int = DEFAULT_ITERATIONS) -> None:
@@ -81,11 +81,11 @@ class Credentials:
         self._users[user] = _User(scram=scram, password_mac=self._mac(password))
 
     def remove(self, user: str) -> None:
-        """Remove a user; do nothing if the user does not exist."""
+        """Remove a user. Has no effect if the user does not exist."""
         self._users.pop(user, None)
 
     def has_password(self, user: str, password: str) -> bool:
-        """Return True if the user has this password; unknown users take the same time."""
+        """Return True if the user has this password, in the same time for unknown users."""
         found = self._users.get(user)
         expected = self._key if found is None else found.password_mac
         return hmac.compare_digest(expected, self._mac(password)) and found is not None
@@ -165,7 +165,7 @@ class _Exchange:
 
 
 class ScramSaslServer:
-    """SASL/SCRAM: two client messages, two server messages.
+    """SASL/SCRAM: two client messages and two server messages.
 
     Args:
         credentials: the users.
@@ -223,8 +223,8 @@ class ScramSaslServer:
         found = _FINAL.fullmatch(text)
         if found is None or _decoded(found["binding"]) != exchange.gs2.encode():
             raise SaslServerError("Invalid SCRAM client final message")
-        # Kafka checks only the end, because librdkafka before 2.2 repeats its own part of the
-        # nonce.
+        # Like Kafka, check only the end: librdkafka before 2.2 sends its own part of the nonce
+        # twice.
         if not found["nonce"].endswith(exchange.nonce):
             raise SaslServerError("Invalid client nonce in the final client message.")
         signed = f"{exchange.messages},{found['bare']}".encode()
@@ -235,7 +235,7 @@ class ScramSaslServer:
         return b"v=" + b64encode(signature)
 
     def _proves(self, proof: bytes, signed: bytes, credential: ScramCredential) -> bool:
-        """Return True if a client proof yields the client key whose hash is stored."""
+        """Return True if a client proof matches the stored hash of the client key."""
         signature = hmac.digest(credential.stored_key, signed, self._hash)
         if len(proof) != len(signature):
             return False

@@ -1,7 +1,7 @@
 """The security of a broker: certificates, users and deny rules, and methods to change them.
 
-`ServerSecurity` provides the listeners with TLS contexts and authenticators. `SecurityControls` has
-the security methods of `EmbeddedBroker`, and the matching client options.
+`ServerSecurity` provides TLS contexts and authenticators to the listeners. `SecurityControls`
+contains the methods of `EmbeddedBroker` that change security settings and return client options.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ServerSecurity:
-    """Certificates, users and deny rules; they are kept when the broker is restarted.
+    """Certificates, users and deny rules, which are retained when the broker is restarted.
 
     Args:
         settings: the broker's security settings.
@@ -66,7 +66,7 @@ class ServerSecurity:
 
     @property
     def is_open(self) -> bool:
-        """True if connections are plaintext without authentication."""
+        """True if connections are unencrypted and not authenticated."""
         return self.tls is None and not self.settings.mechanisms
 
     def _maker(self, mechanism: str) -> Callable[[], SaslServer]:
@@ -79,7 +79,7 @@ class ServerSecurity:
         return makers[mechanism]
 
     def new_authenticator(self) -> SaslServerAuthenticator | None:
-        """Return the authenticator of a new connection; None without SASL."""
+        """Return the authenticator for a new connection, or None if SASL is not enabled."""
         return SaslServerAuthenticator(self._servers) if self.settings.mechanisms else None
 
 
@@ -90,11 +90,11 @@ _MODULES: Final = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
-"""Java's login modules by mechanism, in order of preference."""
+"""Java login modules by mechanism, in order of preference."""
 
 
 def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:
-    """Return the options of the truststore and, with a client certificate, of the keystore."""
+    """Return the client options for the truststore and, with a certificate, for the keystore."""
     found: dict[str, str] = {}
     if ca_certificate is not None:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_certificate}
@@ -108,12 +108,12 @@ def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]
 
 
 def _quoted(text: str) -> str:
-    """Return a value quoted for a JAAS entry, which Java parses with StreamTokenizer."""
+    """Quote a value for a JAAS entry, which Java parses with StreamTokenizer."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class SecurityControls(ABC):
-    """Certificates, users, and client options; all methods may be called at any time.
+    """Methods for certificates, users, deny rules and client options, callable at any time.
 
     Args:
         settings: the broker's security settings.
@@ -123,12 +123,12 @@ class SecurityControls(ABC):
         self._settings = settings
         self._security = ServerSecurity(settings)
         self._passwords = dict(settings.passwords)
-        """The users' passwords; the server side does not store passwords."""
+        """The users' passwords for client options. The server side does not store passwords."""
 
     @property
     @abstractmethod
     def bootstrap_servers(self) -> str:
-        """Addresses for clients."""
+        """Addresses of all nodes for clients, separated by commas."""
 
     @property
     def security_protocol(self) -> str:
@@ -137,7 +137,7 @@ class SecurityControls(ABC):
 
     @property
     def ca_certificate(self) -> str:
-        """The certificate of the authority that clients need to trust, as PEM text.
+        """The certificate of the authority that clients must trust, as PEM text.
 
         Raises:
             ConfigError: the broker has no TLS.
@@ -146,7 +146,7 @@ class SecurityControls(ABC):
 
     @property
     def ca_file(self) -> Path:
-        """Path of a PEM file of `ca_certificate`, which is deleted with this object.
+        """Path of a PEM file that contains `ca_certificate`; deleted with this object.
 
         Raises:
             ConfigError: the broker has no TLS.
@@ -180,11 +180,12 @@ class SecurityControls(ABC):
         hosts: Sequence[str] | None = None,
         expires_in: timedelta = LIFETIME,
     ) -> None:
-        """Change the server's certificate; open connections keep their certificate.
+        """Change the server's certificate. Open connections are not affected.
 
         Args:
-            files: files of a certificate; None to have the broker's authority issue one.
-            hosts: host names and addresses of the certificate; by default the broker's.
+            files: files of a certificate. If None, the broker's authority issues a certificate.
+            hosts: host names and addresses of the issued certificate; by default those of the
+                broker.
             expires_in: lifetime from now on; negative for an expired certificate.
 
         Raises:
@@ -196,12 +197,12 @@ class SecurityControls(ABC):
             self._tls.issue(self._tls.hosts if hosts is None else hosts, expires_in)
 
     def set_password(self, user: str, password: str) -> None:
-        """Add a user, or change a password, effective from the next authentication."""
+        """Add a user or change a password. Takes effect at the next authentication."""
         self._security.credentials.set_password(user, password)
         self._passwords[user] = password
 
     def remove_user(self, user: str) -> None:
-        """Remove a user, who can no longer authenticate; do nothing if the user does not exist."""
+        """Remove a user, who can no longer authenticate. Ignore a user that does not exist."""
         self._security.credentials.remove(user)
         self._passwords.pop(user, None)
 
@@ -214,22 +215,22 @@ class SecurityControls(ABC):
         group: str | None = None,
         transactional_id: str | None = None,
     ) -> Denial:
-        """Deny a user an operation from now on; operations that are not denied are allowed.
+        """Deny an operation to a user, effective immediately.
 
         Args:
-            user: a principal's name; "*" for any user, ANONYMOUS for unauthenticated clients,
+            user: a principal's name; "*" for all users, ANONYMOUS for unauthenticated clients,
                 "CN=name" for clients authenticated by a certificate.
-            operation: Kafka's name of the operation, such as Write, Describe or IdempotentWrite.
+            operation: Kafka's name for the operation, such as Write, Describe or IdempotentWrite.
             topic: the topic's name; "*" for all topics, "x*" for names that start with x.
-            group: the same for consumer groups.
-            transactional_id: the same for transactional ids. Without any of the three, the rule
-                applies to the cluster.
+            group: the consumer group, in the same form as `topic`.
+            transactional_id: the transactional id, in the same form as `topic`. Without a topic,
+                group or transactional id, the rule applies to the cluster.
 
         Returns:
-            The deny rule, for `take_back`.
+            The deny rule, which can be passed to `take_back`.
 
         Raises:
-            ConfigError: the operation is unknown, or more than one resource is named.
+            ConfigError: the operation is unknown, or more than one resource is specified.
         """
         denial = denial_of(
             user, operation, topic=topic, group=group, transactional_id=transactional_id
@@ -238,7 +239,7 @@ class SecurityControls(ABC):
         return denial
 
     def take_back(self, denial: Denial | None = None) -> None:
-        """Remove a deny rule, or all rules by default; ignore a rule that does not exist."""
+        """Remove a deny rule, or all deny rules by default. Ignore a rule that does not exist."""
         if denial is None:
             self._security.denials.clear()
         else:
@@ -252,16 +253,16 @@ class SecurityControls(ABC):
         certificate: Certificate | None = None,
         prefix: str = "kafka.",
     ) -> dict[str, str]:
-        """Return client options, with Kafka's names, for addresses, protocol, trust and login.
+        """Return the client options for addresses, protocol, truststore and login.
 
-        They have the form that `df.write.format("kafkaprod").options(**...)` expects.
+        The default prefix is for `df.write.format("kafkaprod").options(**...)`.
 
         Args:
-            user: the user that logs in; optional if there is only one.
+            user: the user that logs in; optional if there is only one user.
             mechanism: the SASL mechanism; by default, the strongest mechanism of the broker.
-            certificate: the client's certificate, from `client_certificate`; by default, a
-                certificate is issued to the user, or to "client", if the broker requires one.
-            prefix: prefix of each name; "" for the configs of Java clients.
+            certificate: the client's certificate, from `client_certificate`. By default, a
+                certificate is issued to the user or to "client" if the broker requires one.
+            prefix: prefix of each option name; "" for the configs of Java clients.
 
         Raises:
             ConfigError: the user does not exist, or the mechanism is not enabled.
@@ -278,9 +279,9 @@ class SecurityControls(ABC):
         return {prefix + name: value for name, value in options.items()}
 
     def _login(self, user: str | None, mechanism: str | None) -> dict[str, str]:
-        """Return the options sasl.mechanism and sasl.jaas.config; no options without SASL.
+        """Return sasl.mechanism and sasl.jaas.config; an empty dict if SASL is not enabled.
 
-        An unsigned token is used for OAUTHBEARER; the caller must provide any other token.
+        For OAUTHBEARER, the options contain an unsigned token.
         """
         enabled = self._settings.mechanisms
         if not enabled:

@@ -1,4 +1,4 @@
-"""Security settings of the broker, validated."""
+"""Security settings of the broker and their validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.acl import Denial
     from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
-_USERS: Final = 'Give users and passwords: sasl={"alice": "secret"}; or leave sasl out'
+_USERS: Final = 'Set users and passwords, as in sasl={"alice": "secret"}, or omit sasl'
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
@@ -35,14 +35,14 @@ class ClientAuth(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Files of a server certificate, instead of one that the broker creates.
+    """Files of a server certificate, which replaces the certificate that the broker creates.
 
     Args:
         certificate: PEM file of the certificate, followed by intermediate certificates.
         key: PEM file of the private key.
-        key_password: password of an encrypted key, literally or as `env:NAME` or `file:PATH`.
-        ca: PEM file of the authority that signed the certificate; clients need to trust it.
-        client_ca: PEM file of the authorities that sign clients' certificates; None for `ca`.
+        key_password: password of an encrypted key, as plain text, `env:NAME` or `file:PATH`.
+        ca: PEM file of the authority that signed the certificate, which clients must trust.
+        client_ca: PEM file of the authorities that sign clients' certificates; default: `ca`.
     """
 
     certificate: str
@@ -54,14 +54,14 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
-    """How connections are secured: the security settings of `BrokerConfig`.
+    """The security settings of `BrokerConfig`.
 
     Raises:
-        ConfigError: settings contradict each other, or a mechanism is not supported.
+        ConfigError: settings are incompatible, or a mechanism is not supported.
     """
 
     hosts: tuple[str, ...]
-    """Host names and addresses in a certificate that the broker creates."""
+    """Host names and addresses of the certificate that the broker creates."""
     tls: bool | TlsFiles
     client_auth: ClientAuth
     passwords: Mapping[str, str] = field(repr=False)
@@ -128,11 +128,11 @@ def client_auth(text: str | None) -> ClientAuth:
 
 
 def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
-    """Return the users and passwords of the setting sasl; empty without users.
+    """Return the passwords by user in the setting `sasl`, or an empty mapping without users.
 
     Raises:
-        ConfigError: the setting is not a mapping of strings, has an empty name or password, or no
-            user could log in.
+        ConfigError: the setting is not a mapping of strings, contains an empty name or password,
+            or is empty although users are required.
     """
     needs_users = [name for name in named or () if name in PASSWORD_MECHANISMS]
     if sasl is None and not needs_users:
@@ -155,14 +155,14 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
 
 
 def mechanisms(users: Mapping[str, str], named: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the mechanisms to enable; by default, password mechanisms if there are users."""
+    """Return the mechanisms to enable; by default, the password mechanisms if there are users."""
     if named is not None:
         return tuple(named)
     return PASSWORD_MECHANISMS if users else ()
 
 
 def revealed(user: str, password: str) -> str:
-    """Return a user's password, resolving a reference to it.
+    """Return a user's password; resolve it if it is a reference.
 
     Raises:
         ConfigError: the reference cannot be resolved.
@@ -174,7 +174,7 @@ def of_this_process(secret: Secret) -> str:
     """Return the value of a secret of the broker.
 
     Raises:
-        ConfigError: a reference cannot be resolved in this process (executors do not resolve it).
+        ConfigError: a reference cannot be resolved in this process.
     """
     try:
         return secret.reveal()

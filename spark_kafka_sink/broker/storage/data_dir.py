@@ -1,7 +1,7 @@
 """The data folder of a broker on disk: one folder per partition, in Kafka's layout.
 
-The broker changes only files that it wrote: segments of partitions in its journal. It refuses a
-folder that has data but no journal.
+The broker changes only files that it wrote: segments of partitions in its journal. A folder that
+contains data but no journal is rejected.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _SEGMENT_FILE: Final = re.compile(r"\d{20}(\.log|\.index|\.timeindex)")
 
 
 class DataDir(StorageBackend):
-    """The `StorageBackend` on disk; one broker at a time may use the folder.
+    """The `StorageBackend` on disk. Only one broker at a time can use the folder.
 
     Args:
-        path: the folder; created if missing.
+        path: the folder, which is created if it is missing.
 
     Raises:
-        ConfigError: the folder cannot be used, another broker uses it, or it has data that this
-            broker did not write.
+        ConfigError: the folder cannot be used, a different broker uses it, or it contains data that
+            this broker did not write.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -96,7 +96,7 @@ class DataDir(StorageBackend):
         """See `StorageBackend`.
 
         Raises:
-            ConfigError: the files cannot be read, or differ from what the broker wrote.
+            ConfigError: the files cannot be read or are damaged.
         """
         folder = self.folder(topic, partition)
         try:
@@ -113,7 +113,7 @@ class DataDir(StorageBackend):
             ) from error
 
     def _segments(self, folder: Path, config: LogConfig, on_batch: OnBatch) -> list[DiskSegment]:
-        """Open the segments of a partition; drop everything after an incomplete batch."""
+        """Open the segments of a partition; drop all data after an incomplete batch."""
         segments: list[DiskSegment] = []
         end = 0
         paths = _own_files(folder, _LOG_FILE)
@@ -135,7 +135,7 @@ class DataDir(StorageBackend):
         return segments
 
     def _truncate_log(self, segment: DiskSegment, later: list[Path]) -> None:
-        """Truncate a log after its last complete batch; later data is not reliable."""
+        """Truncate a log after its last complete batch, because later data is unreliable."""
         lost = segment.path.stat().st_size - segment.table.size
         LOG.warning(
             "truncating %s: its last %d bytes are not a complete batch; deleting %d later segments",
@@ -153,7 +153,7 @@ class DataDir(StorageBackend):
         return partial(DiskSegment, folder, interval=interval, handles=self._handles)
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
-        """See `StorageBackend`: a folder is kept if it has files that are not segments."""
+        """See `StorageBackend`. A folder that contains other files is not deleted."""
         folder = self.folder(topic, partition)
         if folder.is_symlink() or not folder.is_dir():
             if os.path.lexists(folder):
@@ -171,7 +171,7 @@ class DataDir(StorageBackend):
             folder.rmdir()
 
     def close(self) -> None:
-        """See `StorageBackend`; also mark the data as cleanly closed for the next broker."""
+        """See `StorageBackend`. Also mark the data as cleanly closed for the next broker."""
         (self.path / CLEAN_MARK).touch()
         os.close(self._lock)
 
@@ -185,10 +185,10 @@ class DataDir(StorageBackend):
 
 
 def _check_own(folder: Path) -> None:
-    """Check that a folder was written by this broker, or has no data.
+    """Check that a folder contains a journal or no data.
 
     Raises:
-        ConfigError: the folder has data but no journal.
+        ConfigError: the folder contains data but no journal.
     """
     names = {path.name for path in folder.iterdir()} - _NO_DATA
     if names and JOURNAL not in names:
@@ -207,7 +207,7 @@ def _shown(names: list[str]) -> str:
 def _remove_mark(mark: Path) -> bool:
     """Remove the mark of a clean shutdown; return True if it existed.
 
-    If this process is killed, the missing mark makes the next broker verify the data.
+    If this process is killed, the next broker finds no mark, and verifies the data.
     """
     was_clean = mark.exists()
     mark.unlink(missing_ok=True)
@@ -215,7 +215,7 @@ def _remove_mark(mark: Path) -> bool:
 
 
 def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """Return the segment files in a partition's folder, by name; links are ignored."""
+    """Return the segment files in a partition's folder, sorted by name, without links."""
     with os.scandir(folder) as entries:
         found = [one.name for one in entries if one.is_file(follow_symlinks=False)]
     return [folder / name for name in sorted(found) if pattern.fullmatch(name)]

@@ -1,14 +1,14 @@
-"""A segment on disk: Kafka's .log, .index and .timeindex files, its recovery, and open files.
+"""A segment on disk (Kafka's .log, .index and .timeindex files), its recovery, and open files.
 
 Appended batches are passed to the operating system before they are acknowledged, so they survive a
 crash of the process. After a flush, they also survive a crash of the machine.
 
-The indexes are Kafka's sparse indexes, entry by entry as Kafka writes them. The broker never reads
-them: it keeps a complete table of batches. The index files are for Kafka's own tools.
-Source: Kafka's ``OffsetIndex`` and ``TimeIndex``.
+The index files contain the same entries that Kafka's ``OffsetIndex`` and ``TimeIndex`` would write.
+They are intended for Kafka's tools. The broker does not read them, because it has a complete table
+of batches in memory.
 
-`scan` recovers a segment after a restart. `FileHandles` limits the number of open files of a data
-folder, because every segment has three. At the limit, it closes the least recently used file.
+`scan` recovers a segment after a restart. Each segment has three files. `FileHandles` limits the
+number of open files of a data folder, and closes the least recently used file at the limit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def allowed_files() -> int:
-    """Return how many log files may be open: half of the process's limit."""
+    """Return the maximum number of open log files: half of the process's limit."""
     try:
         import resource
     except ImportError:  # Windows has no such limit.
@@ -48,7 +48,7 @@ def allowed_files() -> int:
 
 
 class FileHandles:
-    """File descriptors by path, for reading and writing; used by the event loop's thread.
+    """File descriptors by path, for reading and writing. Not thread-safe.
 
     Args:
         limit: maximum number of open files.
@@ -62,7 +62,7 @@ class FileHandles:
         return len(self._open)
 
     def get(self, path: Path) -> int:
-        """Return the descriptor of a file, which is created if missing; valid until the next call.
+        """Return the descriptor of a file, valid until the next call; create a missing file.
 
         Raises:
             OSError: the file cannot be opened, or is a symbolic link.
@@ -102,7 +102,7 @@ class FileHandles:
 OFFSET_ENTRY: Final = Struct(">ii")
 """Offset relative to the segment's base, and the position of its batch in bytes."""
 TIME_ENTRY: Final = Struct(">qi")
-"""Timestamp in milliseconds, and the relative offset of the batch that has it."""
+"""Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
 
 
 class IndexFile:
@@ -129,7 +129,7 @@ class IndexFile:
         os.ftruncate(self._handles.get(self.path), count * self._entry.size)
 
     def flush(self) -> None:
-        """Sync the entries written since the last flush."""
+        """Sync the file if entries were written since the last flush."""
         if self.count != self._flushed:
             os.fsync(self._handles.get(self.path))
             self._flushed = self.count
@@ -145,7 +145,7 @@ class SegmentIndexes:
     Args:
         folder: the partition's folder.
         base_offset: the segment's base offset.
-        interval: index.interval.bytes; minimum bytes of batches between two entries of an index.
+        interval: index.interval.bytes: minimum number of batch bytes between two index entries.
         handles: the open files of the data folder.
     """
 
@@ -159,7 +159,7 @@ class SegmentIndexes:
         self.reset()
 
     def reset(self) -> None:
-        """Restart with the segment's first batch; entries on disk are overwritten."""
+        """Restart at the segment's first batch. Entries on disk will be overwritten."""
         self.offsets.count = self.times.count = 0
         self._since = 0
         self._newest = (-1, self._base)
@@ -183,7 +183,7 @@ class SegmentIndexes:
             self._indexed_time = timestamp
 
     def trim(self) -> None:
-        """Truncate both files to the entries written."""
+        """Truncate both files after the last written entry."""
         for index in self._files:
             index.keep(index.count)
 
@@ -205,12 +205,12 @@ class SegmentIndexes:
 
 
 def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
-    """Fill a segment's table with its complete batches; the file is not changed.
+    """Add the complete batches of a segment to its table, without changing the file.
 
     Args:
         segment: the segment, with an empty table.
         on_batch: called with every batch.
-        trusted: skip the checksums, because the segment was closed properly.
+        trusted: True to skip the checksums, because the segment was cleanly closed.
 
     Returns:
         True if the whole file is valid; False if a crash left an incomplete batch.
@@ -251,7 +251,7 @@ def _fits(header: BatchHeader, left: int, expected: int) -> bool:
 
 
 class DiskSegment(LogSegment):
-    """Batches in one file; files are opened when needed.
+    """A segment with its batches in one file. Files are opened when needed.
 
     Args:
         folder: the partition's folder.
@@ -302,14 +302,14 @@ class DiskSegment(LogSegment):
             _write(self._handles.get(self.path), parts, self.table.size)
             self.register(facts)
         except OSError:
-            # Leftover bytes could be read as a batch after a shorter batch overwrites some of them.
+            # If a shorter batch overwrites some of these bytes, the rest could look like a batch.
             self._has_leftover = True
             with contextlib.suppress(OSError):
                 self._remove_leftover()
             raise
 
     def _remove_leftover(self) -> None:
-        """Remove what a failed append has left in the file."""
+        """Remove the bytes that a failed append left in the file."""
         if self._has_leftover:
             self.truncate_file()
 
@@ -319,7 +319,7 @@ class DiskSegment(LogSegment):
         super().register(facts)
 
     def read(self, first: int, end: int) -> list[memoryview]:
-        """See `LogSegment`: returns one memoryview."""
+        """See `LogSegment`. All batches are in one memoryview."""
         at = self.table.position(first)
         size = self.table.position(end) - at
         return [memoryview(os.pread(self._handles.get(self.path), size, at))]
@@ -343,11 +343,11 @@ class DiskSegment(LogSegment):
         self._has_leftover = False
 
     def trim_indexes(self) -> None:
-        """Truncate the index files to the entries written."""
+        """Truncate the index files after the last written entry."""
         self._indexes.trim()
 
     def seal(self) -> None:
-        """See `LogSegment`: writes a time entry for the last batch, as Kafka does."""
+        """See `LogSegment`. As in Kafka, write a time entry for the last batch."""
         self._remove_leftover()
         self._indexes.add_time()
         self._indexes.trim()

@@ -1,8 +1,8 @@
-"""Cluster metadata (everything besides the logs), kept across restarts: the latest value per key.
+"""The journal, which stores cluster metadata (everything except the logs) across restarts.
 
-The journal is like a small compacted topic: a file of lines with JSON [kind, key, value], a space
-and the JSON's CRC-32C. The last line of a key applies, and a null value deletes the key. `put`
-returns after the line was passed to the operating system.
+The journal is like a small compacted topic. Each line of the file consists of JSON
+[kind, key, value], a space, and the JSON's CRC-32C. The last line of a key applies, and a null
+value deletes the key. `put` returns after the line was passed to the operating system.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ Key: TypeAlias = tuple[str | int, ...]
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _BEGINNINGS = (b"", b"[", b'["')
-"""Possible first bytes of an incomplete line."""
+"""The possible starts of an incomplete line."""
 _COMPACT_FROM = 10_000
 """Minimum number of lines for a compaction."""
 
 
 class Journal:
-    """Values by kind and key.
+    """JSON values by kind and key.
 
     Args:
         path: the file; None for a journal in which `put` has no effect.
 
     Raises:
-        ConfigError: the file, or the draft of an interrupted compaction, is not a journal; neither
-            is changed.
+        ConfigError: the file, or the draft of an interrupted compaction, is not a journal. Both
+            files are unchanged.
         BlockingIOError: another process has the file open.
         OSError: the file cannot be read or written.
     """
@@ -57,7 +57,7 @@ class Journal:
             self._open(path)
 
     def all(self, kind: str) -> dict[Key, Any]:
-        """Return every value of a kind, by key."""
+        """Return all values of a kind, by key."""
         return dict(self._values.get(kind, {}))
 
     def get(self, kind: str, key: Key) -> Any:
@@ -65,7 +65,7 @@ class Journal:
         return self._values.get(kind, {}).get(key)
 
     def put(self, kind: str, key: Key, value: Any) -> None:
-        """Replace the key's JSON value; None deletes the key.
+        """Set the JSON value of a key; None deletes the key.
 
         Raises:
             OSError: the value was not stored; the previous value is unchanged.
@@ -79,7 +79,7 @@ class Journal:
             self._try_to_compact(self._path)
 
     def _write(self, fd: int, line: bytes) -> None:
-        """Append a complete line, or leave the file unchanged, so that later lines stay valid."""
+        """Append a line. On failure, restore the file, so that later lines remain valid."""
         if self._torn:
             self._cut(fd)
         written = 0
@@ -105,7 +105,7 @@ class Journal:
             self.release()
 
     def release(self) -> None:
-        """Close the file."""
+        """Close the file without syncing it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -156,7 +156,7 @@ class Journal:
         self._fd, self._lines, self._size = fd, len(lines), sum(map(len, lines))
 
     def _try_to_compact(self, path: Path) -> None:
-        """Compact; if that fails, keep the longer file and retry later."""
+        """Compact the file; if this fails, continue with the existing file and retry later."""
         try:
             self._compact(path)
         except OSError as error:
@@ -170,17 +170,17 @@ class Journal:
 
 
 def _draft(path: Path) -> Path:
-    """Return the path of the file that compaction writes."""
+    """Return the path of the draft, the new file that a compaction writes."""
     return path.with_suffix(".new")
 
 
 def open_locked(path: Path, flags: int) -> int:
-    """Open a file and lock it until it is closed or the process ends.
+    """Open a file and lock it until it is closed or the process exits.
 
-    Both the journal and a lock file are locked, because users may delete the lock file.
+    Both the journal and a lock file are locked, because users might delete the lock file.
 
     Raises:
-        BlockingIOError: another process has locked it.
+        BlockingIOError: a different process has locked the file.
     """
     fd = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
@@ -203,7 +203,7 @@ def _line(kind: str, key: Key, value: Any) -> bytes:
 
 
 def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
-    """Return the lines of a journal and their size in bytes, without an incomplete last line.
+    """Return the lines of a journal and their size in bytes; omit an incomplete last line.
 
     Raises:
         ConfigError: the file is not a journal, or is damaged.

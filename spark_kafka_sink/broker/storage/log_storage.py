@@ -1,7 +1,7 @@
-"""The interfaces that store the batches of a partition, the configs of a log, and `BatchTable`.
+"""The interfaces of storages for batches, the configs of a log, and `BatchTable`.
 
-`UnifiedLog` uses a `LogStorage`. Implementations: segmented_storage.py (in memory and on disk) and
-redis/storage.py.
+`UnifiedLog` uses a `LogStorage`. Implementations are in segmented_storage.py (in memory and on
+disk) and redis/storage.py.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Limits of one log, named like Kafka's configs; bytes and milliseconds.
+    """The configs of a log, with Kafka's names, in bytes and milliseconds.
 
-    A retention of -1 means no limit. A log with `deletes` False (cleanup.policy=compact) keeps all
-    records.
+    A retention of -1 means no limit. If `deletes` is False (cleanup.policy=compact), records are
+    not deleted.
     """
 
     segment_bytes: int = 1 << 30
@@ -61,14 +61,14 @@ DEFAULT_LOG_CONFIG = LogConfig()
 
 
 OnBatch: TypeAlias = Callable[[BatchHeader, memoryview], None]
-"""Called with every batch of a log that is opened; the bytes are only valid during the call."""
+"""Called with every batch of a log when it is opened. The bytes are valid only during the call."""
 
 END = 2**63 - 1
 """An offset after the end of every log."""
 
 
 class BatchFacts(NamedTuple):
-    """The properties of a batch that a storage uses; `max_timestamp` in ms, `size` in bytes."""
+    """Batch properties for a storage; `max_timestamp` is in milliseconds, `size` in bytes."""
 
     base_offset: int
     last_offset: int
@@ -77,13 +77,13 @@ class BatchFacts(NamedTuple):
 
     @classmethod
     def of(cls, header: BatchHeader, size: int) -> BatchFacts:
-        """Return the facts of the batch with this header."""
+        """Return the properties of the batch with this header."""
         return cls(header.base_offset, header.last_offset, header.max_timestamp, size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBatch:
-    """A batch in the log; `max_timestamp` in milliseconds."""
+    """A batch in the log; `max_timestamp` is in milliseconds."""
 
     base_offset: int
     last_offset: int
@@ -103,7 +103,7 @@ class StoredBatch:
 
 
 class BatchTable:
-    """The batches of one segment by number, from 0; positions in bytes, timestamps in ms."""
+    """The batches of a segment, numbered from 0. Positions are in bytes, timestamps in ms."""
 
     def __init__(self) -> None:
         self._last_offsets = array("q")
@@ -120,12 +120,12 @@ class BatchTable:
 
     @property
     def last_offset(self) -> int | None:
-        """The last offset of the last batch; None without batches."""
+        """The last offset of the last batch, or None if there are no batches."""
         return self._last_offsets[-1] if self._last_offsets else None
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp of all batches, -1 without timestamps."""
+        """The largest timestamp of all batches, or -1 if there are no timestamps."""
         return self._newest[-1] if self._newest else -1
 
     def add(self, facts: BatchFacts) -> None:
@@ -136,12 +136,12 @@ class BatchTable:
         self._newest.append(newest)
 
     def keep(self, count: int) -> None:
-        """Keep only the first `count` batches."""
+        """Drop all batches except the first `count`."""
         for column in (self._last_offsets, self._ends, self._newest):
             del column[count:]
 
     def facts(self, number: int, base_offset: int) -> BatchFacts:
-        """Return the facts of a batch; `max_timestamp` is the maximum up to this batch."""
+        """Return the properties of a batch; `max_timestamp` also includes all earlier batches."""
         before = self._last_offsets[number - 1] + 1 if number else base_offset
         return BatchFacts(
             base_offset=before,
@@ -151,22 +151,22 @@ class BatchTable:
         )
 
     def position(self, number: int) -> int:
-        """Return the byte position of a batch, or the segment's size for the end number."""
+        """Return the byte position of a batch; for the number after the last, the total size."""
         return self._ends[number - 1] if number else 0
 
     def holding(self, offset: int) -> int:
-        """Return the number of the first batch that ends at or after an offset.
+        """Return the number of the first batch whose last offset is at least `offset`.
 
-        This is also the number of batches that end before the offset.
+        This is also the count of batches that end before the offset.
         """
         return bisect_left(self._last_offsets, offset)
 
     def within(self, first: int, max_bytes: int) -> int:
-        """Return the number after the last batch, from `first`, that fits into `max_bytes`."""
+        """Return the end number (exclusive) of the batches from `first` that fit in `max_bytes`."""
         return bisect_right(self._ends, self.position(first) + max_bytes, first)
 
     def first_at(self, timestamp: int) -> int:
-        """Return the number of the first batch whose timestamp is at least this one."""
+        """Return the number of the first batch with a timestamp of at least `timestamp`."""
         return bisect_left(self._newest, timestamp)
 
     def newest(self) -> int:
@@ -175,16 +175,16 @@ class BatchTable:
 
 
 class LogStorage(Protocol):
-    """Whole batches in offset order; there may be gaps between the offsets of batches.
+    """Stores whole batches in offset order. There can be gaps between the offsets of batches.
 
-    System errors are raised as OSError; a failed append leaves the log unchanged.
+    System errors are raised as OSError. A failed append does not change the log.
     """
 
     config: LogConfig
 
     @property
     def start_offset(self) -> int:
-        """Base offset of the oldest batch; for an empty log, the offset at which it continues."""
+        """Base offset of the oldest batch; for an empty log, the offset of the next batch."""
 
     @property
     def end_offset(self) -> int:
@@ -195,47 +195,46 @@ class LogStorage(Protocol):
         """Bytes of all batches."""
 
     def next_offset(self) -> int:
-        """Return the base offset of the next batch: the end offset or a later offset."""
+        """Return the base offset for the next batch, which is at least the end offset."""
         return self.end_offset
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """Append one stamped batch, given in parts; callers must not modify the parts later."""
+        """Append one batch, given in parts. Callers must not modify the parts later."""
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
-        """Return whole batches, starting with the one that contains `start`, that end before `end`.
+        """Return whole batches from the batch that contains `start` up to the offset `end`.
 
-        Returns at most `max_bytes` bytes, or one batch of any size if `max_bytes` is negative. One
-        memoryview may contain several batches.
+        Return at most `max_bytes` bytes, or one batch of any size if `max_bytes` is negative. One
+        memoryview can contain several batches.
         """
 
     def request_replication(self, offset: int) -> bool:  # noqa: ARG002
-        """Request replication of everything before an offset to the storage's own replicas.
+        """Return True if the storage's replicas have all records before an offset.
 
-        Returns True if the replicas have it; otherwise, the backend calls back for the partition
-        later.
+        Otherwise, request their replication; the backend calls back for the partition later.
         """
         return True
 
     def bytes_between(self, start: int, end: int) -> int:
-        """Return the total bytes that `read` could return."""
+        """Return the total number of bytes that `read` could return."""
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
         """Yield the batch that contains `offset` and all later batches."""
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
-        """Return the first batch with a record timestamp of at least `timestamp`."""
+        """Return the first batch with a record timestamp of at least `timestamp`, or None."""
 
     def newest(self) -> StoredBatch | None:
-        """Return the first batch with the largest timestamp of the log."""
+        """Return the first batch with the largest timestamp in the log, or None."""
 
     def delete_before(self, offset: int) -> None:
-        """Drop data that lies completely before an offset, as far as it is cheap."""
+        """Drop data that is completely before an offset, to the extent that this is cheap."""
 
     def restart_at(self, offset: int) -> None:
-        """Drop all batches; the log continues at an offset after its end."""
+        """Drop all batches, and continue the log at an offset after its end."""
 
     def truncate(self, offset: int) -> None:
-        """Drop the batch that contains `offset` and all later ones; the log continues there."""
+        """Drop the batch that contains `offset` and all later batches."""
 
     def expire(self, now_ms: int) -> None:
         """Drop data that exceeds retention.ms or retention.bytes."""
@@ -254,13 +253,13 @@ class StorageBackend(Protocol):
     """Creates and opens the storages of a cluster's partitions."""
 
     def open_journal(self) -> Journal:
-        """Return the cluster metadata; called once."""
+        """Open the journal of cluster metadata. Called only once."""
 
     def check_vacant(self, topic: str, partition: int) -> None:
-        """Check that nothing exists where a new log would be created.
+        """Check that a new log can be created without overwriting existing data.
 
         Raises:
-            OSError: data exists; the message names it and the required action.
+            OSError: data exists; the message describes the data and the solution.
         """
 
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
@@ -271,16 +270,16 @@ class StorageBackend(Protocol):
         """
 
     def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
-        """Open a log that an earlier broker left, and call `on_batch` with every batch in it."""
+        """Open an existing log, and call `on_batch` with every batch in it."""
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
-        """Delete the data of a closed log, but nothing that the broker did not write.
+        """Delete the data of a closed log, except for data that the broker did not write.
 
         Args:
             topic: the topic's name.
             partition: the partition's index.
-            only_if_empty: keep a log with data: its creation never finished, so the broker did not
-                write the data.
+            only_if_empty: do not delete a log that contains data. If the creation of a log did not
+                complete, its data was not written by the broker.
 
         Raises:
             OSError: some of the data could not be deleted.
@@ -290,5 +289,5 @@ class StorageBackend(Protocol):
         """Close the backend, after all logs were closed."""
 
     def abandon(self) -> None:
-        """Close the backend of a broker that failed to start; called instead of `close`."""
+        """Close the backend if the broker failed to start. Called instead of `close`."""
         self.close()

@@ -1,4 +1,4 @@
-"""A log of segments that are rolled and deleted as in Kafka, and segments in memory."""
+"""A log of segments, which are rolled and deleted as in Kafka, and segments in memory."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ if TYPE_CHECKING:
 INDEX_ENTRY_BYTES = 8
 _MAX_RELATIVE = 2**31 - 1
 MIN_SEGMENTS = 4
-"""Minimum number of segments into which retention.bytes is divided, in memory."""
+"""Minimum number of segments into which retention.bytes is divided for a log in memory."""
 MIN_SEGMENT_BYTES = 1 << 20
 
 
 class LogSegment:
     """Batches from `base_offset` up to the start of the next segment.
 
-    This class keeps them in memory, one buffer each, and readers get views of the buffers.
-    `DiskSegment` keeps them in files.
+    This class stores each batch in a buffer in memory. Readers get views of the buffers.
+    `DiskSegment` stores batches in files.
     """
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset
         self.table = BatchTable()
         self.first_timestamp: int | None = None
-        """Largest timestamp of the first batch, in milliseconds; segment.ms counts from this time.
-        """
+        """Largest timestamp of the first batch in milliseconds; segment.ms counts from it."""
         self._modified_ms = 0
         self._batches: list[memoryview] = []
 
@@ -53,7 +52,7 @@ class LogSegment:
 
     @property
     def index_entries(self) -> int:
-        """Number of entries in the offset index; 0 without an index."""
+        """Number of entries in the offset index, or 0 if there is no index."""
         return 0
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
@@ -92,13 +91,13 @@ class LogSegment:
 
 
 class SegmentedStorage(LogStorage):
-    """A `LogStorage` of segments; the last one is the active segment.
+    """A `LogStorage` that consists of segments; the last segment is the active segment.
 
     Args:
         config: limits of segments and of retention.
-        new_segment: creates an empty segment with a base offset.
-        segments: the segments that an earlier broker left, in order.
-        bounded: enforce retention.bytes whenever a segment is full, not only in `expire`.
+        new_segment: creates an empty segment with the given base offset.
+        segments: the existing segments, in order.
+        bounded: True to enforce retention.bytes when a segment is full, not only in `expire`.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class SegmentedStorage(LogStorage):
 
     @property
     def segments(self) -> Sequence[LogSegment]:
-        """The segments from the oldest to the active one."""
+        """The segments, oldest first; the last is the active segment."""
         return self._segments
 
     @property
@@ -150,7 +149,7 @@ class SegmentedStorage(LogStorage):
             self._flush_or_drop(facts.base_offset)
 
     def _flush_or_drop(self, offset: int) -> None:
-        """Flush; if that fails, drop the batch at `offset`, which its producer will retry."""
+        """Flush; if this fails, drop the batch at `offset`, so that its producer can retry it."""
         try:
             self.flush()
         except OSError:
@@ -158,7 +157,7 @@ class SegmentedStorage(LogStorage):
             raise
 
     def _is_full(self, facts: BatchFacts) -> bool:
-        """Return True if a batch needs a new segment (Kafka's LogSegment.shouldRoll)."""
+        """Return True if a new segment is needed for a batch (Kafka's LogSegment.shouldRoll)."""
         active, config = self._segments[-1], self.config
         if not len(active.table):
             return False
@@ -182,7 +181,7 @@ class SegmentedStorage(LogStorage):
         self._segments.append(self._new_segment(base_offset))
 
     def _at(self, offset: int) -> int:
-        """Return the number of the segment that an offset belongs to."""
+        """Return the number of the segment that contains an offset."""
         found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
         return max(found - 1, 0)
 
@@ -207,7 +206,7 @@ class SegmentedStorage(LogStorage):
         )
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:
-        """Yield segments with batches between two offsets, with the first and end batch numbers."""
+        """Yield the segments between two offsets, each with the first and end batch numbers."""
         for segment in self._segments[self._at(start) :]:
             if segment.base_offset >= stop:
                 return
@@ -237,12 +236,12 @@ class SegmentedStorage(LogStorage):
         return _stored(segment, segment.table.newest())
 
     def delete_before(self, offset: int) -> None:
-        """See `LogStorage`: whole segments are deleted, the active segment is kept."""
+        """See `LogStorage`. Only whole segments are deleted, and never the active segment."""
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
             self._delete_segment(0)
 
     def _delete_segment(self, number: int) -> None:
-        """Delete a segment; it is kept if that fails, so that its files are not forgotten."""
+        """Delete a segment. If this fails, the segment remains in the list, to be deleted later."""
         self._segments[number].delete()
         del self._segments[number]
 
@@ -259,7 +258,7 @@ class SegmentedStorage(LogStorage):
         active.truncate(active.table.holding(offset))
 
     def expire(self, now_ms: int) -> None:
-        """See `LogStorage`; follows Kafka's UnifiedLog.deleteOldSegments."""
+        """See `LogStorage`. Corresponds to Kafka's UnifiedLog.deleteOldSegments."""
         if not self.config.deletes:
             return
         surplus = self.size - self.config.retention_bytes
@@ -278,7 +277,7 @@ class SegmentedStorage(LogStorage):
     def _is_expired(self, now_ms: int) -> bool:
         """Return True if the oldest segment exceeds retention.ms, as in Kafka.
 
-        Records without a timestamp count from the time of their last write, as in Kafka's
+        For segments without timestamps, the time of the last write is used, as in Kafka's
         LogSegment.largestTimestamp.
         """
         segment, keep = self._segments[0], self.config.retention_ms
@@ -318,12 +317,13 @@ def _stored(segment: LogSegment, number: int) -> StoredBatch:
 
 
 class MemoryBackend(StorageBackend):
-    """Storages in memory: nothing remains when the process ends.
+    """The `StorageBackend` in memory, whose data is lost when the process exits.
 
-    Memory fills up faster than a disk, so retention.bytes is enforced whenever a segment is full,
-    not only every log.retention.check.interval.ms; the segments of such a log are at most a quarter
-    of retention.bytes (but at least 1 MiB). Time-based retention is enforced only at the interval,
-    as in Kafka: records with old timestamps, as in tests and demos, stay for a while.
+    Memory fills up faster than a disk, so retention.bytes is also enforced whenever a segment is
+    full. The maximum segment size of such a log is a quarter of retention.bytes, but at least 1
+    MiB. As in Kafka, time-based retention is enforced only every
+    log.retention.check.interval.ms, so that tests and demos can read records with old timestamps
+    for a while.
     """
 
     def open_journal(self) -> Journal:
@@ -341,7 +341,7 @@ class MemoryBackend(StorageBackend):
         config: LogConfig,
         on_batch: object,  # noqa: ARG002
     ) -> SegmentedStorage:
-        """See `StorageBackend`: there is nothing to load."""
+        """See `StorageBackend`. There is nothing to load."""
         return self.create(topic, partition, config)
 
     def check_vacant(self, topic: str, partition: int) -> None:

@@ -84,7 +84,7 @@ class TestSpec:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("produce", "it names no effect"),
+            ("produce", "it has no effect; "),
             ("prodice:close", "prodice is neither an API"),
             ("produce:error=NOPE", "NOPE is not a Kafka error"),
             ("produce:partition=x:close", "partition=x is not a number"),
