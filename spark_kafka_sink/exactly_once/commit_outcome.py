@@ -88,6 +88,10 @@ class CommitOutcome:
     """Number of records in these transactions."""
     aborted: int = 0
     """Number of aborted transactions: of lost attempts, or of a batch that was already written."""
+    superseded: bool = False
+    """True if these tasks have written, but the batch consists of another run's transactions. None
+    of the tasks' rows are visible.
+    """
     left_open: tuple[str, ...] = ()
     """Transactional ids whose transactions could not be aborted; they stay open until they time
     out.

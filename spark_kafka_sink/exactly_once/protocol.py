@@ -50,7 +50,7 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 
 class Transaction(Protocol):
@@ -423,6 +423,14 @@ def _decided(
         plannings,
         caller.topics,
     )
+
+
+def is_superseded(state: LogState[T_co], ours: Collection[str]) -> bool:
+    """Return True if the caller has written, and the log does not show that these are decided.
+
+    `state` and `ours` as in `never_decided`; a batch that is done no longer lists its transactions.
+    """
+    return bool(ours) and len(never_decided(state, ours)) == len(ours)
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:

@@ -36,10 +36,15 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Record, ScopeState
+from spark_kafka_sink.exactly_once.decision_record import (
+    DecisionRecords,
+    Fate,
+    Record,
+    ScopeState,
+)
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
-from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
+from spark_kafka_sink.exactly_once.steps.recovery import fate_of, recover_scope
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,
@@ -267,7 +272,7 @@ def commit_shared(
     try:
         return _commit(driver, caller, shared, results)
     except FencedError as error:
-        return _fenced(driver, caller, error)
+        return _fenced(driver, caller, results, error)
     except BrokerUnavailableError:
         raise
     except KafkaProdError:
@@ -327,7 +332,8 @@ def _commit(
         raise refusal_error(step.refusal, driver.scope, state, caller)
     if isinstance(step, protocol.AlreadyDone):
         _try_abort(driver, shared)
-        return _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
+        outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
+        return replace(outcome, superseded=bool(owners))
     assert isinstance(step, protocol.Decide)
 
     def check() -> None:
@@ -351,11 +357,14 @@ def _commit(
     return replace(outcome, transactions=done.transactions, records=done.records)
 
 
-def _fenced(driver: Driver, caller: protocol.Caller, error: FencedError) -> CommitOutcome:
+def _fenced(
+    driver: Driver, caller: protocol.Caller, results: Sequence[TaskResult], error: FencedError
+) -> CommitOutcome:
     """Handle a transaction that our EndTxn (with a lost response) or another client has ended."""
     state = _state_of(driver.read_unfenced(), driver.scope)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
-        return _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
+        outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
+        return replace(outcome, superseded=_is_aborted(driver, results))
     raise TransactionError(
         f"the transaction of batch {caller.batch} of {driver.scope} ended before it could be "
         f"committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
@@ -366,6 +375,12 @@ def _fenced(driver: Driver, caller: protocol.Caller, error: FencedError) -> Comm
         "transactionalIdPrefix at a time; if tasks take longer than transaction.timeout.ms, raise "
         "that option and the brokers' transaction.max.timeout.ms, or write smaller batches",
     ) from error
+
+
+def _is_aborted(driver: Driver, results: Iterable[TaskResult]) -> bool:
+    """Return True if the tasks' records are followed by an abort marker."""
+    tasks = [each.transaction for each in results if each.transaction is not None]
+    return bool(tasks) and fate_of(driver.client, tasks[0]) is Fate.LOST
 
 
 def _try_abort(driver: Driver, shared: OpenTransaction) -> None:

@@ -116,8 +116,8 @@ class DeliveryCounters:
     """For exactly-once writes, how the batch became visible: `committed`, `rolled forward` (decided
     by an earlier driver), `already written`, `empty`, or `aborted`. Records of an aborted batch
     count as `persisted`, although consumers with isolation.level=read_committed receive none of
-    them. If transactions may still be open, their ids and the reason are included. Empty without
-    exactly-once.
+    them. If another run has written the batch, this run's records are not counted. If transactions
+    may still be open, their ids and the reason are included. Empty without exactly-once.
     """
     query_name: str = ""
     """Name of the streaming query; empty if it has none, and for a batch write."""

@@ -350,10 +350,12 @@ class ExactlyOnceEnd(WriteEnd):
         text: str,
         results: Sequence[TaskResult],
     ) -> DeliveryReport:
-        """Return the report with the outcome.
+        """Return the report with the outcome, and with the tasks' transactions if it is theirs.
 
-        If tasks share a transaction, it also lists their results.
+        If another run has written the batch, the tasks count as having skipped it.
         """
+        if outcome.superseded:
+            report = _without_counters(report)
         theirs = outcome.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
         transactions = transactions_of(results, self.config.report_tasks) if theirs else ()
         return replace(report, transaction_outcome=text, transactions=transactions)
@@ -374,6 +376,12 @@ class ExactlyOnceEnd(WriteEnd):
     def _committer(self) -> BatchCommitter:
         located = replace(self.config, producer=with_shipped_files(self.config.producer))
         return BatchCommitter(located, self._scope)
+
+
+def _without_counters(report: DeliveryReport) -> DeliveryReport:
+    """Return the report of tasks that have written nothing."""
+    kept = ("started_at", "startup_ms", "query_name", "query_id", "batch_id")
+    return type(report)(**{name: getattr(report, name) for name in kept})
 
 
 def _ids(tasks: Sequence[TransactionMessage], planned: Planned) -> list[str]:

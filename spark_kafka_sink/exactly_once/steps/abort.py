@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import Record, ScopeState
+from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
     abort_all_orphans,
@@ -26,12 +28,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
-_COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
-_ENDED: Final = _COMMITTED | {
-    TransactionState.PREPARE_ABORT,
-    TransactionState.COMPLETE_ABORT,
-    TransactionState.PREPARE_EPOCH_FENCE,
-}
+_ENDED: Final = frozenset(
+    {
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.COMPLETE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+        TransactionState.COMPLETE_ABORT,
+        TransactionState.PREPARE_EPOCH_FENCE,
+    }
+)
 
 
 _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unknown"
@@ -106,7 +111,9 @@ def abort_batch(
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         rolled = isinstance(read, protocol.Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
-    return _outcome(driver, status, caller.batch, aborted)
+    outcome = _outcome(driver, status, caller.batch, aborted)
+    superseded = protocol.is_superseded(read, ours) and not is_any_committed(tasks, descriptions)
+    return replace(outcome, superseded=superseded and status is not CommitStatus.ABORTED)
 
 
 def _is_ended(task: TaskTransaction, description: TransactionDescription | None) -> bool:
@@ -131,7 +138,9 @@ def _all_ended(
     if protocol.judge(state, caller) is protocol.Verdict.SKIP or _is_finished_run(
         driver, tasks, descriptions
     ):
-        return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
+        outcome = _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
+        superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
+        return replace(outcome, superseded=superseded)
     ended = Aborted(ended=frozenset(each.transactional_id for each in tasks))
     return _outcome(driver, CommitStatus.ABORTED, caller.batch, ended + orphans)
 
@@ -145,13 +154,7 @@ def _is_finished_run(
 
     Only a decision can have committed a task's transaction.
     """
-    if driver.scope.kind is not ScopeKind.RUN:
-        return False
-    ours = {each.transactional_id: each.transaction.producer_id for each in tasks}
-    return any(
-        each.state in _COMMITTED and each.producer_id == ours[name]
-        for name, each in descriptions.items()
-    )
+    return driver.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
 
 
 def _given_up_record(step: protocol.GiveUp, record: Record | None, driver: Driver) -> Record:

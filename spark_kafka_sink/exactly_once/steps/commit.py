@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,13 +20,15 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, Record, ScopeState
 from spark_kafka_sink.exactly_once.protocol import Refusal
 from spark_kafka_sink.exactly_once.steps import recovery
+from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.protocol.transactions import OpenTransaction
@@ -260,6 +263,7 @@ def _already_done(
     tasks: Sequence[TaskTransaction],
 ) -> CommitOutcome:
     ours = [each.transactional_id for each in tasks]
+    superseded = protocol.is_superseded(rolled or state, ours) and _is_uncommitted(driver, tasks)
     aborted = abort_ours(driver, tasks, protocol.never_decided(rolled or state, ours))
     aborted += abort_orphans(driver, rolled or state)
     return CommitOutcome(
@@ -268,8 +272,17 @@ def _already_done(
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
+        superseded=superseded,
         steps=driver.watch.steps,
     )
+
+
+def _is_uncommitted(driver: Driver, tasks: Sequence[TaskTransaction]) -> bool:
+    """Return True unless one of the tasks' transactions is known to be committed."""
+    descriptions: Mapping[str, TransactionDescription] = {}
+    with suppress(KafkaProdError):  # The batch is written; only the report depends on this.
+        descriptions = driver.described([each.transactional_id for each in tasks])
+    return not is_any_committed(tasks, descriptions)
 
 
 def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> CommitOutcome:

@@ -144,6 +144,20 @@ def _problems(
             yield left + (_CLOCKS.format(-left_ms / 1000) if overdue else "")
 
 
+_COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
+
+
+def is_any_committed(
+    tasks: Sequence[TaskTransaction], descriptions: Mapping[str, TransactionDescription]
+) -> bool:
+    """Return True if a task's transaction was committed, which only a decision does."""
+    ours = {each.transactional_id: each.transaction.producer_id for each in tasks}
+    return any(
+        each.state in _COMMITTED and each.producer_id == ours.get(name)
+        for name, each in descriptions.items()
+    )
+
+
 MARKER_SECONDS: Final = 2.0
 """Maximum seconds to wait for the markers of a committed transaction."""
 MARKER_PAUSE: Final = 0.005

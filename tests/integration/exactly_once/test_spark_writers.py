@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.admin.appender import TransactionalAppender
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
@@ -30,6 +31,8 @@ from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.spark.writer import KafkaProdWriter
     from tools.support.kafka_cluster import ZooKeeperCluster
@@ -157,6 +160,44 @@ def test_tasks_whose_write_was_aborted_are_never_decided(
         writer.commit([message])
     assert _open(servers, unique_topic) == []
     assert _values(servers, unique_topic) == []
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_rows_that_another_run_has_replaced_are_not_reported(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, tmp_path: Path, atomic: str
+) -> None:
+    """Two runs of a batch have written their rows, and one of them is committed."""
+    servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
+    options = {"batchId": "1", "atomicBatch": atomic, "reportPath": path}
+    first = _plan(servers, unique_topic, **options)
+    written = [first.write(iter([ROWS]))]
+    second = _plan(servers, unique_topic, **options)
+    second.commit([second.write(iter([ROWS]))])
+    assert _reported(path) == ("committed", 2)
+    first.commit(written)
+    assert _reported(path) == ("already written", 0)
+    first.abort(written)
+    assert _reported(path)[0] == "already written"
+    assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
+def test_an_abort_after_another_run_has_written_reports_no_rows(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, tmp_path: Path
+) -> None:
+    servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
+    first, second = (_plan(servers, unique_topic, batchId="1", reportPath=path) for _ in range(2))
+    written = [first.write(iter([ROWS]))]
+    rows = [second.write(iter([ROWS]))]
+    second.commit(rows)
+    first.abort(written)
+    assert _reported(path) == ("already written", 0)
+    second.abort(rows)  # Spark calls it if the process of commit() died at its end
+    assert _reported(path) == ("already written", 2)
+
+
+def _reported(path: str) -> tuple[str, int]:
+    report = DeliveryReport.read(path)
+    return report.transaction_outcome, report.persisted
 
 
 def _open(servers: str, topic: str) -> list[str]:
