@@ -118,13 +118,13 @@ def render_other_names() -> str:
     )
     return "\n".join(
         (
-            table(("librdkafka's name", "is the same as"), aliases),
-            "Accepted with a warning and without effect:",
+            table(("librdkafka's name", "equivalent option"), aliases),
+            "Accepted with a warning, but without effect:",
             "",
-            f"- of Java's producer: {_listed(ignored)}",
-            f"- of librdkafka: {_listed(of_librdkafka)}",
+            f"- options of Java's producer: {_listed(ignored)}",
+            f"- options of librdkafka: {_listed(of_librdkafka)}",
             "",
-            "Refused:",
+            "Rejected:",
             "",
             *refused,
             "",

@@ -49,7 +49,7 @@ _EXAMPLES: Final[tuple[tuple[types.DataType, Any], ...]] = (
     (types.VariantType(), None),
 )
 """Spark types, each with a value."""
-_REFUSED: Final = "refused"
+_UNSUPPORTED: Final = "not supported"
 
 
 def render_format_types() -> str:
@@ -57,7 +57,7 @@ def render_format_types() -> str:
     rows = [
         (
             f"`{_name(data_type)}`",
-            *(_or_refused(each, data_type, value) for each in (_json, _avro, _protobuf)),
+            *(_or_unsupported(each, data_type, value) for each in (_json, _avro, _protobuf)),
         )
         for data_type, value in _EXAMPLES
     ]
@@ -71,7 +71,7 @@ def _name(data_type: types.DataType) -> str:
     return f"{name}, items null" if nullable else name
 
 
-def _or_refused(
+def _or_unsupported(
     render: Callable[[pa.StructType, Any], str], data_type: types.DataType, value: Any
 ) -> str:
     nullable = isinstance(data_type, types.NullType)
@@ -79,7 +79,7 @@ def _or_refused(
     try:
         return f"`{render(pa.struct(list(arrow_schema(schema))), value)}`"
     except ColumnError:
-        return _REFUSED
+        return _UNSUPPORTED
 
 
 def _json(type_: pa.StructType, value: Any) -> str:
