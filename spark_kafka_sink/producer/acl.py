@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 _CLUSTER = ErrorCode.cluster_authorization_failed
 _TOPIC = ErrorCode.topic_authorization_failed
 _MOST_TOPICS = 3
-"""Maximum number of topics that one error names."""
+"""Maximum number of topics listed in an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclAdvisor:
-    """Names the missing ACL and its principal for each authorization failure; one per session.
+    """Determines the missing ACL and the principal for the authorization failures of a session.
 
     Args:
         security: the client's security settings.
         server: a bootstrap server.
-        denials: returns the topics that the metadata reports as denied.
+        denials: returns the topics for which the metadata reports an authorization error.
         dead_letter_topic: None without a dead letter topic.
         transactional_id: None outside a transaction.
-        id_prefix: common prefix of the transactional ids of all attempts, if each has its own.
+        id_prefix: common prefix of the attempts' transactional ids, if the ids differ.
     """
 
     security: SecurityConfig
@@ -67,7 +67,7 @@ class AclAdvisor:
 
     @property
     def principal(self) -> str:
-        """The principal that needs the ACLs: "User:<name>", or the name's source in brackets."""
+        """The principal that needs the ACLs: "User:<name>", or a description in brackets."""
         return self._guide.principal
 
     @property
@@ -87,7 +87,7 @@ class AclAdvisor:
         )
 
     def refused_write(self, topic: str) -> AuthorizationError:
-        """Return the error for a coordinator that refuses to add a partition of this topic."""
+        """Return the error for a partition of this topic that the coordinator refuses to add."""
         return AuthorizationError(
             f"Write on {self._topic(topic)} is denied to {self.principal}",
             topic=topic,
@@ -99,33 +99,33 @@ class AclAdvisor:
         """Return the error for a denied InitProducerId; `topics` are the topics to write to."""
         also = "Write on every topic, and " if code == _CLUSTER else ""
         return AuthorizationError(
-            f"the broker refused to assign a producer id: {also}{self._acl(code, '')} is denied to "
-            f"{self.principal}",
+            f"the broker rejected the request for a producer id: {also}{self._acl(code, '')} is "
+            f"denied to {self.principal}",
             broker=broker,
             error=error_name(code),
             hint=self._idempotence(topics) if code == _CLUSTER else self.hint(code, ""),
         )
 
     def transaction_denied(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
-        """Return the error for a coordinator that denies access to the transactional id."""
+        """Return the error for a denied access to the transactional id."""
         acl = self._acl(code, "")
         hint = self.grant(acl)
         if two_phase:
             hint += "; two-phase commit also needs TwoPhaseCommit on it, and "
             hint += "transaction.two.phase.commit.enable=true on every broker"
         return AuthorizationError(
-            f"the coordinator refused a transaction: {acl} is denied to {self.principal}",
+            f"the coordinator rejected the transaction: {acl} is denied to {self.principal}",
             broker=broker,
             error=error_name(code),
             hint=hint,
         )
 
     def denied(self, code: int, topic: str) -> str:
-        """Describe briefly which access a Produce response denies."""
+        """Return a short description of the access that a Produce response denies."""
         return f"{self._acl(code, topic)} is denied to {self.principal}"
 
     def hint(self, code: int, topic: str) -> str:
-        """Return a hint to grant the access that this error code denies; `topic` may be empty."""
+        """Return a hint on granting what this error code denies; `topic` may be empty."""
         if code == _TOPIC and topic in self.denials().uncreatable:
             create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
             return f"create the topic, or correct its name, or {create}"
@@ -134,11 +134,11 @@ class AclAdvisor:
         return self._idempotence((topic,) if topic else ())
 
     def grant(self, acl: Acl) -> str:
-        """Return an instruction to grant an ACL, with the command."""
+        """Return a sentence on granting an ACL, with the command."""
         return self._guide.grant(acl, self._on(acl))
 
     def _idempotence(self, topics: Iterable[str]) -> str:
-        """Return a hint to grant the ACLs of an idempotent producer; `topics` may be incomplete."""
+        """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""
         known = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
         if known:
             write = "; ".join(self.grant(_write(topic)) for topic in known[:_MOST_TOPICS])

@@ -1,4 +1,4 @@
-"""The settings of a session, and the objects that its parts share: client, report, events."""
+"""The settings of a session, and the objects that the session's parts share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """The sink's own options for a session, and the number of its Spark task."""
+    """The sink's options for a session, and the number of its Spark task."""
 
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
@@ -44,11 +44,9 @@ class SessionSettings:
     statistics_path: str | None = None
     """Path of the session's statistics files, without suffix; None to log the statistics."""
     arrow_batch_limits: tuple[tuple[str, str], ...] = ()
-    """Spark's limits for the Arrow batches that it passes to the sink, by option name; for the
-    advisor.
-    """
+    """Spark's limits for the Arrow batches passed to the sink, by option name, for the advisor."""
     formats: tuple[tuple[str, str], ...] = ()
-    """Formats, schema ids and subjects of key and value, by name, for the report."""
+    """Formats, schema ids and subjects of the key and the value, by name, for the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The writer thread's stages: they turn a chunk of rows into encoded slices for the accumulator.
+"""The writer thread's stages, which convert a chunk of rows to encoded slices for the accumulator.
 
 In reading order:
 

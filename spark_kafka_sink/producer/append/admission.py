@@ -1,7 +1,7 @@
 """Admission control: chunk sizes, rate limits, buffer space, quotas and circuit breakers.
 
-For each chunk, `AdmissionControl.decide` determines once which partitions accept its rows, and the
-chunk carries the result. Rows wait here before they are charged to a partition.
+For each chunk, `AdmissionControl.decide` determines once which partitions accept rows; the result
+is stored in the chunk. Rows wait here before they are charged to a partition.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.context import SessionContext
 
 MAX_CHUNK_BYTES = 4 << 20
-"""Maximum bytes of a chunk to encode, so that memory that is not yet charged stays small."""
+"""Maximum size of a chunk in bytes. It limits the memory that is encoded but not yet charged."""
 
 CHUNKS_PER_BUFFER = 8
 
 
 class AdmissionControl:
-    """Admits chunks within rate limits and quotas, for one session; writer thread only."""
+    """Delays the chunks of one session to enforce rate limits and quotas; writer thread only."""
 
     def __init__(
         self, context: SessionContext, accumulator: Accumulator, topics: TopicMetadata
@@ -54,7 +54,7 @@ class AdmissionControl:
         self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, size))
 
     def broken(self, topic: TopicInfo) -> frozenset[int]:
-        """Return the partitions whose own or whose leader's circuit breaker is open.
+        """Return the partitions that have an open circuit breaker, or whose leader has one.
 
         UNASSIGNED is included if no partition with a leader is left.
         """
@@ -69,7 +69,7 @@ class AdmissionControl:
         return frozenset(found)
 
     def split(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Yield parts that may each be appended at once; an oversized row gets its own part."""
+        """Yield the chunk in parts of acceptable size; an oversized row gets its own part."""
         rows, sizes = len(chunk), chunk.sizes
         if rows <= self._chunk_rows and chunk.size <= self._chunk_bytes:
             yield chunk
@@ -87,7 +87,7 @@ class AdmissionControl:
         """Wait for the rate limits and for buffer space; return the bytes charged.
 
         Raises:
-            KafkaProdError: the session failed, or the buffer stayed full for max.block.ms.
+            KafkaProdError: the session failed, or the buffer was full for max.block.ms.
         """
         while True:
             self._limiter.refill(self._client.clock.monotonic(), self._breakers.ramp)
@@ -102,7 +102,7 @@ class AdmissionControl:
         return chunk.size
 
     def decide(self, chunk: Chunk) -> Admission:
-        """Return the partitions that do not accept rows of the chunk now."""
+        """Return the partitions that currently do not accept rows of the chunk."""
         self._quotas.add_topics(chunk.topics)
         broken = {}
         if self._breakers.has_breakers:
@@ -110,10 +110,10 @@ class AdmissionControl:
         return Admission(broken, self._full(chunk.size))
 
     def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
-        """Yield the whole chunk if it fits; if not, first the rows of partitions below their quota.
+        """Yield the chunk, or if it does not fit, first the rows of partitions below their quota.
 
         Raises:
-            BufferTimeoutError: a partition or broker used up its whole quota for max.block.ms.
+            BufferTimeoutError: the quota of a partition or broker was used up for max.block.ms.
         """
         if not len(chunk):
             return
@@ -130,7 +130,7 @@ class AdmissionControl:
             return rows_of(chunk.route, full.of) if full else None
 
         if not self._pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
-            # Other partitions may also be below their quota by now.
+            # By now, more partitions may be below their quota.
             blocked = blocked_now()
             row = 0 if blocked is None else int(blocked.argmax())
             raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))

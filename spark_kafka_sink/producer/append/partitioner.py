@@ -2,19 +2,18 @@
 
 Rows without a key (see `Keyless`) get sticky partitions, unless the partitioner is
 RoundRobinPartitioner, random or a user function: each batch of such rows gets one partition, drawn
-at random and weighted towards short queues. librdkafka's partitioners named "random"
-(consistent_random, murmur2_random, fnv1a_random) also make such rows sticky here, as they do in
-librdkafka by default.
+at random and weighted towards short queues. This includes librdkafka's partitioners with "random"
+in their name (consistent_random, murmur2_random, fnv1a_random), as in librdkafka by default.
 
-Batches of rows without a key normally get their partition when they can be sent (see `Drainer`).
-`StickyPartitioner`, on the writer thread, assigns it earlier in two cases:
+Batches of rows without a key normally get a partition when they can be sent (see `Drainer`).
+`StickyPartitioner`, on the writer thread, assigns the partition earlier in two cases:
 
-- Rows of the same topic that have a partition, by key or explicitly, have not all been sent.
-  Records that end up in one partition keep their order, so they must join its queue in that order.
-- partitioner.adaptive.partitioning.enable is false, so load must not influence the choice.
+- Some rows of the same topic have a key or an explicit partition and are not yet sent. To keep the
+  order of the records within a partition, all rows must be queued in order.
+- partitioner.adaptive.partitioning.enable is false, so the load must not affect the choice.
 
-In that case, the rows fill the open batch of the drawn partition, together with rows that belong
-there, and then the batch of the next drawn partition.
+In these cases, rows without a key are added to the open batch of a randomly drawn partition until
+it is full, then to the batch of the next drawn partition.
 
 The key hashes (murmur2, CRC-32, FNV-1a) are in `records/key_hashes`.
 
@@ -66,17 +65,17 @@ _INT31_MASK = np.uint32(0x7FFFFFFF)
 
 
 class Keyless(Enum):
-    """Rows that count as rows without a key; these rows are not hashed."""
+    """Rows that are treated as rows without a key and are not hashed."""
 
     NONE = auto()
-    """Every row is hashed; a null key is hashed as an empty one."""
+    """Every row is hashed; a null key is hashed as an empty key."""
     NULL = auto()
     NULL_OR_EMPTY = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """One partitioner: 32-bit hash of the key, modulo the partition count."""
+    """A partitioner that uses a 32-bit hash of the key modulo the partition count."""
 
     hash: Hash
     keyless: Keyless
@@ -93,7 +92,7 @@ class KeyRule:
         return np.uint32(self.hash(pa.array([b""], pa.binary()))[0])
 
     def without_key(self, keys: pa.BinaryArray) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows that have no key, shape (n,); None if all have one."""
+        """Return a mask of the rows without a key, shape (n,), or None if every row has a key."""
         if self.keyless is Keyless.NONE:
             return None
         if self.keyless is Keyless.NULL:
@@ -123,7 +122,7 @@ KEY_RULES: Mapping[Kind, KeyRule] = {
 class UserPartitioner:
     """Calls ``function(key, value, partition_count)`` for n rows.
 
-    `key` and `value` are Arrow binary arrays of length n; `key` is None if no row has one. The
+    `key` and `value` are Arrow binary arrays of length n; `key` is None if no row has a key. The
     function returns a NumPy or Arrow int32 array of length n: partitions below `partition_count`,
     or -1 for rows to be treated like rows without a key. If equal keys are to share a partition,
     the result must depend only on the arguments.
@@ -209,8 +208,8 @@ _INT16_TARGETS = 1 << 15
 class Route:
     """A target number per row, shape (n,), int16 if that suffices.
 
-    Target t is partition t - bases[i] of topics[i], with the greatest i such that bases[i] <= t;
-    the number after a topic's last partition means UNASSIGNED.
+    Target t is partition t - bases[i] of topics[i], with the greatest i such that bases[i] <= t.
+    The number after a topic's last partition means UNASSIGNED.
     """
 
     targets: NDArray[np.integer]
@@ -224,7 +223,7 @@ class Route:
         return topic, partition if partition < topic.partition_count else UNASSIGNED
 
     def take(self, rows: NDArray[np.intp]) -> Route:
-        """Return the route of the rows with these numbers."""
+        """Return the route of the rows at these positions."""
         return replace(self, targets=self.targets[rows])
 
     def number(self, index: int, partition: int) -> int:
@@ -237,8 +236,8 @@ class Route:
 class Admission:
     """The partitions that do not accept rows of one chunk.
 
-    - `broken`: by topic, the partitions whose own or whose leader's circuit breaker is open; with
-      UNASSIGNED if no partition with a leader is left.
+    - `broken`: by topic, the partitions that have an open circuit breaker or whose leader has one;
+      includes UNASSIGNED if no other partition has a leader.
     - `full`: the partitions and brokers that have used up their buffer quota.
     """
 
@@ -270,10 +269,10 @@ def rows_of(
 
 
 class Partitioner:
-    """Assigns partitions for one producer session; writer thread only.
+    """Assigns partitions to the rows of one producer session; writer thread only.
 
-    Only `random` is shared: it belongs to the client, and the sender thread also draws from it.
-    Each draw is atomic.
+    Only `random` is shared: it is the client's generator, which the sender thread also uses. Each
+    draw is atomic.
     """
 
     def __init__(self, config: ProducerConfig, random: Random) -> None:
@@ -285,16 +284,17 @@ class Partitioner:
         self._next_round: dict[str, int] = {}
         self.keyed: Counter[str] = Counter()
         self.assigned: Counter[str] = Counter()
-        """Rows counted by `count` for each topic: `keyed` rows have a hashed key, `assigned` rows
-        an explicit partition.
+        """Rows counted by `count`, by topic. In `keyed`, rows with a hashed key; in `assigned`,
+        rows with an explicit partition.
         """
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
         self._has_sticky_rows = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
-        """True if rows without a key share batches whose partitions are assigned later."""
+        """True if rows without a key share batches that get their partition later."""
 
     def may_choose_later(self, rows: Rows) -> bool:
-        """Return True if no row needs its topic's partitions now: none has a key or a partition."""
+        """Return True if the topics' partitions are not needed yet: no row has a key or a
+        partition."""
         rule, named = self._rule, rows.partition
         if (
             rule is None
@@ -324,7 +324,7 @@ class Partitioner:
 
         Args:
             rows: n rows whose `topics` match `topics` by position.
-            topics: the topics in the cluster; an unknown topic has no partitions, which suffices if
+            topics: the topics in the cluster. A topic may be unknown (no partitions) if
                 `may_choose_later` is true.
 
         Raises:
@@ -347,7 +347,7 @@ class Partitioner:
     def _explicit(
         rows: Rows, topics: tuple[TopicInfo, ...], partitions: NDArray[np.int32]
     ) -> NDArray[np.bool_] | None:
-        """Fill in explicit partitions; return a mask of the other rows (None: all rows)."""
+        """Fill in the explicit partitions; return a mask of the other rows (None: all rows)."""
         column = rows.partition
         if column is None or column.null_count == len(column):
             return None
@@ -436,7 +436,7 @@ def _count(
 def _explicit_partitions(
     rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]
 ) -> NDArray[np.int32]:
-    """Return the partition that each row names, shape (n,), 0 for null.
+    """Return the partition that each row specifies, shape (n,), 0 for null.
 
     Raises:
         ColumnError: a row names a partition that the topic does not have.
@@ -497,7 +497,7 @@ def _raise_out_of_range(
 
 
 def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
-    """Return the candidate partitions; partitions of unavailable brokers only if no others exist.
+    """Return the partitions to choose from, without those of unavailable brokers if possible.
 
     `leaders` maps each partition that has a leader to its broker id.
     """
@@ -512,12 +512,12 @@ def draw_order(
 ) -> Iterator[int]:
     """Yield the partitions in a random order, weighted towards short queues.
 
-    The weight is the longest queue plus one, minus the partition's own queue, so even the partition
-    with the longest queue has a small chance.
+    A partition's weight is the length of the longest queue, plus one, minus the length of the
+    partition's queue. So even the partition with the longest queue has a small chance.
 
     Args:
         partitions: the candidates.
-        loads: batches queued or in flight for each; None for equal weights.
+        loads: batches queued or in flight for each candidate; None for equal weights.
         random: the random number generator.
     """
     lengths = loads or [0] * len(partitions)
@@ -534,7 +534,7 @@ def draw_order(
 
 
 class StickyPartitioner:
-    """Chooses the current partition for each topic's rows without a key; writer thread only."""
+    """Chooses a current partition of each topic for rows without a key; writer thread only."""
 
     def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
         self._client = client = context.client
@@ -550,7 +550,7 @@ class StickyPartitioner:
         Args:
             route: the rows' route.
             sizes: upper bounds of the records in bytes, shape (n,).
-            admission: the partitions that do not accept the rows and must be avoided.
+            admission: the partitions to avoid because they do not accept the rows.
         """
         counts = list(_count_unassigned(route))
         with_assigned = {topic.name for topic, _, assigned in counts if assigned}
@@ -579,7 +579,7 @@ class StickyPartitioner:
     def _choose(
         self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission
     ) -> NDArray[np.int64]:
-        """Return a partition for each of n rows; fill one open batch after another."""
+        """Return a partition for each of n rows; the open batches are filled one after another."""
         chosen = np.empty(len(sizes), np.int64)
         ends = sizes.cumsum()
         choices = self._choices(topic, admission)
@@ -612,7 +612,7 @@ class StickyPartitioner:
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
-        """Return the partitions to draw from, preferably with a leader and accepting records."""
+        """Return the partitions to draw from, if possible with a leader and accepting records."""
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
         avoided = admission.broken.get(topic.name, frozenset())
@@ -628,7 +628,7 @@ class StickyPartitioner:
 
 
 def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
-    """Yield each topic with its row counts: without and with a partition."""
+    """Yield each topic, its number of rows without a partition, and its number of rows with one."""
     if len(route.topics) == 1:
         missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
         yield route.topics[0], missing, len(route.targets) - missing

@@ -1,8 +1,8 @@
 """Plan the batches of a chunk, encode its records and cut them into slices, one for each batch.
 
-Planning precedes encoding because a record contains its offset delta, which depends on where its
-batch begins. Rows are grouped by partition in their original order, and cut at batch.size and
-batch.num.messages. `plan` is pure.
+Planning precedes encoding because a record contains its offset delta, which depends on the first
+record of its batch. Rows are grouped by partition in their original order, and divided into batches
+by batch.size and batch.num.messages. `plan` has no side effects.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class RoutedChunk:
-    """n rows, their route, and the partitions that do not accept them now.
+    """n rows, their route, and the partitions that currently do not accept them.
 
-    `size` is the upper bound of all records together in bytes.
+    `size` is the upper bound of the total size of the records in bytes.
     """
 
     rows: Rows
@@ -72,7 +72,7 @@ class RoutedChunk:
         return len(self.sizes)
 
     def take(self, numbers: NDArray[np.intp]) -> RoutedChunk:
-        """Return the rows with these numbers."""
+        """Return the rows at these positions."""
         sizes = self.sizes[numbers]
         route = self.route.take(numbers)
         size = int(sizes.sum())
@@ -82,18 +82,18 @@ class RoutedChunk:
 _T = TypeVar("_T", bound=np.generic)
 
 _FEW_RUNS = 16
-"""Rows in at most this many runs are not sorted, because sorting would only copy them."""
+"""Rows that consist of at most this many runs are not sorted, to avoid a copy."""
 
 MAX_BATCH_RECORDS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Maximum bytes of a batch, header included, and maximum records.
+    """Maximum size of a batch in bytes, including the header, and maximum number of records.
 
-    A record that is larger gets its own batch.
+    A larger record gets its own batch.
 
-    `lower` returns the maximum bytes of a target's batches if that is less than `size`.
+    `lower` returns the maximum size of a target's batches in bytes if it is less than `size`.
     """
 
     size: int
@@ -112,7 +112,7 @@ class Segment(NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """True if the first row begins a new batch."""
+        """True if the first row starts a new batch."""
         return self.first_delta == 0
 
 
@@ -120,9 +120,9 @@ class Segment(NamedTuple):
 class Plan:
     """The layout of n rows in batches.
 
-    `order` lists row numbers in the order of the segments (None: the rows' own order).
-    `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the rows' own order; the latter is None
-    if every record has its batch's base timestamp.
+    `order` lists row numbers in the order of the segments (None: the original order).
+    `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the original order of the rows;
+    `timestamp_deltas` is None if every record has its batch's base timestamp.
     """
 
     order: NDArray[np.intp] | None
@@ -142,8 +142,8 @@ def plan(
 
     Args:
         targets: target number of each row, shape (n,).
-        sizes: upper bound of each record in bytes, shape (n,); if all rows have one timestamp, it
-            includes one byte for the timestamp delta.
+        sizes: upper bound of each record in bytes, shape (n,); includes one byte for the timestamp
+            delta if all rows have the same timestamp.
         timestamps: milliseconds, shape (n,), or one timestamp for all rows.
         open_batch: returns the open batch of a target, or None.
         limits: maximum size of a batch.
@@ -166,7 +166,7 @@ def plan(
 
 
 def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
-    """Return the order that groups the rows by target, and where runs of one target begin.
+    """Return the order that groups the rows by target, and the bounds of the runs of one target.
 
     The bounds of the r runs have shape (r + 1,).
     """
@@ -185,10 +185,10 @@ def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
 
 
 class _Cutter:
-    """Cuts runs of one target at batch.size, and tracks what it has added to each open batch.
+    """Divides runs of one target into batches, and tracks the bytes added to each open batch.
 
-    `ends` is the total size of the rows before each row, shape (n + 1,). `repeats`: a target may
-    have several runs.
+    `ends` is the total size of the rows before each row, shape (n + 1,). `repeats` is True if a
+    target may have several runs.
     """
 
     def __init__(
@@ -253,10 +253,10 @@ class _Cutter:
         return min(end, start + self._batch_records - batch.records)
 
     def _delta_size(self, batch: OpenBatch) -> int:
-        """Return the bytes that a record of this batch may take beyond its size bound.
+        """Return the bytes by which a record of this batch may exceed its size bound.
 
-        These are the bytes of its timestamp delta, plus one byte by which they may lengthen the
-        length varint.
+        This is the size of its timestamp delta, plus one byte because the record's length varint
+        may become longer.
         """
         if not isinstance(self._timestamps, int) or self._timestamps == batch.base_timestamp:
             return 0
@@ -288,7 +288,7 @@ def _finish(
 
 
 def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
-    """Convert values from the planned order back to the rows' own order."""
+    """Convert values from the planned order back to the original order of the rows."""
     if order is None:
         return values
     original = np.empty_like(values)
@@ -297,7 +297,7 @@ def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
 
 
 _NAMED_SIZE = 1024
-"""Mean record size in bytes above which row numbers may be kept in memory that is not charged."""
+"""Mean record size in bytes from which row numbers may be stored without charging their memory."""
 
 
 class ChunkEncoder:
@@ -312,7 +312,7 @@ class ChunkEncoder:
     def encode(self, chunk: RoutedChunk, arrived_ms: int) -> tuple[list[EncodedSlice], Charge]:
         """Return encoded slices for the accumulator, and the charge for their shared buffer.
 
-        Open batches do not change until the slices are appended or given up.
+        Open batches do not change until the slices are appended or discarded.
 
         Args:
             chunk: n rows.
@@ -340,13 +340,13 @@ class ChunkEncoder:
         return _slices(layout.segments, views, latest, names, numbers), charge
 
     def _names_of(self, route: Route) -> _TargetNames:
-        """Return the previous chunk's target names if the topics are unchanged, else new names."""
+        """Return the previous chunk's target names if the topics are unchanged, or new ones."""
         if self._names is None or self._names.route.topics != route.topics:
             self._names = _TargetNames(route)
         return self._names
 
     def _limits_of(self, names: _TargetNames) -> BatchLimits:
-        """Return the limits, lower for topics known to accept less than batch.size."""
+        """Return the limits, which are lower for topics known to accept less than batch.size."""
         ceilings = self._client.batch_size_limits
         if not ceilings:
             return self._limits
@@ -357,7 +357,7 @@ class ChunkEncoder:
 
 
 class _TargetNames(dict[int, TopicPartition]):
-    """Topic and partition by target number, created on first use, for routes to the same topics."""
+    """The topic and partition of each target number, created on first use, for fixed topics."""
 
     def __init__(self, route: Route) -> None:
         super().__init__()
@@ -372,7 +372,7 @@ class _TargetNames(dict[int, TopicPartition]):
 def _latest(
     timestamps: NDArray[np.int64] | int, starts: list[int], order: NDArray[np.intp] | None
 ) -> list[int]:
-    """Return the highest timestamp of each segment, in order; segments begin at `starts`."""
+    """Return the highest timestamp of each segment; `starts` are the first rows of the segments."""
     if isinstance(timestamps, int):
         return [timestamps] * len(starts)
     stamps = timestamps if order is None else timestamps[order]

@@ -1,6 +1,6 @@
-"""The first stage of a chunk: look up its topics and reject rows that cannot be written.
+"""The first stage of a chunk: look up the topics and reject rows that cannot be written.
 
-The first bad row fails the task. If errors are tolerated, bad rows are counted and become dead
+The first bad row fails the task. If errors are tolerated, bad rows are counted and sent as dead
 letters. `TopicMetadata` is the writer thread's view of the topic metadata.
 
 Source: Kafka Connect's error handling (KIP-298).
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 
 
 _REFRESH_INTERVAL_S = 1.0
-"""Minimum seconds between two metadata requests for rows with unknown partitions."""
+"""Minimum time between metadata requests for rows with unknown partitions, in seconds."""
 _RETRY_TIMEOUT_S = 5.0
-"""Seconds to wait for a missing topic after other topics stayed missing for max.block.ms."""
+"""Seconds to wait for a missing topic after the wait for other topics timed out (max.block.ms)."""
 
 
 class TopicMetadata:
     """Requests topic metadata, and waits for it if necessary; writer thread only.
 
-    It reads snapshots that the sender thread replaces as a whole, and a copy of the reasons for
+    Reads snapshots that the sender thread replaces as a whole, and a copy of the reasons for
     connection failures.
     """
 
@@ -86,12 +86,12 @@ class TopicMetadata:
         return tuple(cluster.topics[name] for name in names)
 
     def known(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
-        """Return the topics as they are known now; an unknown topic has no partitions."""
+        """Return the topics from the current metadata; an unknown topic has no partitions."""
         topics = self._client.metadata.cluster.topics
         return tuple(topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
     def expect(self, names: tuple[str, ...]) -> None:
-        """Start max.block.ms for unknown topics; wait only if it has already expired.
+        """Start the timeout max.block.ms for unknown topics; wait only if it has already expired.
 
         Raises:
             KafkaProdError: see `lookup`; raised only after max.block.ms.
@@ -136,8 +136,8 @@ class TopicMetadata:
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
         """Return each topic in the cluster, or the error of its rows.
 
-        Wait at most max.block.ms for missing topics, once for each, and only a few seconds after
-        other topics stayed missing, because the brokers then probably do not create topics.
+        Wait at most max.block.ms for missing topics, once for each topic. After one such timeout,
+        wait only a few seconds, because the brokers probably do not create topics.
 
         Raises:
             UnknownTopicError: a topic is temporarily unusable, for example without a leader.
@@ -153,7 +153,7 @@ class TopicMetadata:
         return tuple(found)
 
     def _await_each(self, names: tuple[str, ...]) -> Cluster:
-        """Wait until each topic is known or rejected; record the missing topics."""
+        """Wait until each topic is found or rejected; record the missing topics."""
         limit = _RETRY_TIMEOUT_S if self._missing_topics else None
         cluster = self._await(names, self._has_result_for_each, limit)
         missing = {name for name in names if name not in cluster.topics}
@@ -292,12 +292,12 @@ class RowValidator:
         return self._writable(Chunk(rows, self._resolve_topics(rows), sizes))
 
     def send_to_dlq(self, rows: Rows, errors: NDArray[np.int8]) -> list[Chunk]:
-        """Count the rows that have a `RowError`, shape (n,); return their dead letters as chunks.
+        """Count the rows by `RowError`, shape (n,); return their dead letters as chunks.
 
-        The list is empty without a dead letter topic.
+        The list is empty if there is no dead letter topic.
 
         Raises:
-            DeliveryError: too large a share of the task's rows is bad.
+            DeliveryError: errors.maxRatio is reached.
         """
         self._bad_rows.add(rows, errors)
         if self._dead_letters is None:
@@ -328,7 +328,7 @@ class RowValidator:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
         if self._partitioner.may_choose_later(rows):
             topics = self._topics.known(rows.topics)
-            # Resolve the topics last, so that topics that disappear in between are rejected.
+            # Resolve the topics last, so that topics deleted during the wait are rejected.
             self._topics.expect(rows.topics)
             return topics
         topics = self._topics.lookup(rows.topics)
@@ -337,7 +337,7 @@ class RowValidator:
         return topics
 
     def _writable(self, chunk: Chunk) -> list[Chunk]:
-        """Return the chunk in a list, empty if it has no rows; raise if a row is too large."""
+        """Return [chunk], or an empty list if it has no rows; raise if a row is too large."""
         if not len(chunk):
             return []
         if int(chunk.sizes.max()) + HEADER_SIZE > self._largest:

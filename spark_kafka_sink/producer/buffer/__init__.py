@@ -1,4 +1,4 @@
-"""Batches waiting between the writer and the sender thread, and the memory that they use.
+"""Batches that wait between the writer thread and the sender thread, and their memory.
 
 In reading order:
 
@@ -8,6 +8,6 @@ In reading order:
 - `accumulator`: open batches and the queues of closed ones
 - `compressor`: compression in a separate thread
 - `rate_limiter`: client-side rate limits, and the ramp-up after errors
-- `events`: batch and producer id events for kafka.debug
+- `events`: events of batches and producer ids, for kafka.debug
 - `breakers`: circuit breakers for each partition and broker, and for the job
 """

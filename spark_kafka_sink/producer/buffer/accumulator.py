@@ -1,8 +1,8 @@
-"""The accumulator: open batches that take records, and queues of closed batches.
+"""The accumulator: open batches that accept records, and queues of closed batches.
 
 The writer appends encoded records to open batches. A batch closes when it is full, when linger.ms
-has passed, on flush, or when memory runs short. Closed batches wait for the sender in order, in a
-queue for each partition, or in one for the topic if they have no partition yet.
+has passed, on flush, or when memory runs short. Closed batches wait for the sender in a queue for
+each partition. Batches without a partition wait in a queue for the topic.
 
 Source: ``RecordAccumulator``.
 """
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 SHORTAGE_AFTER_S = 0.02
-"""Seconds that the writer waits for buffer space before open batches are closed. Until then, full
-batches in flight get time to free memory, because a small batch costs as much as a full one."""
+"""Seconds that the writer waits for buffer space before open batches are closed. This gives batches
+in flight time to free memory, because a small batch costs as much as a full one."""
 TIMER_STEP_S = 0.001
 """Resolution of the sender's waits in seconds; they are rounded up.
 
-Batches close early by this step, but at most by a quarter of linger.ms, because linger.ms is an
-upper limit.
+Because linger.ms is an upper limit, batches close earlier by this step, but by at most a quarter of
+linger.ms.
 """
 SHORT_LINGER_S = 0.005
-"""If linger.ms is shorter than this many seconds, a first open batch wakes the sender, so that the
-batch closes in time.
+"""If linger.ms is shorter than this number of seconds, the first open batch wakes the sender, so
+that the batch is closed in time.
 """
 COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
 alive."""
 PIN_TIMEOUT_S = 1.0
-"""Minimum age in seconds of mostly finished chunks whose slices are copied when the buffer is full.
+"""When the buffer is full, slices of mostly completed chunks older than this are copied (seconds).
 
-Brokers that accept data complete a chunk much earlier.
+A working broker completes a chunk much earlier.
 """
 
 
 class Contents(NamedTuple):
-    """Records and uncompressed bytes of a partition's open batch and of its closed batches."""
+    """Records and uncompressed bytes in the open batch and in the closed batches of a partition."""
 
     open_records: int = 0
     open_bytes: int = 0
@@ -63,8 +63,8 @@ class Accumulator:
 
     Until a batch is drained, the lock guards its `parts`, `charges`, `held`, `ready`, `closed` and
     `reason`: the writer fills and closes it, the sender closes it, copies its parts and stores the
-    compressed records. Afterwards the batch belongs to the sender. `charges` and the charges
-    themselves stay under the lock until it is complete, because batches share chunks.
+    compressed records. Afterwards, only the sender uses the batch. `charges` and the charges
+    themselves are guarded by the lock until the batch is complete, because batches share chunks.
     """
 
     def __init__(
@@ -93,18 +93,16 @@ class Accumulator:
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         """Closed batches that were never sent, oldest first.
 
-        The order of the partitions is the order in which they are served; every partition that ever
-        received data is included.
+        Partitions are processed in this order. Every partition that has received data is included.
         """
         self._assigned_topics: set[str] = set()
-        """Topics with rows that have a partition: their unassigned batches are sent first."""
+        """Topics that have rows with a partition; the unassigned batches of such a topic are sent
+        first."""
         self._open: dict[TopicPartition, ProducerBatch] = {}
         self._incomplete: set[ProducerBatch] = set()
         """All batches that are charged to the buffer, in any state."""
         self._began: float | None = None
-        """Start time of the current plan, during which open batches must not change; None without a
-        plan.
-        """
+        """Start time of the current plan, or None. Open batches must not change during a plan."""
         self._is_close_missed = False
         """True if a batch became due during the current plan."""
         self._created = 0
@@ -115,7 +113,7 @@ class Accumulator:
     # Only the writer thread calls the methods below.
 
     def open_batch(self, partition: TopicPartition) -> OpenBatch | None:
-        """Return a partition's open batch for a plan; valid from `begin` to `append`."""
+        """Return the properties of a partition's open batch, valid from `begin` to `append`."""
         with self._lock:
             batch = self._open.get(partition)
             if batch is None:
@@ -146,14 +144,14 @@ class Accumulator:
     def needs_partition(self, topic: str) -> bool:
         """Return True if unassigned rows of a topic need a partition when they are appended.
 
-        This is the case until all of the topic's rows with a partition have been sent. Any thread
-        may call this.
+        They need one until all of the topic's rows that have a partition are sent. Any thread may
+        call this.
         """
         with self._lock:
             return topic in self._assigned_topics
 
     def begin(self) -> None:
-        """Start a plan: until `append`, open batches do not change."""
+        """Start a plan: open batches do not change until `append`."""
         with self._lock:
             self.state.raise_error()
             self._began = self.state.clock.monotonic()
@@ -163,8 +161,8 @@ class Accumulator:
 
         Args:
             slices: in the order of the plan.
-            chunk: the charge for the chunk's buffer; it has no holders yet.
-            reserved: bytes that were reserved in the pool for it.
+            chunk: the charge for the chunk's buffer, which has no holders yet.
+            reserved: bytes that were reserved in the pool for the chunk.
 
         Raises:
             BaseException: the session's error; in that case nothing was appended.
@@ -192,7 +190,7 @@ class Accumulator:
             self.state.wake_sender()
 
     def give_up(self, reserved: int) -> None:
-        """Free the reservation of rows that will not be appended.
+        """Free the reservation for rows that will not be appended.
 
         After this, `close_due` can close open batches again.
         """
@@ -211,9 +209,9 @@ class Accumulator:
     # Only the sender thread calls the methods below.
 
     def close_due(self, now: float) -> None:
-        """Close batches whose linger.ms has passed, or all if they keep the writer waiting.
+        """Close batches whose linger.ms has passed, or all batches if the writer waits for memory.
 
-        If open batches hold more than half of the buffer, the oldest are also closed, so that the
+        If open batches use more than half of the buffer, the oldest are also closed, so that the
         writer can fill the other half while they are sent.
         """
         with self._lock:
@@ -236,7 +234,7 @@ class Accumulator:
                 self._close(partition, CloseReason.LINGER if lingered else CloseReason.MEMORY)
 
     def next_linger(self, now: float) -> float:
-        """Return the seconds until `close_due` may have something to do."""
+        """Return the seconds until `close_due` must be called again."""
         with self._lock:
             oldest = next(iter(self._open.values()), None)
             if oldest is None:
@@ -252,24 +250,24 @@ class Accumulator:
                 failure = failure or error
                 continue
             with self._lock:
-                if not batch.completed:  # otherwise the batch has expired
+                if not batch.completed:  # otherwise, the batch has expired
                     self._take_payload(batch, payload, seconds)
         return failure
 
     def waiting(self, retried: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Return the queues with batches and `retried` partitions, the least recently served first.
+        """Return `retried` and all partitions with queued batches, least recently served first.
 
-        This way no queue starves, and a batch that did not fit into a request is first in the next
-        request.
+        This order prevents starvation: a batch that did not fit into a request is first in the next
+        one.
         """
         with self._lock:
             return [each for each, queue in self._queues.items() if queue or each in retried]
 
     def head(self, partition: TopicPartition) -> ProducerBatch | None:
-        """Return the first batch of a queue, if it may be drained now.
+        """Return the first batch of a queue, or None if no batch may be drained now.
 
-        A partition's batches wait for older unassigned batches of the topic, which could be
-        assigned to the partition.
+        A partition's batches wait for older unassigned batches of the topic, because these could be
+        assigned to the same partition.
         """
         unassigned = TopicPartition(partition.topic, UNASSIGNED)
         with self._lock:
@@ -295,12 +293,12 @@ class Accumulator:
                 self._events.partition_assigned(batch)
 
     def put_last(self, partition: TopicPartition) -> None:
-        """Move a partition's queue to the end of the order, because it was served."""
+        """Move a partition's queue to the end of the order after a batch was drained."""
         with self._lock:
             self._queues[partition] = self._queues.pop(partition, deque())
 
     def complete(self, batch: ProducerBatch) -> None:
-        """Free the memory of a batch that was acknowledged or has failed."""
+        """Free the memory of an acknowledged or failed batch."""
         with self._lock:
             self._discharge(batch)
             batch.hold([])
@@ -317,7 +315,7 @@ class Accumulator:
             self.state.complete()
 
     def add_closed(self, batch: ProducerBatch) -> None:
-        """Queue a batch of the sender (such as dead letters) without waiting for buffer space."""
+        """Queue a batch created by the sender (such as dead letters) without waiting for space."""
         with self._lock:
             self._label(batch)
             self._admit(batch)
@@ -325,7 +323,7 @@ class Accumulator:
             self._queues.setdefault(batch.partition, deque()).append(batch)
 
     def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return undrained batches from the head of each queue while `unwanted`."""
+        """Remove and return the first batches of each queue for which `unwanted` returns True."""
         taken: list[ProducerBatch] = []
         with self._lock:
             for queue in self._queues.values():
@@ -334,9 +332,9 @@ class Accumulator:
         return taken
 
     def fail(self, error: BaseException, fail_rest: Callable[[list[ProducerBatch]], None]) -> None:
-        """End the session: pass batches that were never drained to `fail_rest`, then set `error`.
+        """End the session: pass all undrained batches to `fail_rest`, then set `error`.
 
-        The writer cannot append in between.
+        The writer cannot append rows between these steps.
         """
         with self._lock:
             fail_rest(self.take_all())
@@ -388,7 +386,7 @@ class Accumulator:
     def _append(
         self, encoded: EncodedSlice, chunk: Charge, now: float
     ) -> tuple[ProducerBatch, bool, int]:
-        """Return the slice's batch, whether it closed another one, and the bytes to charge."""
+        """Append a slice; return its batch, True if a batch was closed, and the bytes to charge."""
         batch = self._open.get(encoded.partition)
         closes = encoded.opens and batch is not None
         if closes:
@@ -451,7 +449,7 @@ class Accumulator:
         batch.label = (self._created,)
 
     def _admit(self, batch: ProducerBatch) -> None:
-        """Account for a closed batch that the writer did not append."""
+        """Add a closed batch that the writer did not append to the accounting."""
         self._incomplete.add(batch)
         self._charge(batch, batch.size)
         self.quotas.change(batch.partition, batch.held)
@@ -462,7 +460,7 @@ class Accumulator:
         self._incomplete.discard(batch)
 
     def _surplus(self) -> int:
-        """Return the bytes of open batches to close for buffer space; 0 or less if none."""
+        """Return the bytes of open batches to close to free buffer space; 0 or less for none."""
         if self.pool.used <= self.pool.limit // 2:
             return 0
         held = sum(batch.held for batch in self._open.values())
@@ -473,10 +471,10 @@ class Accumulator:
         batch.charges.append(Charge(size))
 
     def _unpin(self, born_before: float) -> None:
-        """Copy slices of mostly finished chunks, so that a stalled partition cannot pin the chunks.
+        """Copy slices of mostly completed chunks that a stalled partition keeps in memory.
 
-        Data that a socket has not written yet stays in memory until it is written or the connection
-        closes.
+        Data that is not yet written to a socket stays in memory until it is written or the
+        connection is closed.
         """
         live: Counter[int] = Counter()
         for batch in self._incomplete:

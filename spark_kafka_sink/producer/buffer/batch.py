@@ -1,9 +1,9 @@
 """A producer batch: records of one partition that are sent, retried and completed together.
 
-The writer thread fills it, the codec thread reads it, the sender thread sends it. Until it is
-drained, the accumulator's lock guards its fields; afterwards they belong to the sender thread,
-except `charges`. Once the batch is closed, `parts` is only replaced, never modified, so the codec
-thread reads it without the lock.
+The writer thread fills a batch, the codec thread reads it, and the sender thread sends it. Until
+the batch is drained, the accumulator's lock guards its fields; afterwards only the sender thread
+uses them, except `charges`. After a batch is closed, `parts` is replaced but never modified, so the
+codec thread can read it without the lock.
 
 Source: ``ProducerBatch``.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class EncodedSlice(NamedTuple):
     """Encoded records for one batch, as planned: `data` is a slice of the chunk's buffer.
 
-    `opens`: the slice begins a new batch. Timestamps in milliseconds. `rows`: None if unknown.
+    `opens`: the slice starts a new batch. Timestamps are in milliseconds. `rows`: None if unknown.
     """
 
     partition: TopicPartition
@@ -54,7 +54,7 @@ class EncodedSlice(NamedTuple):
 
 
 class OpenBatch(NamedTuple):
-    """The properties of an open batch that a plan needs; `size` is in bytes, header included."""
+    """The properties of an open batch for planning; `size` is in bytes and includes the header."""
 
     records: int
     size: int
@@ -63,9 +63,9 @@ class OpenBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Charge:
-    """`size` bytes that stay charged until all `holders` have released them.
+    """A charge of `size` bytes, which is freed when all `holders` have released it.
 
-    Guarded by the session state's lock once the first batch holds it.
+    Guarded by the session state's lock as soon as a batch holds the charge.
     """
 
     size: int
@@ -74,26 +74,27 @@ class Charge:
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
-    """A batch of one partition: its records, their accounting, and the state of sending it.
+    """A batch of one partition: records, memory accounting, and progress of sending.
 
     Times are in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
 
-    - `parts` is the records section as buffers, compressed unless `codec` is NONE, and `held` its
-      size; `raw_size` is its uncompressed size with the header.
-    - `arrivals` is when its records were appended, and how many each time; `rows` is their row
-      numbers.
+    - `parts` are the buffers of the records section, compressed unless `codec` is NONE; `held` is
+      their size. `raw_size` is the uncompressed size including the header.
+    - `arrivals` are the times at which records were appended, each with the number of records;
+      `rows` are the row numbers of the records.
     - `ready`: the batch may be sent.
-    - `ambiguous`: it was sent but got no conclusive response, so the log may contain it.
-    - `retried`: an attempt was refused or its response was lost, and the batch is sent again;
-      `refused` is the error code of the latest such response, 0 if no attempt was refused.
-    - `label` is a number within the session, with one more number for each split; `order` is a
-      similar number among the batches sent to the partition, empty before the first send.
-    - `timed_from` is the start of delivery.timeout.ms for a sent batch; see `batch_completion`.
+    - `ambiguous`: the batch was sent but got no conclusive response, so the log may contain it.
+    - `retried`: an attempt was rejected or its response was lost, so the batch is sent again.
+      `refused` is the error code of the latest rejection, or 0.
+    - `label` is the batch's number within the session, followed by a number for each split. `order`
+      numbers the batches sent to the partition in the same way; it is empty before the first send.
+    - `timed_from` is the time from which delivery.timeout.ms is measured for a sent batch; see
+      `batch_completion`.
     - `topic_id` is the topic id with which the batch was last sent.
-    - `completed`: it was acknowledged or has failed.
-    - `restamped`: it contains dead letters with new timestamps, because the original ones were
-      refused.
-    - `closed` and `reason`: when and why it was closed.
+    - `completed`: the batch was acknowledged or has failed.
+    - `restamped`: the batch contains dead letters with new timestamps, because the original
+      timestamps were rejected.
+    - `closed` and `reason`: when and why the batch was closed.
     - `compression` is the duration of the compression, None without compression.
     """
 
@@ -152,11 +153,11 @@ class ProducerBatch:
         self.held = sum(memoryview(part).nbytes for part in parts)
 
     def compressed(self, codec: Codec, level: int | None) -> bytes:
-        """Return the compressed records section; the batch does not change."""
+        """Return the compressed records section without changing the batch."""
         parts = self.parts  # another thread may complete the batch during the compression
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
-        # A codec writes into a buffer of the input's size. Copy the payload, which is several times
-        # smaller; otherwise the whole buffer would stay allocated while the payload waits.
+        # A codec allocates a buffer of the input's size. Copy the payload, which is several times
+        # smaller, so that the whole buffer is not kept in memory while the batch waits.
         return bytes(memoryview(compress(codec, whole, level)))
 
     def row_numbers(self) -> RowNumbers | None:
@@ -171,11 +172,11 @@ class ProducerBatch:
         return RowNumbers(np.concatenate(numbers), known[0].spark_partition)
 
     def number(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Assign the batch's place in the partition's sequence, which it keeps in all retries."""
+        """Assign the producer id, epoch and first sequence, which do not change in retries."""
         self.producer_id, self.epoch, self.sequence = producer_id, epoch, sequence
 
     def unnumber(self) -> None:
-        """Remove the sequence, so that the batch gets a new one."""
+        """Remove the sequence, so that the batch gets a new sequence."""
         self.number(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
     @property
@@ -194,7 +195,7 @@ class ProducerBatch:
         return HEADER_SIZE + self.held
 
     def encode(self, *, transactional: bool = False) -> Sequence[Buffer]:
-        """Return header and records for a Produce request."""
+        """Return the header and the records for a Produce request."""
         header = BatchHeader(
             attributes=self.codec | TRANSACTIONAL if transactional else int(self.codec),
             last_offset_delta=self.records - 1,

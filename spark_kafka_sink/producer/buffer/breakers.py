@@ -60,7 +60,7 @@ _NEXT = {
 
 
 def next_state(state: BreakerState, event: Event) -> BreakerState:
-    """Return the state after an event; events that are not in the table do not change it."""
+    """Return the state after an event; events that are not in the table do not change the state."""
     return _NEXT.get((state, event), state)
 
 
@@ -148,7 +148,7 @@ class Breaker:
 
         # Replaced as a whole by the sender thread, read by any thread.
         self._position = (BreakerState.CLOSED, 0.0)
-        """The state and the time at which it began."""
+        """The state and its start time."""
 
         # Sender thread only.
         self._window = Window(config.window)
@@ -184,7 +184,7 @@ class Breaker:
 
 
 STORM = Thresholds(retry_percent=50)
-"""Retry rate at which the rate limits are reset to 1/16 of their values."""
+"""Retry rate at which the rate limits are reduced to 1/16."""
 
 _STORM_SECONDS = 5.0
 _STORM_BATCHES = 10
@@ -203,7 +203,7 @@ class CircuitBreakers:
         self.ramp = Ramp()
         """The recovery of the rate limits since the latest retry storm or throttle pause."""
         self.unavailable: frozenset[int] = frozenset()
-        """Brokers that have not answered for partitioner.availability.timeout.ms."""
+        """Brokers that have not responded for partitioner.availability.timeout.ms."""
 
         # Entries are added by the sender thread and looked up by any thread.
         self._each: dict[TopicPartition | int, Breaker] = {}
@@ -228,8 +228,8 @@ class CircuitBreakers:
     ) -> DeliveryError | None:
         """Record the outcome of a batch; return the session's error if the job breaker opens.
 
-        `node_id` is the leader, None if the response does not concern the broker. `error` is
-        Kafka's name of the error; it is ignored if the batch was delivered.
+        `node_id` is the leader, or None if the broker did not cause the outcome. `error` is Kafka's
+        name of the error; it is ignored if the batch was delivered.
         """
         self._recent.add(outcome, now)
         self._seen.add(topic_partition)
@@ -262,7 +262,7 @@ class CircuitBreakers:
         return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
 
     def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:
-        """Return True if the target may be sent to; a half-open one only if it is not `busy`."""
+        """Return True if batches may be sent; if half-open, only while not `busy`."""
         if not self._each:
             return True
         state = self._state(target, now)
@@ -286,7 +286,7 @@ class CircuitBreakers:
     def _is_storm(self, now: float) -> bool:
         """Return True if most responses are errors on most partitions.
 
-        A few bad partitions do not count as a storm.
+        Errors on only a few partitions are not a storm.
         """
         if 2 * len(self._failing) <= len(self._seen):
             return False

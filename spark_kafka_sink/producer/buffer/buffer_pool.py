@@ -1,26 +1,27 @@
 """Accounting for buffer.memory: reservations, waits for buffer space, and quotas.
 
-A chunk of encoded rows is one Arrow buffer that several batches share, so it is charged as a whole
+A chunk of encoded rows is one Arrow buffer that several batches share. It is charged as a whole,
 and freed when the last of these batches is complete.
 
 Quotas prevent a stalled partition or broker from using the whole buffer. With a quota of s percent
 of buffer.memory (the option bufferShare):
 
 - The partitions of one broker hold at most s percent together, and one partition at most half of
-  that, so that the other partitions of the broker make progress. The limits do not apply to the
-  only broker or the only partition of the session's topics, nor to a single row that is larger. The
-  rest of the buffer stays available to the other brokers and partitions.
+  that, so that the other partitions of the broker make progress. The limits do not apply to a
+  single larger row, nor if the session's topics have only one broker or one partition. The rest of
+  the buffer stays available to the other brokers and partitions.
 - Rows without a key wait unassigned and count towards no quota until a batch of them can be sent at
   once. A partition gets no such batch if it or its broker has used up its quota. So these rows
-  never wait for a stalled partition, only for space in the whole buffer, which they may fill if all
-  partitions of their topic stall. While keyed or explicitly partitioned rows of their topic wait,
-  rows without a key are assigned to partitions with remaining quota and count towards it.
-- Rows that belong to one partition, by key or explicitly, wait when its quota is used up. The other
-  rows of the chunk are appended first. Since rows arrive in one order, later rows cannot be taken
-  until these are appended: the writer blocks for at most max.block.ms while the sender continues.
+  never wait for a single stalled partition. If all partitions of their topic stall, they can fill
+  the whole buffer. While keyed or explicitly partitioned rows of their topic wait, rows without a
+  key are assigned to partitions with remaining quota and count towards it.
+- Rows with a key or an explicit partition wait when the quota of their partition is used up. The
+  other rows of the chunk are appended first. Because rows arrive in order, no later chunk is
+  accepted before the waiting rows are appended: the writer blocks for at most max.block.ms while
+  the sender continues.
 
-Until the writer blocks, the other partitions run at full speed, with at least the rest of the
-buffer available to them.
+Until the writer blocks, the other partitions continue at full speed and can use at least the rest
+of the buffer.
 
 Source: ``BufferPool``.
 """
@@ -51,7 +52,7 @@ _T = TypeVar("_T")
 
 
 PARTITIONS_PART = 2
-"""A partition's quota is the broker's quota divided by this."""
+"""A partition's quota is the broker's quota divided by this number."""
 _WHOLE = 100
 
 
@@ -66,7 +67,7 @@ class Full:
         return bool(self.partitions or self.brokers)
 
     def of(self, topic: TopicInfo) -> frozenset[int]:
-        """Return the topic's partitions that are full or led by a full broker."""
+        """Return the partitions of the topic that are full or whose leader is full."""
         if not self:
             return frozenset()
         return frozenset(
@@ -87,7 +88,7 @@ def find_full(
 ) -> Full:
     """Return the partitions and brokers whose quota `more` bytes would exceed.
 
-    Partitions and brokers that hold nothing are never full. `limit` is the quota of a broker in
+    A partition or broker without charged bytes is never full. `limit` is the quota of a broker in
     bytes; `topics` are all topics that the session writes to.
     """
     brokers: Counter[int] = Counter()
@@ -114,7 +115,7 @@ def _leader(topics: Mapping[str, TopicInfo], topic_partition: TopicPartition) ->
 
 
 class BufferQuotas:
-    """Bytes that the batches of each partition hold in the buffer, and the quotas.
+    """Bytes that are charged for the batches of each partition, and the quotas.
 
     Args:
         limit: the quota of one broker in bytes; None for no limit.
@@ -132,16 +133,16 @@ class BufferQuotas:
 
     @classmethod
     def of_percent(cls, percent: int, buffer_memory: int, lock: RLock) -> BufferQuotas:
-        """Create quotas of `percent` of the buffer per broker; no limit from 100 percent."""
+        """Create quotas of `percent` of the buffer per broker; no limit if at least 100 percent."""
         return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE, lock)
 
     def held(self, topic_partition: TopicPartition) -> int:
-        """Return the bytes that a partition's batches hold."""
+        """Return the bytes charged for a partition's batches."""
         with self._lock:
             return self._held.get(topic_partition, 0)
 
     def change(self, topic_partition: TopicPartition, size: int) -> None:
-        """Add `size` bytes, possibly negative, to a partition; unassigned batches do not count."""
+        """Add `size` bytes (may be negative) to a partition; ignore unassigned batches."""
         if topic_partition.partition == UNASSIGNED:
             return
         with self._lock:
@@ -189,7 +190,7 @@ class BufferPool:
     def reserve(self, size: int) -> None:
         """Charge `size` bytes; wait while the buffer is full.
 
-        A chunk is larger than the single record for which Java's producer waits, so max.block.ms
+        Java's producer waits for the memory of a single record. A chunk is larger, so max.block.ms
         restarts whenever memory is freed.
 
         Raises:
@@ -206,11 +207,11 @@ class BufferPool:
     def wait_for_room(
         self, done: Callable[[], bool], size: int, since: Callable[[], float] = lambda: 0.0
     ) -> bool:
-        """Wait at most max.block.ms until `done` is true; return False after the timeout.
+        """Wait at most max.block.ms until `done` returns True; return False after the timeout.
 
-        max.block.ms begins now, or at `since` or at the end of a throttle pause, whichever is
-        latest. During the wait the accumulator closes open batches; see `waiting_since`. `size` is
-        the number of bytes requested, for the log.
+        max.block.ms is measured from now, from `since`, or from the end of a throttle pause,
+        whichever is latest. During the wait, the accumulator closes open batches; see
+        `waiting_since`. `size` is the number of bytes requested, for the log.
         """
         started = self._state.clock.monotonic()
         with self._state.lock:
@@ -245,7 +246,7 @@ class BufferPool:
             return self._waiting_since
 
     def fits(self, size: int) -> bool:
-        """Return True if `size` more bytes fit; an empty buffer takes any size."""
+        """Return True if `size` more bytes fit; any size fits into an empty buffer."""
         with self._state.lock:
             return self._used == 0 or self._used + size <= self.limit
 
@@ -271,7 +272,7 @@ class BufferPool:
             charges.clear()
 
     def measure(self, meters: MetricsRecorder) -> None:
-        """Store the number and duration of the writer's waits and the peak of charged bytes."""
+        """Store the number and duration of the writer's waits, and the peak of charged bytes."""
         with self._state.lock:
             meters.buffer_waits, meters.buffer_wait = self._waits, self._waited
             meters.buffer_peak = self._peak

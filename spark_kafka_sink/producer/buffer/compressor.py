@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CompressionResult(NamedTuple):
-    """A batch's compressed records section and the duration in seconds, or the error."""
+    """A batch's compressed records section and the compression time in seconds, or the error."""
 
     batch: ProducerBatch
     payload: bytes = b""
@@ -33,7 +33,7 @@ class Compressor:
         config: the codec and its level.
         clock: measures the compression time.
         on_result: called in the codec thread after each result.
-        executor: compresses one batch after another; None for a dedicated thread.
+        executor: runs the compression, one batch at a time; None for a dedicated thread.
     """
 
     def __init__(
@@ -51,16 +51,17 @@ class Compressor:
             1, thread_name_prefix="kafkaprod-codec", initializer=self._began
         )
         self._pending: deque[ProducerBatch] = deque()
-        """Filled under the accumulator's lock; emptied by the codec thread, or by the sender if the
-        codec thread has died. Each removed batch yields one result.
+        """Batches to compress. The writer and the sender append under the accumulator's lock; the
+        codec thread removes batches, or the sender if the codec thread has died. Each removed batch
+        yields one result.
         """
         self._results: deque[CompressionResult] = deque()
         """Filled by the codec thread, emptied by the sender."""
         self._thread: Thread | None = None
-        """The codec thread; the thread stores itself here when it starts."""
+        """The codec thread, which sets this attribute when it starts."""
 
     def submit(self, batch: ProducerBatch) -> None:
-        """Compress a batch after all batches submitted earlier; call this under the lock."""
+        """Queue a batch for compression; the caller must hold the accumulator's lock."""
         self._pending.append(batch)
         self._executor.submit(self._compress, batch)
 

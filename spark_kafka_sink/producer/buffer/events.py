@@ -1,6 +1,6 @@
 """Events of batches and of the producer id, logged if kafka.debug enables their context.
 
-Every method logs one event, and returns at once if its context is disabled.
+Each method logs one event, and returns immediately if the event's debug context is disabled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ProducerEvents:
-    """The events of one session.
+    """Logs the events of one session.
 
     Args:
         session: the session's name.
@@ -50,7 +50,7 @@ class ProducerEvents:
             )
 
     def closed(self, batch: ProducerBatch) -> None:
-        """Log that the batch takes no more records."""
+        """Log that the batch was closed."""
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "close",
@@ -84,7 +84,7 @@ class ProducerEvents:
             log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 
     def sent(self, batch: ProducerBatch, broker: int, correlation: int) -> None:
-        """Log that the batch was sent, in the request with this correlation id."""
+        """Log that the batch was sent in the request with this correlation id."""
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "send",
@@ -102,7 +102,7 @@ class ProducerEvents:
     def answered(
         self, batch: ProducerBatch, completion: Completion, error: str, action: str, offset: int
     ) -> None:
-        """Log that the batch's request was answered or lost, and the resulting action."""
+        """Log the response to the batch's request, or its loss, and the resulting action."""
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "answer",
@@ -122,7 +122,7 @@ class ProducerEvents:
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
     def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
-        """Log that the batch is replaced by these pieces."""
+        """Log that the batch was split into these pieces."""
         if (log_event := self._debug.queue) is not None:
             log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
 

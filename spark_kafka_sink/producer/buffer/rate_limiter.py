@@ -1,7 +1,8 @@
-"""Client-side rate limits: token buckets, and a ramp-up after errors. Pure: callers pass the time.
+"""Client-side rate limits: token buckets, and a ramp-up after errors. Callers pass the time.
 
-A bucket may be overdrawn: a chunk is taken as a whole, and the next one waits until the deficit is
-refilled. So a limit holds on average, and chunks are limited to a fraction of a second's worth.
+A bucket may be overdrawn: the tokens of a whole chunk are taken at once, and the next chunk waits
+until the deficit is refilled. So a limit is met on average, and a chunk is limited to the tokens of
+a fraction of a second.
 
 Source: "Advanced Producer Patterns" (throttle, recover), see docs/design.md.
 """
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.throttling import RateLimits
 
 _BURST = 0.1
-"""Capacity of a bucket in seconds' worth of tokens; unused tokens beyond it are lost."""
+"""Capacity of a bucket, as the number of seconds in which it fills; excess tokens are lost."""
 
 CHUNK_SECONDS = 0.25
-"""Maximum size of a chunk in seconds' worth of rows."""
+"""Maximum size of a chunk, as the number of seconds that its tokens take to refill."""
 
 _SHORTEST = 0.0005
-"""Seconds below which a wait is skipped; the deficit stays in the bucket."""
+"""Waits shorter than this many seconds are skipped; the deficit stays in the bucket."""
 
 _MEASURED_SECONDS = 10.0
 _SAMPLE_SECONDS = 0.5
@@ -36,14 +37,14 @@ _DOUBLING = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A token bucket: `rate` tokens per second, `level` tokens at `at` (negative if overdrawn)."""
+    """A token bucket: `rate` tokens per second, `level` tokens at time `at` (may be negative)."""
 
     rate: float
     level: float = 0.0
     at: float = 0.0
 
     def refilled(self, now: float, factor: float) -> Bucket:
-        """Return the bucket at `now`, filled at `factor` times its rate since `at`."""
+        """Return the bucket as of `now`, refilled since `at` at `factor` times its rate."""
         gained = max(0.0, now - self.at) * self.rate * factor
         return replace(self, level=min(self.level + gained, self.rate * _BURST), at=now)
 
@@ -58,12 +59,12 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """The ramp-up after a retry storm or throttling: from 1/16, doubled every second."""
+    """The ramp-up after a retry storm or throttling: starts at 1/16 and doubles every second."""
 
     troubled_at: float | None = None
 
     def factor(self, now: float) -> float:
-        """Return the factor for the rates, 1/16 to 1."""
+        """Return the factor by which the rates are multiplied, from 1/16 to 1."""
         if self.troubled_at is None:
             return 1.0
         doublings = int(max(0.0, now - self.troubled_at) / _DOUBLING)
@@ -77,12 +78,12 @@ class Ramp:
 
 
 class Speedometer:
-    """Measures bytes per second over the last seconds."""
+    """Measures the rate of the last few seconds in bytes per second."""
 
     def __init__(self) -> None:
         self._total = 0
         self._samples: deque[tuple[float, int]] = deque()
-        """Sample times, and the total bytes before each."""
+        """The time of each sample, and the total bytes up to it."""
 
     def add(self, size: int, now: float) -> None:
         """Record that `size` bytes were taken now."""
@@ -117,19 +118,18 @@ class RateLimiter:
         self._given = self.limited
         self._speed = Speedometer()
         self._usual: float | None = None
-        """Bytes per second before the latest errors; the reduced rate during a ramp is not
-        measured."""
+        """Rate before the latest errors, in bytes per second; it is not measured during a ramp."""
         self._now = now
         self._factor = 1.0
         self._next_step = float("inf")
 
     @property
     def limited(self) -> bool:
-        """True if any limit applies now."""
+        """True if any limit currently applies."""
         return self._records is not None or self._bytes is not None
 
     def chunk(self, rows: int, size: int) -> tuple[int, int]:
-        """Return the maximum rows and bytes of a chunk, given the requested maximum."""
+        """Return the maximum rows and bytes of a chunk, at most those requested."""
         if self._records is not None:
             rows = min(rows, max(1, int(self._records.rate * CHUNK_SECONDS)))
         if self._bytes is not None:
@@ -149,7 +149,7 @@ class RateLimiter:
 
     @property
     def wait(self) -> float:
-        """Seconds to wait before the next chunk, as of the latest `refill`.
+        """Return the seconds to wait before the next chunk, as of the latest `refill`.
 
         After the wait, refill and check again: the ramp may have changed.
         """
@@ -159,7 +159,7 @@ class RateLimiter:
         return wait if wait >= _SHORTEST else 0.0
 
     def acquire(self, rows: int, size: int) -> None:
-        """Take a chunk's tokens as of the latest `refill`."""
+        """Remove a chunk's tokens from the buckets, as of the latest `refill`."""
         if not self._given and self._bytes is None:
             self._speed.add(size, self._now)
         if self._records is not None:

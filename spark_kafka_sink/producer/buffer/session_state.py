@@ -1,4 +1,4 @@
-"""The state that links a session's two threads: its lock, its error and its incomplete batches."""
+"""The state that a session's two threads share: lock, error and number of incomplete batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SessionState:
-    """The session's error, its number of incomplete batches, and the lock of both threads.
+    """A session's error, its number of incomplete batches, and the lock that both threads use.
 
     All other locks that both threads take (in `Metadata`, `BadRows` and the histograms) are leaf
     locks: no other lock is taken while one is held. `lock` guards this state, the `BufferPool`, the
@@ -24,8 +24,9 @@ class SessionState:
 
     Args:
         clock: the client's clock.
-        wake_sender: ends the sender's poll; any thread may call it.
-        check_sender: called while the writer waits; fails the session if the sender thread died.
+        wake_sender: interrupts the sender's poll; any thread may call it.
+        check_sender: called while the writer waits; fails the session if the sender thread has
+            died.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class SessionState:
 
     @property
     def throttled_ms(self) -> int:
-        """Total duration of all throttle pauses in milliseconds."""
+        """Total duration of all throttle pauses, in milliseconds."""
         with self.lock:
             return self._throttled_ms
 
@@ -88,25 +89,25 @@ class SessionState:
             self.changed.notify_all()
 
     def throttled(self, pause_ms: int) -> None:
-        """Record a throttle pause that begins now."""
+        """Record a throttle pause that starts now."""
         with self.lock:
             until = self.clock.monotonic() + pause_ms / 1000
             self._throttled_until = max(self._throttled_until, until)
             self._throttled_ms += pause_ms
 
     def mark_failed(self) -> None:
-        """Record that a batch has failed permanently: flush then waits for the session's error."""
+        """Record a permanently failed batch, so that flush waits for the session's error."""
         with self.lock:
             self._batch_failed = True
 
     def fail(self, error: BaseException) -> None:
-        """End the session: every wait of the writer raises `error`, or an earlier one."""
+        """End the session: each wait of the writer raises `error`, or an error set earlier."""
         with self.lock:
             self._error = self._error or error
             self.changed.notify_all()
 
     def notify(self) -> None:
-        """Wake the writer after any other change that it may wait for."""
+        """Wake the writer, so that it checks the condition that it waits for."""
         with self.lock:
             self.changed.notify_all()
 
@@ -118,10 +119,10 @@ class SessionState:
         seconds: float | None,
         since: Callable[[], float] = lambda: 0.0,
     ) -> bool:
-        """Wait until `done`, called under the lock, is true; return False after the timeout.
+        """Wait until `done` returns True; return False after the timeout.
 
         Args:
-            done: ends the wait.
+            done: called under the lock; the wait ends when it returns True.
             seconds: the timeout; None for no limit.
             since: called under the lock; returns the start of the timeout if it is later than the
                 start of the wait.
@@ -151,7 +152,7 @@ class SessionState:
 
 
 def throttled_note(pause_ms: int) -> str:
-    """Return a note on how long brokers have throttled the task; "" without throttling."""
+    """Return a note on how long brokers have throttled the task, or "" if they have not."""
     if not pause_ms:
         return ""
     return f"; a quota of the brokers has throttled this task for {pause_ms:,} ms"
