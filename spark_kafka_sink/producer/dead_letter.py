@@ -54,13 +54,13 @@ def omitting_more(
     keys: NDArray[np.int32],
     headers: NDArray[np.int32],
 ) -> NDArray[np.int8]:
-    """Return the omitted parts of n letters after each oversized one omits one more part.
+    """Return the omitted parts of n letters after each oversized letter omits one more part.
 
     Args:
         omitted: the `Part`s omitted so far.
         too_large: the letters to shrink; those that already omit everything do not change.
         keys: bytes of each row's key.
-        headers: bytes of each row's own headers.
+        headers: bytes of each row's original headers.
     """
     larger = np.where(keys >= headers, Part.KEY, Part.HEADERS)
     value_out = (omitted & Part.VALUE) != 0
@@ -70,7 +70,7 @@ def omitting_more(
 
 
 def omitted_words(parts: Part) -> str:
-    """Return the last part of the error message, which lists the omitted parts."""
+    """Return the end of the error message, which lists the omitted parts."""
     names = [word for part, word in _WORDS.items() if part & parts]
     if not names:
         return ""
@@ -81,7 +81,7 @@ def omitted_words(parts: Part) -> str:
 
 
 ENDINGS = {omitted_words(Part(parts)): Part(parts) for parts in range(1, ALL_PARTS + 1)}
-"""The omitted parts, by the last part of the error message, which lists them."""
+"""The omitted parts, by the end of the error message that lists them."""
 
 
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
@@ -103,7 +103,7 @@ class DeadLetterTopic:
     """The dead letter topic, and the conversion of bad rows to dead letters.
 
     `task` is the number of the Spark task, for a header. `largest` is the maximum size of a record
-    in bytes. `acls` names missing ACLs.
+    in bytes. `acls` determines missing ACLs.
     """
 
     name: str
@@ -117,9 +117,10 @@ class DeadLetterTopic:
     ) -> Rows:
         """Return n bad rows as rows of the dead letter topic.
 
-        Keys, values, headers and timestamps are kept. The value of an oversized row is omitted,
-        because the dead letter topic could not store it either; a letter that is still too large
-        also omits its key or headers. `details` are the broker's error messages, one per row.
+        A letter contains the key, value, headers and timestamp of its row. The value of an
+        oversized row is omitted, because it would also be too large for the dead letter topic; if
+        the letter is still too large, the key or the headers are also omitted. `details` are the
+        broker's error messages, one per row.
         """
         omitted = np.where(errors == RowError.OVERSIZED, np.int8(Part.VALUE), np.int8(Part.NONE))
         keys, headers = _key_sizes(rows), _header_sizes(rows)
@@ -134,8 +135,7 @@ class DeadLetterTopic:
     def smaller(self, letter: Record) -> Record | None:
         """Return the letter with one more part omitted; None if only the context is left.
 
-        Return None for a record without context headers: only these headers distinguish a letter
-        from other records of the topic.
+        Also return None for a record without context headers, because it is not a dead letter.
         """
         context = tuple(header for header in letter.headers if header[0].startswith(_PREFIX))
         own = sum(len(key) + len(value or b"") for key, value in letter.headers)
@@ -208,7 +208,7 @@ class DeadLetterTopic:
     def _context(
         self, rows: Rows, errors: NDArray[np.int8], messages: pa.Array[Any]
     ) -> list[tuple[str, pa.Array[Any]]]:
-        """Return the name and the n values of each context header."""
+        """Return the name of each context header and its n values."""
         count = len(rows)
         classes = pa.array([error.error_class.encode() for error in RowError], pa.binary())
         context = [
@@ -225,7 +225,7 @@ class DeadLetterTopic:
 
 
 def is_letter(record: Record) -> bool:
-    """Return True if a record has context headers, which only dead letters have."""
+    """Return True if a record has context headers, which identify dead letters."""
     return any(name.startswith(_PREFIX) for name, _ in record.headers)
 
 
@@ -242,7 +242,7 @@ def _message(error: RowError, omitted: Part, details: str = "") -> bytes:
 def _with_problems(
     messages: pa.Array[Any], rows: Rows, errors: NDArray[np.int8], omitted: NDArray[np.int8]
 ) -> pa.Array[Any]:
-    """Return the messages with the problem of each row that cannot be serialised."""
+    """Return the messages; add the problem to those of rows that cannot be serialised."""
     bad = errors == RowError.UNSERIALISABLE
     problems = cast("pa.StringArray", rows.problems).filter(pa.array(bad)).to_pylist()
     texts = [
@@ -254,7 +254,7 @@ def _with_problems(
 
 
 def _headers_omitting(headers: Headers, part: Part) -> Headers:
-    """Return a letter's headers with a message that lists one more omitted part."""
+    """Return a letter's headers; the message in them lists one more omitted part."""
     return tuple(
         (name, _message_omitting((value or b"").decode(), part))
         if name == _PREFIX + _MESSAGE
@@ -270,7 +270,7 @@ def _message_omitting(message: str, part: Part) -> bytes:
 
 
 def _present(rows: Rows) -> NDArray[np.int8]:
-    """Return the `Part`s that each row has."""
+    """Return the `Part`s that are not null in each row."""
     columns, lists = rows.columns, rows.header_lists
     present = np.where(np.asarray(columns.value.is_null()), Part.NONE, Part.VALUE)
     if columns.key is not None:
@@ -310,7 +310,7 @@ def _without_headers(
 
 
 def _topic_names(rows: Rows) -> pa.Array[Any]:
-    """Return the topic that each row names, even an invalid one; null for rows without a topic."""
+    """Return the topic of each row, even an invalid topic; null for rows without a topic."""
     if rows.topic_names is not None:
         return rows.topic_names
     names = pa.array([*rows.topics, None], pa.string()).cast(pa.binary())
@@ -324,7 +324,7 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
 
 
 def _partitions(rows: Rows) -> pa.Array[Any]:
-    """Return the partition that each row names, as text; null if the row names no partition."""
+    """Return the explicit partition of each row as text; null for rows without one."""
     if rows.partition is None:
         return pa.nulls(len(rows), pa.binary())
     return rows.partition.cast(pa.string()).cast(pa.binary())
@@ -333,7 +333,7 @@ def _partitions(rows: Rows) -> pa.Array[Any]:
 def with_headers(
     lists: pa.ListArray[Any] | None, context: list[tuple[str, pa.Array[Any]]]
 ) -> pa.ListArray[Any]:
-    """Return each row's own headers followed by the given ones, by key with a value per row."""
+    """Return each row's headers, followed by `context`: keys, each with a value per row."""
     count = len(context[0][1])
     own = np.zeros(count, np.int64) if lists is None else _list_lengths(lists)
     width = len(context)
@@ -365,7 +365,7 @@ def _list_lengths(lists: pa.ListArray[Any]) -> NDArray[np.int64]:
 
 
 def without_null_keys(lists: pa.ListArray[Any]) -> pa.ListArray[Any]:
-    """Return the lists with null keys replaced by empty ones, so that the dead letter is valid."""
+    """Return the lists with null keys replaced by empty keys, so that dead letters are valid."""
     entries = lists.flatten()
     keys = pc.struct_field(entries, 0)
     if not keys.null_count:

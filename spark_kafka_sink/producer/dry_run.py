@@ -1,10 +1,10 @@
 """The sender of a dry run, and the comparison of codecs on sampled batches.
 
 A dry run sends no Produce request: batches are added to the report and complete at once. Metadata
-and connections are real, so partitions, leaders and protocol versions are those of the cluster.
+and connections are real, so the partitions, leaders and protocol versions are too.
 
 Batches 1, 2, 4, 8 and so on of a task are compressed with every codec until the samples reach 8
-MiB. The first samples represent small tasks; the later samples represent data later in a task.
+MiB. The early samples cover small tasks, and the late samples cover data that comes late in a task.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 
 SAMPLED_BYTES: Final = 8 * 1024 * 1024
-"""Uncompressed bytes of a task after which no more batches are sampled."""
+"""Sampling of a task's batches stops after this number of uncompressed bytes."""
 
 
 def is_sampled(number: int, sampled: int) -> bool:
-    """Return True if batch `number` (from 1) is sampled after `sampled` bytes."""
+    """Return True if batch `number` (from 1) is to be sampled after `sampled` bytes."""
     return number & (number - 1) == 0 and sampled < SAMPLED_BYTES
 
 
 class CodecSampler:
-    """Samples one session's batches; sender thread only.
+    """Compresses samples of one session's batches with every codec; sender thread only.
 
     Args:
         config: the codec and level of the batches.
@@ -63,7 +63,7 @@ class CodecSampler:
         """Uncompressed bytes sampled so far."""
 
     def offer(self, batch: ProducerBatch) -> None:
-        """Compress the batch with every codec if it belongs to the sample."""
+        """Compress the batch with every codec if it is to be sampled."""
         self._seen += 1
         if not is_sampled(self._seen, self._sampled):
             return
@@ -96,7 +96,7 @@ class CodecSampler:
 
 
 class DryRunSender(Sender):
-    """Drains batches as `Sender` does; the producer has no producer id (see `SinkConfig.parse`)."""
+    """A sender that drains batches but sends nothing; it has no producer id."""
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
         if session.config.enable_idempotence:

@@ -1,4 +1,4 @@
-"""One chunk of rows on its way to the producer, and the errors of rows that cannot be written.
+"""Chunks of rows for the producer, and the errors of rows that cannot be written.
 
 If errors are tolerated, `BadRows` counts bad rows, and the task fails once their ratio reaches
 errors.maxRatio.
@@ -53,15 +53,15 @@ class RowNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """One chunk of n rows on its way to the producer.
+    """A chunk of n rows for the producer.
 
     `topic_of` is the index of each row's topic in `topics` (None: all rows go to topics[0]).
     `partition` is int32, null for rows that the partitioner assigns (None: all rows). `first_row`
-    is the first row's number in error messages, counted in the task from 0; `numbers` are the
-    numbers of all rows, shape (n,), if they are not consecutive. `spark_partition` is the task's
-    partition number, None outside a task. `errors` is a `RowError` per row, int8 of shape (n,),
-    found by the rows' reader (None: no errors). `header_lists` (the headers before encoding) and
-    `topic_names` (the text of the topic column) are kept for dead letters.
+    is the first row's number in error messages, counted from 0 within the task. If the row numbers
+    are not consecutive, `numbers` contains all of them, shape (n,). `spark_partition` is the task's
+    partition number, None outside a task. `errors` are the `RowError`s that the reader of the rows
+    has found, int8 of shape (n,) (None: no errors). `header_lists` (the headers before encoding)
+    and `topic_names` (the text of the topic column) are needed for dead letters.
     """
 
     columns: Columns
@@ -81,7 +81,7 @@ class Rows:
         return len(self.columns)
 
     def name(self, row: int) -> str:
-        """Return a row's name for error messages: number, Spark partition, and any key."""
+        """Return a row's name for error messages: number, Spark partition, and key if any."""
         column = self.columns.key
         key = None if column is None else column[row].as_py()
         return row_name(self.number(row), self.spark_partition, key)
@@ -91,7 +91,7 @@ class Rows:
         return self.first_row + row if self.numbers is None else int(self.numbers[row])
 
     def with_topics(self, kept: Sequence[int]) -> Rows:
-        """Return the same rows with only the topics at these indexes, which include every row's."""
+        """Return the rows with `topics` reduced to these indexes, which the rows must use."""
         topic_of = self.topic_of
         if topic_of is not None:
             numbers = np.zeros(len(self.topics), np.int32)
@@ -159,7 +159,7 @@ class RowError(IntEnum):
     PARTITION_OUT_OF_RANGE = 3
     OVERSIZED = 4
     REFUSED = 5
-    """The broker refused the record and named it in its response (KIP-467)."""
+    """The broker rejected the record and listed it in the response (KIP-467)."""
     BREAKER_OPEN = 6
     """The circuit breaker of its partition is open."""
     UNKNOWN_TOPIC = 7
@@ -169,11 +169,11 @@ class RowError(IntEnum):
     INVALID_HEADER_KEY = 10
     NEGATIVE_TIMESTAMP = 11
     UNSERIALISABLE = 12
-    """A field does not fit the format or the schema."""
+    """A field does not match the format or the schema."""
 
     @property
     def error_class(self) -> str:
-        """The class of the error that such a row raises if errors are not tolerated."""
+        """The error class that is raised for such a row if errors are not tolerated."""
         return _ERROR_CLASSES[self]
 
     @property
@@ -204,7 +204,7 @@ _MESSAGES = {
     RowError.NULL_HEADER_KEY: "a header has no key",
     RowError.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
     RowError.OVERSIZED: "the record is larger than max.request.size or than the broker accepts",
-    RowError.REFUSED: "the broker refused the record",
+    RowError.REFUSED: "the broker rejected the record",
     RowError.BREAKER_OPEN: "the circuit breaker of the partition is open",
     RowError.UNKNOWN_TOPIC: "the topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)",
     RowError.TOPIC_UNAUTHORIZED: "not authorized to write to the topic "
@@ -226,8 +226,8 @@ TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
 class Limits:
     """The topics and record size that rows are checked against.
 
-    `topics` match `Rows.topics` by position; each element is a topic, or the error of all its rows.
-    `largest` is the maximum size of a record in bytes.
+    `topics` match `Rows.topics` by position; each element is a topic, or the error of all rows for
+    that topic. `largest` is the maximum size of a record in bytes.
     """
 
     topics: tuple[TopicInfo | RowError, ...]
@@ -264,7 +264,7 @@ def find_row_errors(
 
 
 def _topic_errors(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
-    """Return the error of each row's topic; None if every topic can be written."""
+    """Return the error of each row's topic; None if all topics can be written to."""
     if not any(isinstance(topic, RowError) for topic in topics):
         return None
     found = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
@@ -291,11 +291,11 @@ def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArra
 
 _LOG = logging.getLogger("spark_kafka_sink.poison")
 _MIN_ROWS = 1_000
-"""Minimum rows of a task before the ratio of bad rows can fail it."""
+"""Minimum number of rows of a task before the ratio of bad rows can fail it."""
 
 
 class BadRows:
-    """Counts bad rows by error, keeps examples, and fails the task if there are too many.
+    """Counts bad rows by error, stores examples, and fails the task if too many rows are bad.
 
     Called by the writer and the sender thread.
     """
@@ -334,7 +334,7 @@ class BadRows:
         self.check_ratio()
 
     def _hint(self, error: RowError, rows: Rows, row: int) -> str:
-        """Return a hint to grant access to the topic of a row that was denied, or its problem."""
+        """Return the row's problem, or a hint if access to its topic is denied."""
         if error is RowError.UNSERIALISABLE and rows.problems is not None:
             return f": {rows.problems[row].as_py()}"
         if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
@@ -343,7 +343,7 @@ class BadRows:
         return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
 
     def refused(self, error: RowError, count: int, examples: list[str]) -> None:
-        """Count records with one error, and log the first of them."""
+        """Count records with one error; log the first record with this error."""
         with self._lock:
             first = not self._counts[error]
             self._counts[error] += count
@@ -374,7 +374,7 @@ class BadRows:
         )
 
     def build(self) -> tuple[PoisonCount, ...]:
-        """Return the counts for the delivery report."""
+        """Return the counts of bad rows for the delivery report."""
         kept = self.policy.dead_letter_topic is not None
         with self._lock:
             return tuple(

@@ -1,9 +1,8 @@
 """The idempotent producer's id and epoch, and the request for them (KIP-98).
 
-Owned by the sender thread. A healthy session passes its `ProducerState` on to the next one, so that
-a worker process that runs many tasks leaves one producer state on each broker instead of one per
-task. Each session starts its sequences at 0 in a new epoch, which brokers accept regardless of what
-they know about earlier sessions.
+Used by the sender thread only. A successful session passes its `ProducerState` to the next session,
+so that brokers store one producer state per worker process instead of one per task. Each session
+starts its sequences at 0 in a new epoch, which brokers accept in any case.
 
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 """
@@ -73,12 +72,12 @@ class ProducerState:
         self.producer_id, self.epoch, self.is_used = producer_id, epoch, False
 
     def begin_session(self) -> None:
-        """Begin a new epoch, unless no partition has sequences in the current one."""
+        """Start a new epoch, unless no partition has sequences in the current epoch."""
         if self.is_used:
             self.bump_epoch()
 
     def use(self) -> tuple[int, int]:
-        """Return the producer id and epoch for a partition whose sequences begin at 0."""
+        """Return the producer id and epoch for a partition whose sequences start at 0."""
         if self.state is not ProducerIdState.KNOWN:
             raise AssertionError("a batch cannot have a sequence without a producer id")
         self.is_used = True
@@ -87,12 +86,12 @@ class ProducerState:
     def bump_epoch(self) -> None:
         """Increment the epoch, or request a new producer id after the last epoch.
 
-        Partitions that have sequences in an earlier epoch may keep that epoch, because brokers
-        check each partition separately.
+        Partitions that have sequences in an earlier epoch may continue in that epoch, because
+        brokers check each partition separately.
         """
         self.is_used = False
         if self.state is not ProducerIdState.KNOWN:
-            return  # a new producer id is missing or already requested
+            return  # the producer id is already missing or requested
         if self.epoch >= LAST_EPOCH:
             self.transition_to(ProducerIdState.MISSING)
         else:
@@ -113,7 +112,7 @@ class ProducerIdRequester:
         self._attempts = 0
 
     def maybe_send(self, now: float) -> None:
-        """Send InitProducerId if the id is missing and a broker is ready."""
+        """Send InitProducerId if the producer id is missing and a broker is ready."""
         if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry_at:
             return
         network = self._client.network
@@ -135,7 +134,7 @@ class ProducerIdRequester:
         """Store the producer id, or schedule a retry.
 
         Raises:
-            DeliveryError: the broker refuses to grant this client a producer id.
+            DeliveryError: the broker rejects the request for a producer id.
             AuthorizationError: an ACL is missing.
         """
         response = completion.response
@@ -151,7 +150,7 @@ class ProducerIdRequester:
             raise self._acls.no_producer_id(self._client.metadata.wanted, broker, code)
         if code not in error_codes.COORDINATOR_UNAVAILABLE:
             raise DeliveryError(
-                "the broker refused to assign a producer id",
+                "the broker rejected the request for a producer id",
                 broker=broker,
                 error=error_name(code),
                 hint="set kafka.enable.idempotence=false to write without a producer id",

@@ -1,11 +1,11 @@
 """One task's producer session, its progress, and the reuse of clients across tasks.
 
-`ProducerSession` is the writer thread's side of the producer. Each chunk of rows passes once
-through the stages of `append`: validate, split, reserve, route, plan, encode, append.
+The writer thread calls `ProducerSession`. Each chunk of rows passes through the stages of `append`
+once: validate, split, reserve, route, plan, encode, append.
 
-A worker process keeps its client and producer id from task to task while they are healthy: a job of
-many small tasks opens its connections once, and leaves one producer state on each broker instead of
-one per task. Client and producer id of a failed task are discarded.
+A worker process reuses its client and producer id for the next task unless a task fails. So a job
+of many small tasks opens its connections once, and each broker stores one producer state instead of
+one per task. The client and producer id of a failed task are discarded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 class SessionProgress:
     """Progress counters of a session.
 
-    They are not read atomically, so some may be slightly newer than others.
+    The counters are not read atomically, so some may be slightly newer than others.
     """
 
     counts: ProgressCounts
@@ -70,10 +70,10 @@ class ProducerSession:
 
     Args:
         client: connections and metadata, which may outlive the session.
-        producer_state: the producer id to continue with; None for a new one. A transaction always
-            gets a new one.
-        settings: the sink's own options; None for their defaults.
-        executor: compresses batches, one after another; None for a dedicated thread.
+        producer_state: the producer id to reuse; None for a new producer id. A transaction always
+            gets a new producer id.
+        settings: the sink's options; None for the defaults.
+        executor: runs the compression, one batch at a time; None for a dedicated thread.
         transaction: the transaction to write in, if any.
     """
 
@@ -132,7 +132,7 @@ class ProducerSession:
 
     @property
     def wanted_rows(self) -> int:
-        """Suggested rows for the next chunk, based on the partition count of the last chunk."""
+        """Suggested number of rows of the next chunk, based on the last partition count."""
         return max(_LEAST_ROWS, self._slices * ROWS_PER_SLICE)
 
     def flush(self) -> None:
@@ -145,7 +145,7 @@ class ProducerSession:
 
     @property
     def transaction(self) -> OpenTransaction | None:
-        """The transaction that a flushed session leaves open, with all records that it has written.
+        """The open transaction of a flushed session, which contains all records of the session.
 
         None if nothing was appended, or without `TransactionSettings`.
 
@@ -160,7 +160,7 @@ class ProducerSession:
 
     @property
     def has_claimed(self) -> bool:
-        """True if InitProducerId was sent: the session may write to a joined transaction."""
+        """True if InitProducerId was sent, so the session might write to a joined transaction."""
         transactions = self.context.transactions
         return transactions is not None and transactions.has_claimed
 
@@ -174,8 +174,8 @@ class ProducerSession:
         """Send no more batches, and try to abort the transaction within `seconds`.
 
         Return True if there is nothing left to abort; otherwise the coordinator aborts the
-        transaction after transaction.timeout.ms. Call this before the session is discarded, even
-        after a failure; it does not raise.
+        transaction after transaction.timeout.ms. Call this method before the session is discarded,
+        even after a failure; it does not raise.
         """
         transactions = self.context.transactions
         if transactions is None or self.client.is_forked:
@@ -204,7 +204,7 @@ class ProducerSession:
 
     @property
     def written_topics(self) -> tuple[WrittenTopic, ...]:
-        """The topics that have acknowledged records of a flushed session, by name and id."""
+        """The names and ids of the topics that have acknowledged records of a flushed session."""
         return self.context.written.all()
 
     def progress(self) -> SessionProgress:
@@ -216,7 +216,7 @@ class ProducerSession:
         )
 
     def close(self) -> None:
-        """Detach from the client; records that were not flushed are dropped."""
+        """Detach the session from the client; records that were not flushed are dropped."""
         if self.client.is_forked:
             return  # The connections and locks belong to the parent process.
         try:
@@ -228,7 +228,7 @@ class ProducerSession:
     def _write(self, chunk: Chunk, arrived_ms: int) -> NDArray[np.int8] | None:
         """Reserve, route, plan, encode and append a chunk that may be appended at once.
 
-        Return the `RowError` of each row, shape (n,), if some rows were not written; else None.
+        Return the `RowError` of each row, shape (n,), or None if all rows were written.
         """
         reserved = self._admission.reserve(chunk)
         try:
@@ -256,8 +256,8 @@ class ProducerSession:
     def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
 
-        Return None if there are no such rows, or if they cannot be sent to a dead letter topic; in
-        that case they wait like other rows.
+        Return None if there are no such rows. Also return None if these rows cannot be sent to a
+        dead letter topic; they then wait like other rows.
         """
         letters = self.context.dead_letters
         if letters is None or chunk.rows.topics == (letters.name,):
@@ -275,7 +275,7 @@ class ProducerSession:
 
 
 def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumulator:
-    """Create the session's buffer, with the state and the lock that its parts share."""
+    """Create the session's accumulator and the state that it shares."""
     client, config = context.client, context.config
     state = SessionState(client.clock, client.network.wakeup, client.check_thread)
     pool = BufferPool(config, state, context.events)
@@ -286,7 +286,7 @@ def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumu
 
 
 def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
-    """Create the sender; the sender of a dry run sends no batches."""
+    """Create the sender, which is a `DryRunSender` for a dry run."""
     if not context.settings.dry_run:
         return Sender(context, accumulator)
     from spark_kafka_sink.producer.dry_run import DryRunSender  # rarely needed
@@ -295,7 +295,7 @@ def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
 
 
 POOL: ClientPool[Client, ProducerState] = ClientPool()
-"""Idle clients of this process, each with the producer id for its next session."""
+"""Idle clients of this process, each with the producer id for the next session."""
 
 
 def borrow_session(
@@ -303,16 +303,16 @@ def borrow_session(
     settings: SessionSettings | None = None,
     transaction: TransactionSettings | None = None,
 ) -> ProducerSession:
-    """Return a session on the client left by the last task of this process, or on a new client."""
+    """Return a session on an idle client of this process, or on a new client."""
     client, producer_state = POOL.take(config) or (Client(config), ProducerState())
     return ProducerSession(client, producer_state, settings, transaction=transaction)
 
 
 def give_back_session(session: ProducerSession) -> None:
-    """Keep a flushed session's client and producer id for the next task.
+    """Return a flushed session's client and producer id to the pool, for the next task.
 
-    The producer id of a transaction is not kept: records written with it later would join the
-    transaction.
+    The producer id of a transaction is not reused, because records written with it later would
+    become part of the transaction.
     """
     session.close()
     state = session.producer_state
@@ -320,6 +320,6 @@ def give_back_session(session: ProducerSession) -> None:
 
 
 def discard_session(session: ProducerSession) -> None:
-    """Close a failed session and its client: its producer id must not be reused."""
+    """Close a failed session and its client; the producer id must not be reused."""
     session.close()
     session.client.close()

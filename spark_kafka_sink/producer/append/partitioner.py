@@ -293,8 +293,7 @@ class Partitioner:
         """True if rows without a key share batches that get their partition later."""
 
     def may_choose_later(self, rows: Rows) -> bool:
-        """Return True if the topics' partitions are not needed yet: no row has a key or a
-        partition."""
+        """Return True if partitions are not needed yet: no row has a key or a partition."""
         rule, named = self._rule, rows.partition
         if (
             rule is None

@@ -3,15 +3,17 @@
 The first permanent failure ends the session: no new batch is sent, in-flight batches are awaited,
 and then the error reports the delivery status of every record.
 
-A batch can expire in any queue. Its delivery.timeout.ms begins when it is created. Until the batch
-is first sent, the timeout restarts whenever a broker that the batch waits for acknowledges another
-batch, and at the end of each throttle pause of such a broker (KIP-219): the buffer may hold more
-than a slow or throttled broker accepts within delivery.timeout.ms. No caller waits for a single
-record of a task, and a broker that accepts nothing is still detected after delivery.timeout.ms.
-After the batch is first sent, only throttle pauses restart the timeout, and not even they once a
-broker has refused the batch or a response was lost, because a quota may throttle every other
-request (see `DeliveryTimeout.paused`). A batch in flight may be in the log, so its records are
-POSSIBLY_PERSISTED.
+A batch can expire in any queue. Its delivery.timeout.ms starts when it is created. Until the batch
+is first sent, the timeout restarts whenever a broker that the batch waits for acknowledges a
+different batch, and at the end of each throttle pause of such a broker (KIP-219). The reason is
+that the buffer may contain more than a slow or throttled broker accepts within delivery.timeout.ms.
+A broker that accepts nothing is still detected after delivery.timeout.ms.
+
+After the batch is first sent, only throttle pauses restart the timeout. After a broker has rejected
+the batch or a response was lost, nothing restarts it, because a quota might throttle every second
+request (see `DeliveryTimeout.paused`).
+
+If a batch expires in flight, its records are POSSIBLY_PERSISTED, because the log may contain them.
 
 Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
 ``Sender.getExpiredInflightBatches``, ``RecordAccumulator.expiredBatches`` (KIP-91).
@@ -48,14 +50,14 @@ _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
 
 
 class Pause(NamedTuple):
-    """A throttle pause of a broker: when it was requested, and its end (monotonic clock)."""
+    """A throttle pause of a broker: request time and end (monotonic clock)."""
 
     requested: float
     until: float
 
 
 class DeliveryTimeout:
-    """The start of each batch's delivery.timeout.ms; times in seconds of the monotonic clock."""
+    """Determines when delivery.timeout.ms of a batch starts; times in seconds (monotonic clock)."""
 
     def __init__(self, session: SessionContext) -> None:
         self._client = session.client
@@ -65,14 +67,15 @@ class DeliveryTimeout:
         """Each broker's latest pause that counts; see `paused`."""
 
     def progressed(self, node_id: int) -> None:
-        """Record that a broker accepts batches."""
+        """Record that a broker has acknowledged a batch."""
         self._progress[node_id] = self._client.clock.monotonic()
 
     def paused(self, node_id: int, now: float, seconds: float, *, by_produce: bool) -> None:
         """Record a throttle pause if delivery.timeout.ms restarts after it.
 
-        Of the pauses in responses other than Produce, only the first after each acknowledgement
-        counts: a quota may throttle every response to requests that achieve nothing.
+        Pauses in Produce responses always count. Of the pauses in other responses, only the first
+        after each acknowledgement counts, because a quota might throttle every response although no
+        batch is sent.
         """
         last = self._pauses.get(node_id)
         if by_produce or last is None or self._progress.get(node_id, 0.0) > last.requested:
@@ -84,7 +87,7 @@ class DeliveryTimeout:
         return batch.created <= born_before and self.start_of(batch) <= born_before
 
     def start_of(self, batch: ProducerBatch) -> float:
-        """Return when delivery.timeout.ms of a batch began."""
+        """Return the time from which delivery.timeout.ms of a batch is measured."""
         times = [batch.created, batch.timed_from]
         for leader in self._leaders(batch):
             if not batch.attempts:
@@ -96,13 +99,13 @@ class DeliveryTimeout:
     def _paused_until(self, node_id: int) -> float:
         """Return the end of the last pause that counts; 0 without such a pause.
 
-        A pause from an earlier session of the client counts until the next one.
+        A pause from an earlier session of the client counts until the next pause.
         """
         pause = self._pauses.get(node_id)
         return self._client.network.throttled_until(node_id) if pause is None else pause.until
 
     def _leaders(self, batch: ProducerBatch) -> Collection[int]:
-        """Return the brokers that a batch waits for; all of the topic's leaders if unassigned."""
+        """Return the brokers that a batch waits for: all leaders of the topic if unassigned."""
         topic = self._client.metadata.cluster.topics.get(batch.partition.topic)
         if topic is None:
             return ()
@@ -122,7 +125,7 @@ class BatchCompletion:
         timeout: DeliveryTimeout,
     ) -> None:
         self.failure: KafkaProdError | None = None
-        """The first permanent failure; `finish_failure` adds the delivery statuses."""
+        """The first permanent failure. `finish_failure` adds the delivery statuses."""
         self._session = session
         self._accumulator = accumulator
         self._partitions = partitions
@@ -139,7 +142,7 @@ class BatchCompletion:
         response: PartitionResponse,
         now: float,
     ) -> None:
-        """Complete a batch that the broker has appended, now or in an earlier attempt."""
+        """Complete a batch that the broker has appended, in this attempt or an earlier one."""
         self._timeout.progressed(state.leader)
         error = state.acknowledged(batch, response.base_offset, now)
         self._count_by_topic(batch)
@@ -166,13 +169,13 @@ class BatchCompletion:
         self._accumulator.complete(batch)
 
     def complete_dry_run(self, state: PartitionState, batch: ProducerBatch) -> None:
-        """Complete a batch of a dry run, which is not sent."""
+        """Complete a batch of a dry run without sending it."""
         state.remove(batch)
         self._report.would_be_written(finished_batch(batch))
         self._accumulator.complete(batch)
 
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
-        """Fail a batch permanently; it must already be removed from all queues."""
+        """Fail a batch permanently; the batch must already be removed from all queues."""
         # Store the error first: flush may be waiting for this batch.
         self._accumulator.state.mark_failed()
         self._report.failed(*batch.partition, batch.records, status, error)
@@ -206,7 +209,7 @@ class BatchCompletion:
             self._transactions.fail()
 
     def renumber(self, state: PartitionState) -> None:
-        """Assign new sequences to a partition; fail the batches that cannot get new ones."""
+        """Assign new sequences to a partition's batches; fail batches for which this is unsafe."""
         producer, session = self._session.producer_state, self._session
         renumbering = state.renumber(producer)
         if renumbering.torn:
@@ -225,7 +228,7 @@ class BatchCompletion:
             self.fail_session(error)
 
     def expire(self, now: float) -> None:
-        """Fail expired batches: retries, then batches in flight, then batches never sent."""
+        """Fail the expired batches: first retries, then batches in flight, then unsent batches."""
 
         def is_expired(batch: ProducerBatch) -> bool:
             return self._timeout.is_expired(batch, now)
@@ -247,7 +250,7 @@ class BatchCompletion:
             )
 
     def finish_failure(self) -> None:
-        """Fail the remaining batches and the session, once nothing is in flight after a failure."""
+        """After a failure, fail the remaining batches and the session when nothing is in flight."""
         failure = self.failure
         if failure is None or self._accumulator.state.error is not None:
             return
@@ -281,7 +284,7 @@ def status_of(batch: ProducerBatch) -> DeliveryStatus:
 def finished_batch(
     batch: ProducerBatch, response: PartitionResponse | None = None
 ) -> FinishedBatch:
-    """Return the report entry of a batch that was acknowledged, or sent with acks=0."""
+    """Return the report entry of a batch that was acknowledged or was sent with acks=0."""
     topic, partition = batch.partition
     return FinishedBatch(
         topic=topic,

@@ -74,7 +74,7 @@ _UNREACHED = "check that the partition's leader is reachable, then run the write
 
 
 def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
-    """Describe a batch of one record that the broker finds too large: row, key and size."""
+    """Describe a batch of one record that is too large for the broker: row, key and size."""
     (record,) = read_records(b"".join(bytes(part) for part in batch.encode()))
     rows = batch.row_numbers()
     number = UNKNOWN_ROW if rows is None else int(rows.numbers[0])
@@ -124,7 +124,7 @@ def timeout_error(
     Args:
         batch: the first expired batch.
         timeout_ms: delivery.timeout.ms.
-        reasons: why connections failed, by address.
+        reasons: the reasons for connection failures, by address.
         throttled_ms: how long brokers have throttled the task.
     """
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
@@ -141,7 +141,7 @@ def timeout_error(
 
 
 def rewound_error(partition: TopicPartition, last: int, offset: int) -> DeliveryError:
-    """Return the error for a batch appended below an offset acknowledged before it."""
+    """Return the error for a batch appended at a lower offset than an earlier batch."""
     return DeliveryError(
         f"the partition lost acknowledged records during the write: a batch was appended at "
         f"offset {offset}, after a batch at offset {last}",
@@ -153,7 +153,7 @@ def rewound_error(partition: TopicPartition, last: int, offset: int) -> Delivery
 
 
 def order_error(partition: TopicPartition) -> DeliveryError:
-    """Return the error for a broker that forgot the producer and accepted batches out of order."""
+    """Return the error for batches that a broker accepted out of order."""
     return DeliveryError(
         "the broker no longer knew this producer and accepted its batches out of order",
         topic=partition.topic,
@@ -165,7 +165,7 @@ def order_error(partition: TopicPartition) -> DeliveryError:
 
 
 def gap_error(partition: TopicPartition) -> DeliveryError:
-    """Return the error for a transaction whose log may contain batches sent after a refused one."""
+    """Return the error for a log that may contain batches sent after a rejected batch."""
     return DeliveryError(
         "records sent after a rejected batch may already be in the log, because a response was "
         "lost",
@@ -177,7 +177,7 @@ def gap_error(partition: TopicPartition) -> DeliveryError:
 
 
 def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryError:
-    """Return the error for a batch of a removed partition; the topic has `remaining` partitions."""
+    """Return the error for a batch of a removed partition; `remaining` partitions are left."""
     return DeliveryError(
         f"the topic was deleted and recreated during the write and now has partitions 0 to "
         f"{remaining - 1}: the partition of {plural(batch.records, 'record')} no longer exists",

@@ -1,10 +1,10 @@
-"""Refused records: split batches, dead letters and retries (KIP-467).
+"""Rejected records: split batches, dead letters and retries (KIP-467).
 
-A batch is divided if a broker finds it too large or refuses some of its records. The pieces of a
-split batch keep its sequences: they contain the same records, so batches sent later stay valid.
-Refused records become dead letters; the other records are sent again.
+A batch is split if it is too large for a broker. The pieces keep the batch's sequences: they
+contain the same records, so batches sent later remain valid. If a broker rejects some records of a
+batch, these records become dead letters and the other records are sent again.
 
-Refusals are rare, so records may be processed one by one here. Source: ``ProducerBatch.split``,
+Rejections are rare, so records may be processed one by one here. Source: ``ProducerBatch.split``,
 KIP-467.
 """
 
@@ -94,7 +94,7 @@ def records_of(batch: ProducerBatch) -> list[Record]:
 
 
 def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
-    """Compress a piece with the codec of its batch, unless that makes it larger."""
+    """Compress a piece with the codec of its batch, unless compression makes the piece larger."""
     if not codec:
         return
     payload = compress(codec, bytes(piece.parts[0]), level)
@@ -104,12 +104,12 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
 
 
 def piece_of(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
-    """Return an uncompressed batch without a sequence that contains these records of `batch`."""
+    """Return an uncompressed batch of these records of `batch`, without a sequence."""
     return closed_batch(batch.partition, batch.created, columns_of(records))
 
 
 def closed_batch(partition: TopicPartition, created: float, columns: Columns) -> ProducerBatch:
-    """Return a batch of these rows, which must have timestamps; it is ready to be sent."""
+    """Return a batch of these rows that is ready to be sent; the rows must have timestamps."""
     stamps = columns.timestamps
     assert stamps is not None
     base = int(stamps[0])
@@ -142,37 +142,37 @@ def _headers(record: Record) -> list[dict[str, bytes | None]]:
 
 
 class Fault(Enum):
-    """The cause of a refused batch: some records, the topic, or something else."""
+    """The cause of a rejected batch: some records, the topic, or something else."""
 
     RECORDS = auto()
-    """Some records are at fault; the partition and the broker work."""
+    """Some records are the cause; the partition and the broker work."""
     TOPIC = auto()
-    """The topic is at fault; the broker works."""
+    """The topic is the cause; the broker works."""
     OTHER = auto()
 
     @classmethod
     def of(cls, response: PartitionResponse) -> Fault:
-        """Return why a batch was refused."""
+        """Return the cause of a batch's rejection."""
         if response.record_errors or response.code in error_codes.INVALID_RECORDS:
             return cls.RECORDS
         return cls.TOPIC if response.code in TOPIC_ROW_ERRORS else cls.OTHER
 
 
 class Remedy(Enum):
-    """The next step after a refused batch."""
+    """The next step after a rejected batch."""
 
     NONE = auto()
     """No remedy: the task fails."""
     SET_ASIDE = auto()
-    """The refused records are known: they become dead letters, the others are retried."""
+    """The rejected records are known and become dead letters; the others are retried."""
     HALVE = auto()
-    """The refused records are unknown: halves are retried until each bad record is alone."""
+    """The rejected records are unknown: the batch is halved until each bad record is isolated."""
 
 
 class RecordErrorHandler:
-    """Decides whether refused records can be set aside, and divides their batch.
+    """Decides how to handle rejected records, and separates them from their batch.
 
-    Sender thread only; it counts the records in `BadRows`, which has its own lock.
+    Sender thread only. The records are counted in `BadRows`, which has its own lock.
     """
 
     def __init__(self, context: SessionContext) -> None:
@@ -183,9 +183,9 @@ class RecordErrorHandler:
     def remedy(self, batch: ProducerBatch, response: PartitionResponse) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
-        If a dead letter is refused because of its size or timestamp, return the batch to send
-        instead; dead letters refused for other reasons have no remedy. An ambiguous batch has no
-        remedy either, because its records may have been appended before they were refused.
+        If a dead letter is rejected because of its size or timestamp, return the batch to send
+        instead; dead letters rejected for other reasons have no remedy. An ambiguous batch has no
+        remedy either, because its records may have been appended before the rejection.
         """
         letters, fault = self._context.dead_letters, Fault.of(response)
         if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
@@ -199,7 +199,7 @@ class RecordErrorHandler:
     def divide(
         self, batch: ProducerBatch, response: PartitionResponse
     ) -> tuple[list[ProducerBatch], list[Record]]:
-        """Return the rest of the batch and the refused records.
+        """Return the rest of the batch, and the rejected records.
 
         The rest is an empty list, or one batch without a sequence.
         """
@@ -219,7 +219,7 @@ class RecordErrorHandler:
     def letters(
         self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
     ) -> list[ProducerBatch]:
-        """Return the refused records as batches of the dead letter topic, if there is one."""
+        """Return dead letters for the rejected records, as batches; [] without a topic."""
         topic = self._context.dead_letters
         if topic is None:
             return []
@@ -249,7 +249,7 @@ class RecordErrorHandler:
     def _corrected(
         self, batch: ProducerBatch, response: PartitionResponse, letters: DeadLetterTopic
     ) -> ProducerBatch | None:
-        """Return refused dead letters with the cause removed; None if that is impossible."""
+        """Return rejected dead letters in a corrected batch; None if correction is impossible."""
         if response.code == ErrorCode.invalid_timestamp:
             return self._restamped(batch, response)
         if response.code not in error_codes.RECORDS_TOO_LARGE or batch.records > 1:
@@ -258,7 +258,7 @@ class RecordErrorHandler:
         return None if record is None else self._replacement(batch, [record])
 
     def _restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
-        """Return dead letters with the current time if theirs was refused; None the second time."""
+        """Return dead letters with the current time as timestamp; None if that was rejected too."""
         if batch.restamped:
             return None
         records = records_of(batch)
@@ -284,7 +284,7 @@ class RecordErrorHandler:
         return [replace(record, timestamp=now) for record in records]
 
     def _with_hint(self, batch: ProducerBatch, response: PartitionResponse) -> PartitionResponse:
-        """Return the response; if an ACL is missing, add a hint to its message."""
+        """Return the response; if an ACL is missing, its message contains a hint."""
         if response.code not in error_codes.AUTHORIZATION_FAILED:
             return response
         hint = self._context.acls.hint(response.code, batch.partition.topic)
@@ -303,7 +303,7 @@ class RecordErrorHandler:
 
 
 def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:
-    """Return the partition that each refused record was assigned to; null if unassigned."""
+    """Return the partition of each rejected record; null if unassigned."""
     return pa.array([None if partition == UNASSIGNED else partition] * count, pa.int32())
 
 
@@ -319,14 +319,14 @@ def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _refused_indexes(batch: ProducerBatch, response: PartitionResponse) -> set[int]:
-    """Return the indexes of the records that the response names; all if the topic is at fault."""
+    """Return the indexes of the records listed in the response; all if the topic is the cause."""
     if Fault.of(response) is Fault.TOPIC:
         return set(range(batch.records))
     return {index for index, _ in response.record_errors if 0 <= index < batch.records}
 
 
 def _without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
-    """Return the rows of the records that are not bad."""
+    """Return the row numbers of the records that are not bad."""
     if rows is None:
         return None
     return rows._replace(numbers=np.delete(np.asarray(rows.numbers), sorted(bad)))
@@ -339,7 +339,7 @@ def _row_error(response: PartitionResponse) -> RowError:
 
 
 def _details(batch: ProducerBatch, response: PartitionResponse, count: int) -> list[str]:
-    """Return the broker's message on each refused record, in order."""
+    """Return the broker's message for each rejected record, in order."""
     general = response.message or ""
     texts = dict(response.record_errors)
     named = sorted(_refused_indexes(batch, response) & texts.keys())

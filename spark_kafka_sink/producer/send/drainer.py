@@ -1,9 +1,9 @@
 """Select the batches of the next request to each broker, and assign partitions to unassigned ones.
 
-A batch of rows without a key gets its partition here, when it can be sent at once. This way, a
-stalled partition or broker delays such batches only if they are already in flight to it. Other
-findings, such as stale metadata or a due epoch bump, are returned to the sender, which acts on
-them. Sender thread only.
+A batch of rows without a key gets its partition here, when it can be sent at once. So a stalled
+partition or broker delays only batches that are already in flight to it. Other findings, such as
+stale metadata or a required epoch bump, are returned to the sender, which handles them. Sender
+thread only.
 
 Source: ``RecordAccumulator.drain``; "Producer throughput improvement".
 """
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
-"""Bytes allowed for a half-open broker: the first batch may have any size and uses up the limit."""
+"""Byte limit for a half-open broker, which one batch uses up: the first batch may have any size."""
 
 _SLOW = 0.1
-"""Fraction of request.timeout.ms without a response after which requests become smaller."""
+"""If a broker does not respond for this fraction of request.timeout.ms, requests become smaller."""
 
 
 @dataclass(slots=True)
 class Drained:
     """The next request of each broker, and other findings of the drainer.
 
-    - `room`: bytes that each broker's request may still take; 0 if it cannot be sent now.
-    - `unready`: brokers that batches wait for and that must be connected first.
-    - `unavailable`: brokers that have not answered for so long that they get no unassigned batches.
+    - `room`: bytes that can be added to each broker's request; 0 if it cannot be sent now.
+    - `unready`: brokers that batches wait for, but that are not connected.
+    - `unavailable`: brokers that get no unassigned batches because they have not responded for too
+      long.
     - `more`: more batches may be sent in later requests.
     - `stale`: a partition has no leader.
-    - `to_renumber`: partitions that send nothing until they have new sequences.
+    - `to_renumber`: partitions that need new sequences before more batches are sent.
     - `new_partitions`: partitions that must be added to the transaction first.
     """
 
@@ -62,11 +63,11 @@ class Drained:
     _taken: set[TopicPartition] = field(default_factory=set)
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
-        """Return True if the request has room; one batch per partition, the first of any size."""
+        """Return True if the batch fits: one per partition; the first may have any size."""
         return topic_partition not in self._taken and self._has_room(leader, size)
 
     def is_full(self, leaders: Collection[int], size: int) -> bool:
-        """Return True if `size` more bytes fit into none of these brokers' requests."""
+        """Return True if `size` more bytes do not fit into any request to these brokers."""
         return not any(self._has_room(leader, size) for leader in leaders)
 
     def _has_room(self, leader: int, size: int) -> bool:
@@ -74,7 +75,7 @@ class Drained:
         return room > 0 and (size <= room or leader not in self.requests)
 
     def close(self, leader: int) -> None:
-        """Close the request to a leader after a batch did not fit; no other batch may join it."""
+        """Close the request to a leader, because a batch did not fit; no more batches are added."""
         self.room[leader] = 0
 
     def taken(self, topic: str) -> set[int]:
@@ -109,7 +110,7 @@ class Drainer:
         """Leaders by topic and partition, in the snapshot `_known`."""
 
     def drain(self, now: float) -> Drained:
-        """Return the batches of the next request to each broker that can take one."""
+        """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
         unavailable = self._unavailable_brokers(now)
         retried = {state.partition for state in self._partitions if state.has_retries}
@@ -134,7 +135,7 @@ class Drainer:
         return drained
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
-        """Return the leader of each partition of a topic that has one, cached per snapshot."""
+        """Return the leaders of a topic's partitions that have one, cached per snapshot."""
         if self._snapshot is not cluster:
             self._snapshot = cluster
             self._led_by.clear()
@@ -147,10 +148,10 @@ class Drainer:
         return led
 
     def _room(self, node_id: int, now: float) -> int:
-        """Return the maximum bytes of a request to this ready broker now, possibly 0."""
+        """Return the maximum size of a request to this connected broker now, in bytes; may be 0."""
         in_flight = self._network.in_flight(node_id)
         if in_flight >= self._config.max_in_flight or self._network.broker(node_id).is_writing:
-            return 0  # request.timeout.ms begins at once, so no request may wait for the socket.
+            return 0  # request.timeout.ms starts now: do not wait for the socket
         if not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0
         if self._breakers.is_probing(node_id, now):
@@ -160,12 +161,12 @@ class Drainer:
         return self._client.request_size_limit.at(now)
 
     def _is_slow(self, node_id: int, now: float) -> bool:
-        """Return True if a broker answers so slowly that larger requests would risk a timeout."""
+        """Return True if a broker responds so slowly that larger requests would risk a timeout."""
         since = self._network.waits_since(node_id)
         return since is not None and now - since > self._slow_after
 
     def _unavailable_brokers(self, now: float) -> frozenset[int]:
-        """Return brokers that have not answered for partitioner.availability.timeout.ms.
+        """Return brokers that have not responded for partitioner.availability.timeout.ms.
 
         As in Java, this is part of adaptive partitioning.
         """
@@ -203,7 +204,7 @@ class Drainer:
         return self._accumulator.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, drained: Drained) -> bool:
-        """Return True if the session may send to the partition; if not, store why in `drained`."""
+        """Return True if the partition may be sent to; otherwise store why in `drained`."""
         if state.can_renumber:
             drained.to_renumber[state.partition] = state
             return False
@@ -238,7 +239,7 @@ class Drainer:
     def _drain_unassigned(
         self, unassigned: TopicPartition, leaders: dict[int, int], drained: Drained
     ) -> bool:
-        """Assign batches of a topic to partitions that can take them now, at most one to each.
+        """Assign batches of a topic to partitions that are ready for a batch, at most one to each.
 
         Return True if more may be sent in the next request.
         """
@@ -255,14 +256,14 @@ class Drainer:
             self._assign_partition(head, partition, leaders[partition], drained)
             head = self._accumulator.head(unassigned)
             if head is None:
-                # Rows with a partition may be waiting until these batches are drained.
+                # Rows with a partition might be waiting for these batches to be drained.
                 return self._accumulator.needs_partition(unassigned.topic)
             if drained.is_full(brokers, head.size):
                 break
         return not drained.requests.keys().isdisjoint(brokers)
 
     def _drawn(self, topic: str, leaders: dict[int, int], drained: Drained) -> Iterator[int]:
-        """Yield the partitions that may be able to take a batch, in drawn order."""
+        """Yield the partitions that might be ready for a batch, in random order."""
         room, taken = drained.room, drained.taken(topic)
         partitions = [
             partition
@@ -282,7 +283,7 @@ class Drainer:
         added: TransactionPartitions,
         drained: Drained,
     ) -> Iterator[int]:
-        """Yield the drawn partitions that are in the transaction; request others as needed."""
+        """Yield the drawn partitions that are in the transaction; request more if needed."""
         ready = self._accumulator.ready_count(unassigned)
         waiting = UnassignedBatches(added, unassigned.topic, ready, drained.new_partitions)
         for partition in waiting.order(drawn):
@@ -304,7 +305,7 @@ class Drainer:
     def _assign_partition(
         self, batch: ProducerBatch, partition: int, leader: int, drained: Drained
     ) -> None:
-        """Assign a batch to this partition and drain it, if the partition can take it now."""
+        """Assign a batch to this partition and drain it, if the partition is ready."""
         topic_partition = TopicPartition(batch.partition.topic, partition)
         if not drained.fits(topic_partition, leader, batch.size):
             return
@@ -317,8 +318,8 @@ class Drainer:
     def _is_full(self, topic_partition: TopicPartition, batch: ProducerBatch) -> bool:
         """Return True if the partition or its broker has used up its share of the buffer.
 
-        The share is ignored if rows with a partition wait for unassigned batches: those rows could
-        be what uses it up.
+        The share is ignored if rows with a partition wait for unassigned batches, because these
+        rows might be using up the share.
         """
         if self._accumulator.needs_partition(topic_partition.topic):
             return False
@@ -330,7 +331,7 @@ class Drainer:
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:
-    """Return the leaders of the queues' partitions; an unassigned queue has all of its topic's."""
+    """Return the leaders of the partitions; for UNASSIGNED, all leaders of the topic."""
     leaders: set[int] = set()
     for (_, partition), led in waiting:
         if partition == UNASSIGNED:

@@ -1,4 +1,4 @@
-"""Decide on the next step after the response to a batch; a pure function.
+"""Decide on the next step after the response to a batch. `decide` has no side effects.
 
     NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
     MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
@@ -10,10 +10,10 @@
     CONCURRENT_TRANSACTIONS**                    RETRY
     any other                                    FAIL
 
-(* idempotent producers only, ** transactions only. In a transaction UNKNOWN_PRODUCER_ID is FAIL,
-because its epoch cannot be bumped, and FAIL means that the transaction must be aborted.) A retry
-becomes FAIL once delivery.timeout.ms has passed or `retries` is used up, and FAIL becomes FATAL
-with enable.gapless.guarantee. The groups of error codes are in `protocol/error_codes.py`.
+(* idempotent producers only, ** transactions only. In a transaction, UNKNOWN_PRODUCER_ID is FAIL
+because the epoch cannot be bumped, and after FAIL the transaction must be aborted.) A retry becomes
+FAIL when delivery.timeout.ms has passed or `retries` is used up. FAIL becomes FATAL with
+enable.gapless.guarantee. The groups of error codes are in `protocol/error_codes.py`.
 
 Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction,
 KIP-360, KIP-467, KIP-890, KIP-951.
@@ -42,7 +42,7 @@ class Action(Enum):
     """Send the records again in smaller batches."""
     FAIL = auto()
     FATAL = auto()
-    """Fail, without dead letters for refused records."""
+    """Fail, without dead letters for rejected records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,13 @@ class Facts:
     - `head`: no earlier batch of the partition is incomplete or has left a gap.
     - `records`: number of records in the batch.
     - `ambiguous`: an earlier attempt got no conclusive response, so the log may contain the batch.
-      It may be retried only with its original sequences, by which a broker detects duplicates.
+      The batch may be retried only with its original sequences, so that the broker detects a
+      duplicate.
     - `expired`: delivery.timeout.ms has passed.
     - `attempts_left`: `retries` is not used up.
-    - `gapless`: enable.gapless.guarantee, which stops the producer after a permanently failed
-      batch, unless the batch expired.
-    - `transactional`: the records belong to a transaction, whose epoch cannot be bumped.
+    - `gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
+      failed batch unless the batch expired.
+    - `transactional`: the records are part of a transaction, so the epoch cannot be bumped.
     """
 
     idempotent: bool
@@ -80,7 +81,7 @@ class Decision:
 
 
 def decide(code: int, facts: Facts) -> Decision:
-    """Return the next step for a batch answered with `code` (Kafka's, or a `ClientErrorCode`)."""
+    """Return the next step for a batch whose result is `code` (Kafka's, or a `ClientErrorCode`)."""
     if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
     if code == ErrorCode.message_too_large:
@@ -96,10 +97,10 @@ def decide(code: int, facts: Facts) -> Decision:
 
 
 def _too_large(code: int, facts: Facts) -> Decision:
-    """Decide to split the batch, which does not count as a retry; a single record fails.
+    """Return SPLIT, which does not count as a retry, or fail a batch of a single record.
 
-    The log may contain an ambiguous batch. Its parts keep its sequences: a broker that has appended
-    the whole batch refuses the first part as out of order, so nothing is duplicated.
+    The log may contain an ambiguous batch. Its pieces keep its sequences: a broker that has
+    appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
     """
     if facts.records > 1 and not facts.expired:
         return Decision(Action.SPLIT)
@@ -124,7 +125,7 @@ def _retriable(code: int, facts: Facts) -> Action | None:
 
 
 def is_unclear(code: int) -> bool:
-    """Return True if the records may be in the log although the broker reported no success."""
+    """Return True if the log may contain the records although the broker did not report success."""
     return code in error_codes.MAYBE_APPENDED or not error_codes.is_known(code)
 
 

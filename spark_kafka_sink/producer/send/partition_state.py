@@ -2,25 +2,26 @@
 
 Rules that keep sequences gapless and records in order:
 
-- A batch that must be retried waits until no batch of its partition is in flight.
-- Retries precede new batches. They are sent one at a time, lowest sequence first: brokers remember
-  a producer's last five batches, and reject older ones as out of order.
-- After a leader change, a partition waits until its old leader has answered.
+- A batch is retried when no other batch of its partition is in flight.
+- Retries precede new batches. They are sent one at a time, lowest sequence first, because brokers
+  remember only a producer's last five batches and reject older batches as out of order.
+- After a leader change, nothing is sent for a partition until its old leader has responded.
 - A partition's first batch is sent alone: in each session, after a pause, and to each new leader. A
-  broker that does not know the producer accepts any sequence, so it could refuse the first batch
-  and accept the second. Brokers forget a producer after producer.id.expiration.ms, counted from the
-  newest timestamp of its records, and a replica without any of its records does not know it.
-- If a broker nevertheless appends a later batch while an earlier one waits to be retried, the
-  earlier one is not sent again: the session fails.
-- A batch gets its sequence when it is first sent and keeps it in all retries.
-- After UNKNOWN_PRODUCER_ID, or after records were removed from a refused batch, the partition gets
-  new sequences once nothing is in flight. Outside transactions it restarts at sequence 0 in a new
-  producer epoch (KIP-360). In a transaction the epoch must not change: a producer that bumps it
-  leaves the transaction. The partition continues at the sequence of the refused batch, which
-  appended nothing. Batches that were sent after it and returned to the retry queue are resent with
-  new sequences, provided that none of them can be in the log.
+  broker that does not know the producer accepts any sequence, so it could reject the first batch
+  and accept the second. A broker forgets a producer when the newest timestamp of the producer's
+  records is older than producer.id.expiration.ms. A replica without records of the producer does
+  not know it either.
+- If a broker nevertheless appends a later batch while an earlier batch waits to be retried, the
+  session fails and the earlier batch is not sent again.
+- A batch gets its sequence when it is first sent. The sequence does not change in retries.
+- After UNKNOWN_PRODUCER_ID, or after records were removed from a rejected batch, the partition gets
+  new sequences as soon as nothing is in flight. Outside transactions it restarts at sequence 0 in a
+  new producer epoch (KIP-360). In a transaction the epoch must not change: a producer that bumps it
+  leaves the transaction. The partition continues at the sequence of the rejected batch, which was
+  not appended. Batches that were sent after that batch and returned to the retry queue are resent
+  with new sequences, provided that the log cannot contain any of them.
 
-Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``,
+Sender thread only. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``,
 ``TxnPartitionMap``, ``TransactionManager.bumpIdempotentProducerEpoch`` and
 ``adjustSequencesDueToFailedBatch``; librdkafka's introduction on leader changes; KIP-98, KIP-890.
 """
@@ -47,7 +48,7 @@ _REMEMBERED_S = 1.0
 
 
 class Gap(NamedTuple):
-    """The position of a refused batch in the order, and its first sequence, which is now unused."""
+    """The order and the first sequence of a rejected batch whose sequences stay unused."""
 
     order: tuple[int, ...]
     sequence: int
@@ -92,8 +93,7 @@ class PartitionState:
         self._passed_gap = False
         """True if a broker has appended a batch after the gap."""
         self._known_by = NO_LEADER
-        """The leader that last acknowledged a batch of this epoch; `_known_at` is the time of that.
-        """
+        """The leader that last acknowledged a batch of this epoch; `_known_at` is the time."""
         self._known_at = 0.0
         self._last: tuple[tuple[int, ...], int] = ((), -1)
         """Order and base offset of the last acknowledged batch, in batch order."""
@@ -103,7 +103,7 @@ class PartitionState:
 
     @property
     def leader(self) -> int:
-        """The broker that batches were last sent to; NO_LEADER before the first one."""
+        """The broker that batches were last sent to; NO_LEADER before the first batch."""
         return self._leader
 
     @property
@@ -133,16 +133,16 @@ class PartitionState:
 
     @property
     def retry_at(self) -> float:
-        """Time before which nothing is sent, in seconds of the monotonic clock."""
+        """Time before which nothing is sent, in seconds (monotonic clock)."""
         return self._retry_at
 
     @property
     def can_renumber(self) -> bool:
-        """True if `renumber` is due and nothing is in flight."""
+        """True if new sequences are required and nothing is in flight; see `renumber`."""
         return self._must_renumber and not self._in_flight
 
     def contains(self, batch: ProducerBatch) -> bool:
-        """Return True if the batch is in flight; False if it has expired since it was sent."""
+        """Return True if the batch is in flight; False if it has expired after it was sent."""
         return batch in self._in_flight
 
     def is_head(self, batch: ProducerBatch) -> bool:
@@ -151,7 +151,7 @@ class PartitionState:
         return not earlier and not self._must_renumber and self._in_flight[0] is batch
 
     def next_retry(self, leader: int, now: float) -> ProducerBatch | None:
-        """Return the retry that may be sent to `leader` now; it stays queued until it is sent."""
+        """Return the retry that may be sent to `leader` now, or None; the queue does not change."""
         return self._retry_queue[0] if self._retry_queue and self._may_send(leader, now) else None
 
     def may_send_new(self, leader: int, now: float) -> bool:
@@ -179,7 +179,7 @@ class PartitionState:
     # The methods below record what happened to a batch.
 
     def sent(self, batch: ProducerBatch, leader: int) -> None:
-        """Record that a batch is sent now, which makes it a batch in flight."""
+        """Record that a batch is sent now; from now on, it is in flight."""
         if self._retry_queue and self._retry_queue[0] is batch:
             self._retry_queue.pop(0)
         else:
@@ -199,13 +199,13 @@ class PartitionState:
         return True
 
     def remove(self, batch: ProducerBatch) -> None:
-        """Remove a batch in flight that is complete, or has failed."""
+        """Remove a batch in flight that is complete or has failed."""
         self._in_flight.remove(batch)
 
     def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
-        """Remove a batch that a broker has appended at `offset` (-1: unknown), now or earlier.
+        """Remove a batch that a broker has appended at `offset` (-1: unknown).
 
-        Return an error if the log is not in the order of the batches, or has lost records.
+        Return an error if the log's order differs from that of the batches, or records were lost.
         """
         self.remove(batch)
         if self._gap is not None and batch.order > self._gap.order:
@@ -227,7 +227,7 @@ class PartitionState:
     def _clear_doubt(self, piece: ProducerBatch) -> None:
         """Clear `ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
 
-        The broker cannot have appended the whole batch; otherwise it would have refused the piece.
+        The broker cannot have appended the whole batch; otherwise it would have rejected the piece.
         """
         for each in self._retry_queue:
             if each.order[0] == piece.order[0] and not each.attempts:
@@ -247,7 +247,7 @@ class PartitionState:
             self._retry_queue[position:position] = pieces
 
     def leave_gap(self, batch: ProducerBatch) -> None:
-        """Record that the batch leaves its sequences unused: refused records were removed."""
+        """Record that the batch's sequences stay unused because rejected records were removed."""
         if batch.sequence == NO_SEQUENCE:
             return
         self._must_renumber = True
@@ -262,7 +262,7 @@ class PartitionState:
         return taken
 
     def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return batches in flight if `unwanted` is true; the log may contain them."""
+        """Remove and return the batches in flight for which `unwanted` is true."""
         taken = [batch for batch in self._in_flight if unwanted(batch)]
         for batch in taken:
             batch.ambiguous = True
@@ -272,9 +272,9 @@ class PartitionState:
     # Sequences are reassigned only while nothing is in flight.
 
     def renumber(self, producer: ProducerState) -> Renumbering:
-        """Restart in a new epoch; in a transaction, continue at the sequence of the gap.
+        """Restart in a new epoch, or in a transaction, continue at the sequence of the gap.
 
-        A batch that may be in the log cannot be sent again with other sequences.
+        A batch that may be in the log cannot be sent again with different sequences.
         """
         if producer.transactional_id is not None:
             return self._close_gap()
@@ -328,17 +328,17 @@ class PartitionStates:
         return [batch for state in self for batch in state.take_retries(unwanted)]
 
     def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return all partitions' batches in flight for which `unwanted` is true."""
+        """Remove and return batches in flight of all partitions for which `unwanted` is true."""
         return [batch for state in self for batch in state.take_in_flight(unwanted)]
 
     def wait(self, now: float) -> float:
-        """Return the seconds until the next retry is due; infinite if no retry is queued."""
+        """Return the seconds until the next retry can be sent; infinite if no retry is queued."""
         times = [state.retry_at - now for state in self if state.retry_at > now]
         return min(times, default=float("inf"))
 
 
 class DrainedBatch(NamedTuple):
-    """A batch for a request, and the state of its partition."""
+    """A drained batch, and the state of its partition."""
 
     state: PartitionState
     batch: ProducerBatch

@@ -53,10 +53,10 @@ _OUTCOMES = {
     Action.FATAL: BatchOutcome.FAILED,
 }
 _COMPLETED = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
-"""The decision for successful batches, without a call of `decide`."""
+"""The decision for successful batches, for which `decide` is not called."""
 _CLIENT_THROTTLES = 6
-"""First Produce version at which the client must pause itself; for older versions, the broker
-delays its response (KIP-219).
+"""First Produce version for which the client must pause; with older versions, the broker delays its
+response (KIP-219).
 """
 
 
@@ -87,7 +87,7 @@ class ResponseHandler:
     def handle_response(
         self, completion: Completion, drained: list[DrainedBatch], now: float
     ) -> None:
-        """Handle the response to a Produce request, or its loss."""
+        """Handle the response to a Produce request, or a lost response."""
         response: ProduceResponse | None = completion.response
         partition_responses: dict[tuple[TopicKey, int], PartitionResponse] = {}
         default = _LOST if completion.written else _UNSENT
@@ -98,7 +98,7 @@ class ResponseHandler:
             self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= TOPIC_IDS
         for state, batch in drained:
-            if state.contains(batch):  # otherwise the batch has expired
+            if state.contains(batch):  # otherwise, the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
                 partition_response = partition_responses.get(
@@ -112,7 +112,7 @@ class ResponseHandler:
             self._report.meters.brokers.of(completion.node).throttle.add(response.throttle_ms)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
-        """Complete the batches of a request written with acks=0, which has no response."""
+        """Complete the batches of a request with acks=0, which has no response."""
         for state, batch in drained:
             if state.contains(batch):
                 self._completion.complete_unacknowledged(state, batch)
@@ -231,7 +231,7 @@ class ResponseHandler:
             self._client.metadata.learn_nodes(nodes)
 
     def obey_throttling(self, completion: Completion, now: float) -> None:
-        """Apply a response's throttle time: send nothing to that broker until it has passed."""
+        """Send nothing to the broker until the throttle time in its response has passed."""
         pause_ms = completion.throttle_ms
         if not pause_ms:
             return
@@ -244,15 +244,15 @@ class ResponseHandler:
             self._client.network.throttle(node_id, seconds, now)
             self._accumulator.state.throttled(pause_ms)
 
-    # The methods below handle topics that are refused while batches wait for them.
+    # The methods below handle topics that are rejected while batches wait for them.
 
     def refuse_waiting(
         self, topics: frozenset[str], error: Callable[[str], DeliveryError] | None = None
     ) -> None:
-        """Treat batches of topics that the metadata refuses as if their leaders had refused them.
+        """Treat waiting batches of topics that the metadata rejects as rejected by their leaders.
 
         Batches in flight wait for their responses; batches being compressed wait for the next
-        metadata. `error` creates the error of a topic that was refused for another reason.
+        metadata. `error` creates the error for a topic that was rejected for a different reason.
         """
         error = error or self._session.acls.refused_topic
 
@@ -268,14 +268,14 @@ class ResponseHandler:
             self._completion.fail_session(error(batch.partition.topic))
 
     def _make_letters(self, batch: ProducerBatch, response: PartitionResponse) -> None:
-        """Turn all records of a batch that is in no queue into dead letters."""
+        """Convert all records of a batch to dead letters; the batch must not be in a queue."""
         _, refused = self._record_errors.divide(batch, response)
         if batch.sequence >= 0:
             self._partitions.of(batch.partition).leave_gap(batch)
         self._add_letters(batch, refused, response)
         self._accumulator.replace(batch, [])
 
-    # The methods below handle batches that are too large or contain refused records.
+    # The methods below handle batches that are too large or contain rejected records.
 
     def _fail_or_remedy(
         self,
@@ -284,7 +284,7 @@ class ResponseHandler:
         response: PartitionResponse,
         decision: Decision,
     ) -> None:
-        """Set refused records aside if errors are tolerated; otherwise fail the batch."""
+        """If errors are tolerated, separate the rejected records; otherwise fail the batch."""
         remedy: Remedy | ProducerBatch = Remedy.NONE
         if decision.action is not Action.FATAL:
             remedy = self._record_errors.remedy(batch, response)
@@ -315,9 +315,9 @@ class ResponseHandler:
     def _set_aside(
         self, state: PartitionState, batch: ProducerBatch, response: PartitionResponse
     ) -> None:
-        """Turn the refused records into dead letters, and retry the others.
+        """Convert the rejected records to dead letters, and retry the other records.
 
-        Some of the batch's sequences stay unused, so later batches need new ones.
+        Some of the batch's sequences stay unused, so later batches need new sequences.
         """
         rest, refused = self._record_errors.divide(batch, response)
         state.replace(batch, rest)
@@ -328,7 +328,7 @@ class ResponseHandler:
     def _add_letters(
         self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
     ) -> None:
-        """Queue dead letters for refused records; fail the session if too many rows are bad."""
+        """Queue dead letters for rejected records; fail the session if too many rows are bad."""
         for letter in self._record_errors.letters(batch, refused, response):
             self._accumulator.add_closed(letter)
         try:

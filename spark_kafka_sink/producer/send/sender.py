@@ -1,7 +1,7 @@
 """The sender: drains batches into Produce requests and acts on the responses.
 
-Each iteration closes, drains, sends, polls and completes; only the poll blocks. The sender runs in
-the client's thread, or in a test that advances the clock.
+Each iteration closes batches, drains them, sends requests, polls and completes batches; only the
+poll blocks. The sender runs in the client's thread, or in a test that advances the clock.
 
 Source: Kafka's ``Sender.runOnce``; "Producer throughput improvement".
 """
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
-"""Maximum duration of a poll in seconds, which also bounds the delay of an expiry."""
+"""Maximum duration of a poll in seconds; expired batches are detected at most this late."""
 _FAILED_WAIT = 0.02
-"""Poll wait in seconds while a failed session waits for its in-flight batches."""
+"""Maximum duration of a poll in seconds while a failed session waits for in-flight batches."""
 
 
 class Sender:
     """One session's sender; its methods belong to the thread that calls `run_once`.
 
-    Only `crashed` and `finished` may be called by the writer thread, after the last iteration.
+    The writer thread may call only `crashed` and `finished`, after the last iteration.
     """
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
@@ -81,8 +81,8 @@ class Sender:
         )
         self._statistics = Statistics(session, accumulator, partitions)
         self._connect_attempts: dict[int, int] = {}
-        """Failed connection attempts to each broker since the last request to it, up to the latest
-        metadata refresh that they caused."""
+        """Failed connection attempts to each broker since the last request to it, as of the latest
+        metadata refresh that such a failure caused."""
         self._expiry_due = 0.0
         self._metadata_seen = 0
 
@@ -112,14 +112,14 @@ class Sender:
 
     @property
     def broker_meters(self) -> BrokerMeters:
-        """The brokers' meters, which count while this session runs."""
+        """The brokers' meters for this session."""
         return self._report.meters.brokers
 
     def backlog(self, node_id: int, now: float) -> str:
-        """Describe the batches that wait for a broker: count, duration, deadline; "" without any.
+        """Describe the batches that wait for a broker (count, age, timeout), or "" if none wait.
 
         Batches whose topic is still unknown wait for any bootstrap server (negative node id). The
-        text is computed on each call; calls are rare.
+        text is computed for each call.
         """
         cluster, config = self._metadata.cluster, self._config
         timeout = f"delivery.timeout.ms = {config.delivery_timeout_ms}"
@@ -138,7 +138,7 @@ class Sender:
         return _waiting(waiting, "it", timeout, now)
 
     def crashed(self, error: BaseException) -> None:
-        """Fail the session after the loop has crashed, so that the writer does not wait for it."""
+        """Fail the session after the loop has crashed, so that the writer stops waiting."""
         failure = error if isinstance(error, KafkaProdError) else _crash(error)
         try:
             if failure is not error:
@@ -175,7 +175,7 @@ class Sender:
         return known or not self._config.enable_idempotence
 
     def _act_on(self, drained: Drained, now: float) -> None:
-        """Handle the drainer's other findings."""
+        """Handle the drainer's findings other than batches."""
         if drained.stale:
             self._metadata.refresh()
         for state in drained.to_renumber.values():
@@ -189,7 +189,7 @@ class Sender:
     def _connect(self, node_id: int, now: float) -> None:
         """Connect to a leader; refresh the metadata after each failed attempt.
 
-        A broker that cannot be reached may no longer be the leader.
+        If a broker cannot be reached, the leader may have changed.
         """
         node = self._metadata.cluster.nodes[node_id]
         self._network.connect(node, now)
@@ -293,8 +293,7 @@ class Sender:
         self, completion: Completion, requester: ProducerIdRequester, now: float
     ) -> None:
         try:
-            # This includes requests of an earlier session, which may have passed on its producer
-            # state.
+            # This includes requests of an earlier session whose producer state this session uses.
             requester.handle_response(completion, now)
             self._events.producer_id_received(requester.producer_state)
         except DeliveryError as error:
@@ -304,7 +303,7 @@ class Sender:
     # The methods below drive the transaction and detect failures.
 
     def _advance_transaction(self, transactions: TransactionManager, now: float) -> None:
-        """Send the coordinator request that is due; fail the session if the writer aborts."""
+        """Send the next request to the coordinator; fail the session if the writer aborts."""
         if transactions.aborting and self._completion.failure is None:
             transactional_id = transactions.settings.transactional_id
             self._completion.fail_session(cancelled_error(transactional_id))
@@ -317,7 +316,7 @@ class Sender:
         self, completion: Completion, transactions: TransactionManager, now: float
     ) -> None:
         if transactions is not self._transactions:
-            return  # the request belongs to an earlier task, whose session has ended
+            return  # the request was sent for an earlier task, whose session has ended
         try:
             transactions.handle_response(completion, now)
         except DeliveryError as error:
@@ -382,7 +381,7 @@ class Sender:
 
 
 def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:
-    """Return a sentence about these batches; `timeout` names the option that ends the wait."""
+    """Return a clause about these batches; `timeout` is the option that limits the wait."""
     if not batches:
         return ""
     age = now - min(batch.created for batch in batches)
@@ -417,13 +416,13 @@ def produce_request(
     drained: list[DrainedBatch],
     transactions: TransactionManager | None = None,
 ) -> Request:
-    """Return one request with one batch per partition; its context is the drained batches.
+    """Return a request with one batch per partition; its context is the drained batches.
 
     In a transaction, the batches are marked transactional and the request contains the
     transactional id.
 
     Raises:
-        ProtocolError: the broker does not support these batches, or this client.
+        ProtocolError: the broker supports no Produce version that can send these batches.
     """
     by_topic: dict[str, list[produce.PartitionData]] = {}
     for _, batch in drained:

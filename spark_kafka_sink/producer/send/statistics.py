@@ -45,9 +45,9 @@ _LOG = logging.getLogger(__name__)
 LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
 PART_BYTES = 4 << 20
-"""Buffered bytes at which a file is written and the next one begins."""
+"""A file is written when this number of bytes is buffered."""
 _MOST_PARTS = 2
-"""Maximum number of files waiting to be written; at the maximum, new lines are dropped."""
+"""Maximum number of files waiting to be written; after that, new lines are dropped."""
 _STATES = {
     State.DISCONNECTED: "DOWN",
     State.LOADING_STORES: "TRY_CONNECT",
@@ -78,10 +78,10 @@ _TRANSACTION_STATES = {
 
 
 class StatisticsFiles:
-    """Writes the lines to files `<path>-0.jsonl`, `<path>-1.jsonl` ..., in its own thread.
+    """Writes lines to the files `<path>-0.jsonl`, `<path>-1.jsonl` ... in a separate thread.
 
-    If a file cannot be written, its lines are dropped with a warning. Waiting lines take up to
-    three times `PART_BYTES`.
+    If a file cannot be written, its lines are dropped with a warning. Waiting lines use at most
+    three times `PART_BYTES` of memory.
 
     Args:
         path: a local path or a URI supported by pyarrow.fs, without the suffix.
@@ -132,11 +132,11 @@ def _write_file(path: str, lines: list[str]) -> None:
 
 
 class Statistics:
-    """Statistics of one session's sender, its queues and its connections.
+    """Statistics of one session's sender, queues and connections.
 
     Sender thread only, except that the writer thread writes the last line after the sender's last
-    iteration. That line shows the cluster as of that iteration, and the current state of the
-    client's connections, which outlive the session and may already serve another one.
+    iteration. That line contains the cluster as of that iteration, and the current state of the
+    client's connections, which a later session may already use.
     """
 
     def __init__(
@@ -161,12 +161,12 @@ class Statistics:
         """Time of the first batch to each topic."""
         self._identity = self._producer_state.producer_id, self._producer_state.epoch
         self._identities = 0
-        """Number of producer ids and epochs granted since the start."""
+        """Number of producer ids and epochs granted since the session started."""
         self._idempotence_state = self._transaction_state = "Init", now
-        """The state by librdkafka's name, and the time at which it began."""
+        """The state under librdkafka's name, and its start time."""
 
     def maybe_emit(self, now: float) -> None:
-        """Write a line if statistics are enabled and a line is due."""
+        """Write a line if statistics are enabled and the interval has passed."""
         if not self._is_enabled:
             return
         self._cluster = self._client.metadata.cluster
@@ -213,7 +213,7 @@ class Statistics:
                 self._topics_since.setdefault(topic, now)
 
     def collect(self, now: float) -> dict[str, Any]:
-        """Return the line as an object, and start new windows."""
+        """Return the values of a line, and start new windows."""
         age = now - self._started
         self._accumulator.pool.measure(self._report.meters)
         report = self._report.build(TaskInfo(), int(age * 1000))
@@ -362,7 +362,7 @@ class Statistics:
 
 
 def window(values: Histogram) -> dict[str, int]:
-    """Return a window as librdkafka prints it; times in microseconds."""
+    """Return a window's statistics in librdkafka's format; times are in microseconds."""
     shown = {f"p{q}".replace(".", "_"): values.percentile(q) for q in PERCENTILES}
     return {
         "min": values.low,
@@ -377,7 +377,7 @@ def window(values: Histogram) -> dict[str, int]:
 
 
 def _since(before: tuple[str, float], state: str, now: float) -> tuple[str, float]:
-    """Return a state and its start time; return `before` if the state has not changed."""
+    """Return a state and its start time, which is `now` unless the state is that of `before`."""
     return before if before[0] == state else (state, now)
 
 
@@ -399,7 +399,7 @@ def _counters(meter: BrokerMeter) -> dict[str, Any]:
 
 
 def _request_name(api: int) -> str:
-    """Return the request's name in librdkafka."""
+    """Return librdkafka's name of the request."""
     if api == ApiKey.API_VERSIONS:
         return "ApiVersion"
     return ApiKey(api).name.title().replace("_", "")

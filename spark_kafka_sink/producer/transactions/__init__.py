@@ -1,7 +1,7 @@
 """A session's transaction, from InitProducerId to the last acknowledged batch.
 
-A session does not commit: it leaves the transaction open for the caller to commit, or aborts it.
-Source: KIP-98, KIP-890, KIP-939; Kafka's ``TransactionManager``.
+A session does not commit. It aborts the transaction, or leaves it open so that the caller can
+commit. Source: KIP-98, KIP-890, KIP-939; Kafka's ``TransactionManager``.
 
 In reading order:
 

@@ -60,7 +60,7 @@ class CoordinatorAction(Enum):
     ABORT = auto()
     """The coordinator aborts the transaction; the session fails."""
     FAIL = auto()
-    """The coordinator refuses this producer."""
+    """The coordinator rejects this producer."""
 
 
 _PARTITION_ACTIONS = {
@@ -92,12 +92,12 @@ _RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
 
 
 class CoordinatorLookup:
-    """Finds the coordinator and connects to it; the caller passes the responses.
+    """Looks up the coordinator and connects to it; the caller passes the responses.
 
     Args:
         client: the connections.
         transactional_id: the id whose coordinator is looked up.
-        acls: names missing ACLs.
+        acls: determines missing ACLs.
     """
 
     def __init__(self, client: Client, transactional_id: str, acls: AclAdvisor) -> None:
@@ -109,7 +109,7 @@ class CoordinatorLookup:
         self._acls = acls
         self._node: Node | None = None
         self._attempts = 0
-        """Number of failed connection attempts to the coordinator when it was found."""
+        """Number of failed connection attempts to the coordinator at the time of the lookup."""
         self._is_requested = False
         config = client.config
         self._retry = RetryTimer(
@@ -117,12 +117,12 @@ class CoordinatorLookup:
         )
 
     def ready_node(self, now: float, context: object) -> Node | None:
-        """Return the coordinator if a request can be sent to it now; else look it up or connect.
+        """Return the coordinator if a request can be sent now; otherwise look it up or connect.
 
         `context` is the context of the FindCoordinator request.
 
         Raises:
-            ProtocolError: the broker asked does not support transactions.
+            ProtocolError: the broker does not support transactions.
         """
         node = self._node
         if node is None:
@@ -139,7 +139,7 @@ class CoordinatorLookup:
         return None
 
     def forget(self, now: float) -> None:
-        """Discard the coordinator, which may have changed; repeat the lookup after a backoff."""
+        """Discard the coordinator, which may have changed; look it up after a backoff."""
         self._node = None
         self._retry.record_failure(now)
 
@@ -147,7 +147,7 @@ class CoordinatorLookup:
         """Handle the response to FindCoordinator.
 
         Raises:
-            DeliveryError: the broker refuses the request.
+            DeliveryError: the broker rejects the request.
         """
         self._is_requested = False
         code, node = coordinator(completion.response)
@@ -166,7 +166,7 @@ class CoordinatorLookup:
     def wait(self, now: float) -> float:
         """Return the seconds until `ready_node` must be called again.
 
-        New connections and responses are not included, because they end a poll anyway.
+        Connections and responses are not considered, because they end a poll anyway.
         """
         if self._is_requested:
             return 1.0
@@ -242,7 +242,7 @@ def _two_phase(connection: Connection) -> int:
 
 
 def serves_describe(connection: Connection) -> bool:
-    """Return True if the broker answers DescribeTransactions (Kafka 3.0 and newer)."""
+    """Return True if the broker supports DescribeTransactions (Kafka 3.0 and later)."""
     return ApiKey.DESCRIBE_TRANSACTIONS in connection.versions
 
 

@@ -1,6 +1,6 @@
 """Drive one session's transaction without blocking the sender.
 
-InitProducerId is sent once there are records to write, so a session without rows leaves no state at
+InitProducerId is sent when there are records to write, so a session without rows leaves no state at
 the coordinator. At most one request to the coordinator is in flight.
 
 Source: Kafka's ``TransactionManager``.
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _ADD_BACKOFF = 0.02
-"""Seconds to wait after CONCURRENT_TRANSACTIONS: the markers of the previous transaction are being
-written. Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
+"""Seconds to wait after CONCURRENT_TRANSACTIONS, while the markers of the previous transaction are
+being written. Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
 _ALREADY_ENDED = frozenset(
     {
         ErrorCode.invalid_txn_state,
@@ -44,17 +44,17 @@ _ALREADY_ENDED = frozenset(
         ErrorCode.invalid_producer_id_mapping,
     }
 )
-"""Error codes of an abort that mean that there is nothing left to abort."""
+"""Error codes of an abort request that mean that there is nothing to abort."""
 
 
 class TransactionManager:
-    """The state of one transaction, and the requests that it needs.
+    """Drives one transaction: its state and the requests to the coordinator.
 
     Args:
         client: connections and clock.
         producer_state: the producer's identity, new for each transaction.
         settings: the transaction.
-        acls: names missing ACLs.
+        acls: determines missing ACLs.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class TransactionManager:
 
         # Set by the sender thread; any thread may wait for it.
         self.over = Event()
-        """Set when no more requests follow: the transaction has ended, or this client cannot end
-        it.
+        """Set when no more requests follow, because the transaction has ended or this client cannot
+        end it.
         """
 
-        # Changed by the sender thread; the writer reads them after a flush.
+        # Changed by the sender thread, and read by the writer after a flush.
         self.state = TransactionState.UNINITIALIZED
         self.started_ms: int | None = None
         """Send time of the first request that may have begun the transaction, in milliseconds since
@@ -89,7 +89,7 @@ class TransactionManager:
 
         # Sender thread only.
         self.denied: set[str] = set()
-        """Topics to which the coordinator denied access and that the sender has not handled yet."""
+        """Topics to which the coordinator denied access; the sender has not yet handled them."""
         self._coordinator = coordinator.CoordinatorLookup(client, settings.first_id, acls)
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
@@ -118,7 +118,7 @@ class TransactionManager:
 
     @property
     def transaction(self) -> OpenTransaction | None:
-        """The transaction with this session's records; None without records or after a failure."""
+        """The transaction with this session's records; None if it has none or has failed."""
         return self._opened if self._has_records and self.state not in FAILED else None
 
     @property
@@ -126,7 +126,7 @@ class TransactionManager:
         """Kafka's name of the error that delays the transaction; empty without an error."""
         return self._problem or self._coordinator.problem
 
-    # Other parts of the sender call the methods below, on the sender thread.
+    # The methods below are called by other parts of the sender, in the sender thread.
 
     @property
     def aborting(self) -> bool:
@@ -156,7 +156,7 @@ class TransactionManager:
         return self._partitions
 
     def want(self, partitions: Collection[TopicPartition]) -> None:
-        """Request the addition of these partitions, because batches wait for them."""
+        """Request that these partitions be added, because batches wait for them."""
         self._partitions.want(partitions)
 
     def sending(self, partitions: Collection[TopicPartition], now: float) -> None:
@@ -176,7 +176,7 @@ class TransactionManager:
     # The sender's loop calls the methods below.
 
     def maybe_send(self, now: float, *, has_records: bool) -> None:
-        """Send the request that is due now; `has_records` is True if records wait.
+        """Send the next request if possible; `has_records` is True if records wait to be sent.
 
         Raises:
             DeliveryError: the transaction has timed out.
@@ -251,8 +251,8 @@ class TransactionManager:
             self._producer_state.transition_to(ProducerIdState.REQUESTED)
             return request
         if self.state is TransactionState.ABORTING and self.settings.joined is not None:
-            # EndTxn fails if a newer driver has bumped the epoch; InitProducerId would abort that
-            # driver's transaction.
+            # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would
+            # abort the newer driver's transaction.
             return coordinator.abort(connection, self.settings.joined.producer, self)
         assert self._opened is not None
         if self.state is not TransactionState.ABORTING:
@@ -262,7 +262,7 @@ class TransactionManager:
             )
         if self.version.bumps_epoch:
             return coordinator.abort(connection, self._opened, self)
-        # A new epoch also aborts the transaction, and fences batches that are still in flight.
+        # A new epoch aborts the transaction and also fences batches that are still in flight.
         return coordinator.init_producer_id(connection, self.settings, self)
 
     def _begin(self, now: float) -> None:
@@ -308,9 +308,9 @@ class TransactionManager:
     def _handle_flag_check(self, completion: Completion, now: float) -> None:
         """Accept the producer id only if the driver has not aborted the write.
 
-        The driver first creates the flag and then fences the producer ids that it finds. The driver
-        fences ids that were granted before; for ids that were granted later, this check finds the
-        flag.
+        The driver first creates the flag and then fences the producer ids that it finds. So a
+        producer id is either fenced, or it was granted after the flag was created and this check
+        finds the flag.
         """
         code = coordinator.described_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
@@ -322,7 +322,7 @@ class TransactionManager:
             raise state.aborted_write_error(self.settings.transactional_id)
 
     def _accept_producer(self) -> None:
-        """Let the sender write with the producer id."""
+        """Allow the sender to write with the producer id."""
         assert self._opened is not None
         self._unchecked_flag, self._coordinator = None, self._own_coordinator
         self._producer_state.producer_id_granted(self._opened.producer_id, self._opened.epoch)
@@ -330,7 +330,7 @@ class TransactionManager:
             self._transition_to(TransactionState.READY)
 
     def _resolve_producer(self, completion: Completion, response: Any) -> OpenTransaction:
-        """Return the producer to write with: the granted one, or the joined transaction's."""
+        """Return the producer to write with: as granted, or that of the joined transaction."""
         joined = self.settings.joined
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
@@ -342,7 +342,7 @@ class TransactionManager:
         return joined.producer
 
     def _coordinate(self, joined: state.JoinedTransaction) -> None:
-        """Switch to the transaction's coordinator, which may be another broker."""
+        """Switch to the coordinator of the joined transaction, which may be a different broker."""
         self._coordinator = self._own_coordinator = coordinator.CoordinatorLookup(
             self._client, joined.producer.transactional_id, self._acls
         )
@@ -373,7 +373,7 @@ class TransactionManager:
 
     def _handle_aborted(self, completion: Completion, now: float) -> None:
         code = coordinator.error_code(completion.response)
-        # This is the first response to a request for a new epoch: the old transaction is being
+        # This is the first response to the request for a new epoch, so the old transaction is being
         # aborted.
         is_aborting = (
             completion.request.api is ApiKey.INIT_PRODUCER_ID
@@ -411,12 +411,12 @@ class TransactionManager:
     # The methods below end the transaction.
 
     def _maybe_begin_abort(self) -> None:
-        """Begin to abort a failed transaction, unless it never began."""
+        """Start to abort a failed transaction if it has begun."""
         if self.state is not TransactionState.ABORTABLE_ERROR:
             return
         joined = self.settings.joined
         if joined is not None and self.has_claimed:
-            # No later attempt may replace this attempt, so the whole batch cannot be committed.
+            # No later attempt can replace this attempt, so the whole batch cannot be committed.
             self._coordinate(joined)
         elif not self.begun:
             self._transition_to(TransactionState.ABORTED)

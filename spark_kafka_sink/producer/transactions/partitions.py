@@ -1,8 +1,8 @@
-"""The partitions of a transaction that the producer must add itself (transactions V1).
+"""The partitions of a transaction, which the producer must add (transactions V1).
 
 Before the first batch of a partition is sent, AddPartitionsToTxn must add the partition; otherwise
-its log would contain a transaction that no marker ever ends. On transactions V2 the brokers do
-that.
+its log would contain a transaction that no marker ever ends. With transactions V2, the brokers add
+the partitions.
 
 Source: KIP-98, KIP-890; Kafka's ``TransactionManager.maybeAddPartition``.
 """
@@ -34,7 +34,7 @@ class TransactionPartitions:
     def __init__(self) -> None:
         self._states: dict[TopicPartition, AddState] = {}
         self._unused: set[TopicPartition] = set()
-        """Added partitions to which nothing has been sent yet."""
+        """Added partitions to which nothing has been sent."""
 
     def is_added(self, partition: TopicPartition) -> bool:
         """Return True if the coordinator has confirmed the partition."""
@@ -48,7 +48,7 @@ class TransactionPartitions:
         )
 
     def is_new(self, partition: TopicPartition) -> bool:
-        """Return True if the partition has not been requested yet."""
+        """Return True if the addition of the partition has not been requested."""
         return partition not in self._states
 
     def unused_first(self, topic: str, numbers: Iterable[int]) -> list[int]:
@@ -57,7 +57,7 @@ class TransactionPartitions:
         return sorted(numbers, key=lambda number: number not in unused)
 
     def want(self, partitions: Iterable[TopicPartition]) -> None:
-        """Request the addition of these partitions, unless they are added or being added."""
+        """Request that these partitions be added, unless they are added or being added."""
         for partition in partitions:
             self._states.setdefault(partition, AddState.NEW)
 
@@ -82,11 +82,11 @@ class TransactionPartitions:
         self._states.update(dict.fromkeys(adding, AddState.NEW))
 
     def drop(self, partition: TopicPartition) -> None:
-        """Remove a refused partition; a later batch may request it again."""
+        """Remove a rejected partition; a later batch may request it again."""
         self._states.pop(partition, None)
 
     def used(self, partitions: Iterable[TopicPartition]) -> None:
-        """Record that these partitions were sent to."""
+        """Record that batches were sent to these partitions."""
         if self._unused:
             self._unused.difference_update(partitions)
 
@@ -94,7 +94,8 @@ class TransactionPartitions:
 class UnassignedBatches:
     """Adds partitions for unassigned batches of one topic, at most one per batch.
 
-    Each added partition costs a marker. A batch for which a partition is being added waits for it.
+    Adding few partitions saves transaction markers. A batch for which a partition is being added
+    waits for that partition.
 
     Args:
         partitions: the partitions of the transaction.

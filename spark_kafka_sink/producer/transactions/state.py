@@ -32,20 +32,20 @@ FIRST_EPOCH = 0
 class JoinedTransaction:
     """A transaction that a driver has begun and that several sessions write to.
 
-    Leaders identify a producer by id and epoch only. If two sessions wrote to one partition,
-    batches of the second one could be acknowledged as duplicates without being appended. So each
-    partition belongs to one session, and each session to one attempt of a task: the first one whose
-    InitProducerId for `claim_id` is answered, at epoch 0. Other attempts must not write.
+    Leaders identify a producer only by its id and epoch. If two sessions wrote to the same
+    partition, batches of the second session could be acknowledged as duplicates without being
+    appended. So only one session may write to a partition, and only one attempt of each task may
+    write: the attempt whose InitProducerId for `claim_id` returns epoch 0.
     """
 
     producer: OpenTransaction
     claim_id: str
-    """A transactional id that only the attempts of one task share."""
+    """A transactional id that is shared only by the attempts of one task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """One transaction of one session; its id must never have been used before, unless `joined`.
+    """Settings of a session's transaction. Its id must not have been used, unless `joined` is set.
 
     `timeout_ms` is transaction.timeout.ms: the coordinator aborts a transaction that is open for
     longer. `two_phase`: no timeout, if brokers allow that (KIP-939).
@@ -58,7 +58,7 @@ class TransactionSettings:
     """The transaction to write to, if a driver has begun it."""
     abort_flag: str | None = None
     """A transactional id that the driver creates before it lists the transactions to abort. A task
-    that finds it after InitProducerId starts no transaction.
+    that finds this id after InitProducerId does not start a transaction.
     """
     id_prefix: str | None = None
     """Common prefix of the transactional ids of all attempts, for the ACL in error messages."""
@@ -85,9 +85,9 @@ class TransactionState(Enum):
     ABORTABLE_ERROR = auto()
     """The transaction must no longer be committed."""
     FATAL_ERROR = auto()
-    """The coordinator rejects all requests of this producer, even an abort."""
+    """The coordinator rejects all requests of this producer, even an abort request."""
     ABORTING = auto()
-    """An abort was requested; the coordinator has not answered yet."""
+    """An abort was requested; the coordinator has not responded."""
     ABORTED = auto()
     """The transaction has ended or never began."""
 
@@ -110,7 +110,7 @@ _TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
 FAILED = frozenset({_STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR, _STATE.ABORTING, _STATE.ABORTED})
 """States in which no records are written and which never lead to a commit."""
 ENDED = frozenset({_STATE.FATAL_ERROR, _STATE.ABORTED})
-"""States in which nothing is left to do."""
+"""States in which the transaction needs no more requests."""
 
 
 def next_state(before: TransactionState, after: TransactionState) -> TransactionState:
@@ -121,18 +121,18 @@ def next_state(before: TransactionState, after: TransactionState) -> Transaction
 
 
 class Elapsed(Enum):
-    """The part of the transaction timeout that has passed since the last check."""
+    """Parts of the transaction timeout that the timer reports."""
 
     NOTHING = auto()
     HALF = auto()
-    """Half of the timeout has passed; returned once."""
+    """Half of the timeout has passed; reported once."""
     ALL = auto()
     """The timeout has passed: the coordinator aborts the transaction."""
 
 
 @dataclass(slots=True)
 class TransactionTimer:
-    """`timeout` in seconds, None for no timeout; `started` in seconds of the monotonic clock."""
+    """A timer: `timeout` in seconds (None: no timeout), `started` on the monotonic clock."""
 
     timeout: float | None
     started: float | None = None
@@ -194,7 +194,7 @@ def coordinator_error(
     if code in AUTHORIZATION_FAILED:
         two_phase = settings is not None and settings.two_phase
         return acls.transaction_denied(code, broker, two_phase=two_phase)
-    problem = _MESSAGES.get(code, f"the broker refused {ApiKey(api).name}")
+    problem = _MESSAGES.get(code, f"the broker rejected {ApiKey(api).name}")
     if code == ErrorCode.invalid_transaction_timeout and settings is not None:
         problem = (
             f"transaction.timeout.ms = {settings.timeout_ms} exceeds the brokers' "
