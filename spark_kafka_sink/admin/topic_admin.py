@@ -31,6 +31,8 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
+    import uuid
+
     from spark_kafka_sink.protocol.messages import Values
 
 CLEANUP: Final = "cleanup.policy"
@@ -69,11 +71,13 @@ class TopicDescription:
     """An existing topic.
 
     `operations` and `cluster_operations` are bit fields of AclOperation codes, None if the broker
-    does not return them: before Kafka 2.3, and for the cluster since 2.8.
+    does not return them: before Kafka 2.3, and for the cluster since 2.8. `topic_id` is None before
+    Kafka 2.8.
     """
 
     name: str
     partitions: tuple[PartitionDescription, ...]
+    topic_id: uuid.UUID | None = None
     operations: int | None = None
     cluster_operations: int | None = None
 
@@ -142,6 +146,7 @@ def _description(topic: Any, cluster_operations: int | None) -> TopicDescription
     return TopicDescription(
         name=topic.name,
         partitions=tuple(sorted(partitions, key=lambda partition: partition.index)),
+        topic_id=getattr(topic, "topic_id", None),
         operations=_operations(topic, "topic_authorized_operations"),
         cluster_operations=cluster_operations,
     )
@@ -416,6 +421,13 @@ class TopicAdmin:
             for name, result in created.items()
             if result.code not in {ErrorCode.none, ErrorCode.topic_already_exists}
         }
+
+    def ids(self, topics: Sequence[str], deadline: float | None) -> dict[str, uuid.UUID]:
+        """Return the ids of existing topics by name; empty before Kafka 2.8."""
+        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
+        driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, topics)
+        found = [each.value for each in driver.complete(deadline, "describing topics").values()]
+        return {each.name: each.topic_id for each in found if each and each.topic_id}
 
     def names(self, deadline: float | None) -> tuple[str, ...]:
         """Return the names of the topics that this client may describe, without internal ones."""

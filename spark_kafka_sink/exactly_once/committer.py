@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.report.written_topics import WrittenTopic
 
 
 class BatchCommitter:
@@ -82,7 +83,11 @@ class BatchCommitter:
             return shared_transaction.begin_shared(driver, timeout_ms, reset=self._reset)
 
     def commit(
-        self, batch: str, results: Sequence[TaskResult], nonce: str | None = None
+        self,
+        batch: str,
+        results: Sequence[TaskResult],
+        nonce: str | None = None,
+        written: Sequence[WrittenTopic] = (),
     ) -> CommitOutcome:
         """Make the rows of all tasks visible, or detect that they are already visible.
 
@@ -90,8 +95,10 @@ class BatchCommitter:
             batch: batch number of a stream; otherwise the name of the scope.
             results: result of every task, whatever its outcome.
             nonce: nonce of the planning, if the caller knows it.
+            written: the topics that the tasks have written to, with their ids.
 
         Raises:
+            DeliveryError: a topic was recreated after a task had written to it.
             TornTransactionError: rows of a decided batch are lost.
             FencedError: a newer driver has taken over.
             TransactionError: the batch is refused, or a transaction is no longer alive.
@@ -108,6 +115,7 @@ class BatchCommitter:
             skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
         )
         with connected_driver(self._config, self._scope) as driver:
+            driver.check_topics(written)
             if shared is None or shared_transaction.all_skipped(results):
                 return commit_batch(driver, caller, tasks)
             return shared_transaction.commit_shared(driver, caller, shared, results)

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.text import plural
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(slots=True)
@@ -65,6 +65,21 @@ def check_recreated(written: Iterable[WrittenTopic]) -> None:
     for newest in sorted(topics.all(), key=lambda each: each.last_ms, reverse=True):
         if deleted := topics.deleted_records(newest.topic, newest.topic_id):
             raise recreated_topic_error(newest.topic, deleted)
+
+
+def check_current(written: Iterable[WrittenTopic], current: Mapping[str, uuid.UUID]) -> None:
+    """Check that the topics still have the ids that tasks have written to.
+
+    Args:
+        written: the topics that all tasks of a write have written to.
+        current: ids of existing topics by name; a topic that is not listed is not checked.
+
+    Raises:
+        DeliveryError: a topic was recreated after a task had written to it.
+    """
+    for each in written:
+        if current.get(each.topic, each.topic_id) != each.topic_id:
+            raise recreated_topic_error(each.topic, each.records)
 
 
 def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:

@@ -55,9 +55,14 @@ def committed_report(
             f"({', '.join(kinds)}): their rows were not written, and the write is not committed",
             hint=CONTINUOUS_HINT,
         )
-    known = [message for message in messages if isinstance(message, DeliveryMessage)]
-    check_recreated(each for message in known for each in message.written)
+    check_recreated(written_topics(messages))
     return finished_report(messages, tasks)
+
+
+def written_topics(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenTopic]:
+    """Return the topics that the tasks have written to, once for each task."""
+    known = [message for message in messages if isinstance(message, DeliveryMessage)]
+    return [each for message in known for each in message.written]
 
 
 def finished_report(

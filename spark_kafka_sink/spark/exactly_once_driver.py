@@ -27,7 +27,11 @@ from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.steps.driver import MIN_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
 from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
-from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
+from spark_kafka_sink.spark.commit_messages import (
+    committed_report,
+    finished_report,
+    written_topics,
+)
 from spark_kafka_sink.spark.exactly_once_task import (
     TransactionalTaskWriter,
     TransactionMessage,
@@ -284,7 +288,8 @@ class ExactlyOnceEnd(WriteEnd):
             )
         warn_of_long_transactions(publication.name, results, SystemClock().wall_ms())
         nonce = self._plan_of(ended).nonce
-        outcome = self._committer().commit(self._batch(batch_id), results, nonce)
+        batch, written = self._batch(batch_id), written_topics(messages)
+        outcome = self._committer().commit(batch, results, nonce, written)
         publication.succeed(self._with_outcome(report, outcome, outcome.status.value, results))
 
     def abort(self, messages: Messages, batch_id: int | None = None) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient, borrowed_client
+from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.admin.transaction_admin import (
     ActiveProducer,
     TransactionAdmin,
@@ -37,12 +38,14 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     nonces_of,
 )
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionState
+from spark_kafka_sink.report.written_topics import check_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.report.written_topics import WrittenTopic
 
 
 class Stopwatch:
@@ -334,6 +337,17 @@ class Driver:
             owner = self._append(owner, messages, deadline, check)
         self._first, self._chunks = None, decision_record.chunks_of(messages)
         return owner
+
+    def check_topics(self, written: Sequence[WrittenTopic]) -> None:
+        """Raise a DeliveryError if a topic was recreated after a task had written to it.
+
+        Its transaction can still be committed, although the task's records are lost.
+        """
+        if not written:
+            return
+        with self.watch.step("topics"):
+            names = sorted({each.topic for each in written})
+            check_current(written, TopicAdmin(self.client).ids(names, self._deadline))
 
     def check_alive(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None

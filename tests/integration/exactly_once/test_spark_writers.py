@@ -77,6 +77,25 @@ def test_a_batch_is_visible_once_it_is_committed(
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
+def test_a_batch_whose_topic_was_recreated_before_the_commit_is_aborted(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
+    """The transactions could be committed, although the deleted topic had the records."""
+    servers, admin = any_kafka.bootstrap_servers, Admin(any_kafka.bootstrap_servers)
+    admin.create_topic(unique_topic)
+    writer = _plan(servers, unique_topic, batchId="1")
+    messages = [writer.write(iter([ROWS])), writer.write(iter([]))]
+    admin.delete_topic(unique_topic)
+    admin.create_topic(unique_topic)
+    with pytest.raises(DeliveryError, match=r"recreated during the write.* 2 records"):
+        writer.commit(messages)
+    writer.abort(messages)
+    assert _open(servers, unique_topic) == []
+    again = _plan(servers, unique_topic, batchId="1")
+    again.commit([again.write(iter([ROWS]))])
+    assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
 def test_on_older_kafkas(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
     """Transactions V1."""
     servers = old_kafka.bootstrap_servers
