@@ -171,7 +171,7 @@ class BatchCommitter:
             caller = self._caller(results[0].query_id, batch, _nonces(nonce))
             caller = replace(caller, run=_run_of(results), rows=rows)
         with connected_driver(self._config, self._scope) as driver:
-            return shared_transaction.abort_shared(driver, caller, shared, batch)
+            return shared_transaction.abort_shared(driver, caller, shared, batch, results)
 
     def _caller(self, query: str | None, batch: str, nonces: frozenset[str]) -> Caller:
         single = self._scope.kind is not ScopeKind.STREAM

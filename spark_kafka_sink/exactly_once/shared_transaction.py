@@ -281,7 +281,11 @@ def commit_shared(
 
 
 def abort_shared(
-    driver: Driver, caller: protocol.Caller | None, shared: OpenTransaction, batch: str
+    driver: Driver,
+    caller: protocol.Caller | None,
+    shared: OpenTransaction,
+    batch: str,
+    results: Sequence[TaskResult],
 ) -> CommitOutcome:
     """Abort the transaction, unless it was committed.
 
@@ -293,13 +297,17 @@ def abort_shared(
         caller: the batch and its query; None if no task has reported.
         shared: the transaction.
         batch: number or name of the batch.
+        results: results of the tasks that finished.
     """
     driver.end_epoch(shared)
     state = _state_of(driver.read_unfenced(), driver.scope)
     is_written = caller is not None and protocol.judge(state, caller) is protocol.Verdict.SKIP
-    status = CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED
     return CommitOutcome(
-        status=status, batch=batch, aborted=0 if is_written else 1, steps=driver.watch.steps
+        status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
+        batch=batch,
+        aborted=0 if is_written else 1,
+        superseded=is_written and _is_aborted(driver, results),
+        steps=driver.watch.steps,
     )
 
 

@@ -12,6 +12,7 @@ abort() may be called in any process and more than once.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -368,11 +369,13 @@ class ExactlyOnceEnd(WriteEnd):
     def _abort(
         self, tasks: Sequence[TransactionMessage], planned: Planned, batch: str, *, complete: bool
     ) -> CommitOutcome:
-        # An abort needs no partitions, and does not depend on whether a report can be read.
         results, committer = [each.result for each in tasks], self._committer()
         nonce = planned.nonce
         # the tasks of the shared transaction are fenced when it ends
         if planned.shared is not None:
+            # Only the report needs the partitions; executors of another version may omit them.
+            with suppress(Exception):
+                results = results_of(tasks)
             return committer.abort_shared(
                 batch, results, planned.shared, complete=complete, nonce=nonce
             )
