@@ -1,4 +1,4 @@
-"""Check step by step that a write with a given configuration would work.
+"""Check step by step whether a write with a given configuration would work.
 
 The command `kafkaprod doctor` runs these checks for a user, and the driver runs them before a
 write. `finding` and `topics` are pure; the other modules query the brokers.
@@ -7,10 +7,10 @@ In reading order:
 
 - `finding`: the result of one check: step, severity, text and hint
 - `topics`: check a topic's existence, settings and permissions against the write
-- `transactional_ids`: check that transactional ids under the prefix may be used
-- `examination`: query the brokers for what these checks need, with a deadline for each query
-- `produce_check`: check that a leader accepts records, with a probe or with one record
-- `schemas`: check the schemas of formats in the registry, without registering any
+- `transactional_ids`: check that the client may use transactional ids with the prefix
+- `examination`: query the brokers for the data of these checks, with a deadline for each query
+- `produce_check`: check that a leader accepts records, with a probe or with a single record
+- `schemas`: check schemas in the registry, without registering them
 - `preflight`: the checks that the driver runs before any task
 - `doctor`: the checks of `kafkaprod doctor`
 """

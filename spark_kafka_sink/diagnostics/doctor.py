@@ -1,4 +1,4 @@
-"""`kafkaprod doctor`: check every step from resolving a server's name to producing a record."""
+"""Run the checks of `kafkaprod doctor`, from resolving a server's name to producing a record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Produce(Enum):
     """The action of the last step."""
 
     PROBE = auto()
-    """Send the leader a request that it must reject; nothing is written."""
+    """Send the leader a request that it must reject. Nothing is written."""
     RECORD = auto()
     """Write one record, which stays in the topic."""
     NONE = auto()
@@ -54,7 +54,10 @@ class Doctor:
     seconds: float = SECONDS
 
     def examine(self) -> Iterator[Finding]:
-        """Yield each finding immediately; of Kafka's steps none after one that has failed."""
+        """Yield each finding immediately.
+
+        After a failed step, no further steps with Kafka are run.
+        """
         yield from self._examine_kafka()
         formats = self.intent.config.formats
         if formats is not None and formats.registry is not None:
@@ -73,7 +76,7 @@ class Doctor:
         if len(failures) == len(self._producer.bootstrap_servers):
             yield from failures
             return
-        for failure in failures:  # the other servers are sufficient
+        for failure in failures:  # The other servers are sufficient.
             assert failure.error is not None
             yield Finding.warning(failure.step, failure.error, local=failure.local)
         try:
@@ -123,7 +126,7 @@ class Doctor:
                 yield from self._examine_topics(client)
 
     def _examine_brokers(self, client: BlockingClient) -> Finding:
-        """Check that every broker answers at its advertised address."""
+        """Check that every broker responds at its advertised address."""
         nodes = tuple(client.cluster.nodes.values())
         outcomes: dict[Node, CallOutcome] = {}
         for node in nodes:
@@ -161,7 +164,10 @@ class Doctor:
 
 
 def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | None:
-    """Try every address of a server once; return None on success, or the diagnosis."""
+    """Try every address of a server once.
+
+    Return None on success, or the diagnosis of the failure.
+    """
     deadline = client.deadline(seconds)
     try:
         while not client.metadata.answered:
@@ -182,7 +188,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
 
 
 def _passed(step: Step, broker: BrokerConnection, config: ProducerConfig) -> str | None:
-    """Return the text for a step that a connection has passed; None if the step does not apply."""
+    """Return the text for a step that a connection passed, or None if the step does not apply."""
     server, security = str(broker.node), config.security
     if step is Step.RESOLVE:
         address = None if broker.address is None else broker.address[1][0]

@@ -83,7 +83,7 @@ STEP_OF: Mapping[State, Step] = {
     State.READY: Step.METADATA,
     State.DRAINING: Step.LOGIN,
 }
-"""The step of the checks for the state in which a connection failed."""
+"""The step in which a connection failed, by the state of the connection."""
 _HINTS: Mapping[Step, str] = {
     Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve it",
     Step.CONNECT: "Check host and port, that the broker runs, and that no firewall blocks the "
@@ -120,7 +120,7 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
     error = diagnosis.error
     step = STEP_OF[diagnosis.state]
     if isinstance(error, AuthenticationError) and step is Step.METADATA:
-        step = Step.LOGIN  # the listener requires SASL, but got another request
+        step = Step.LOGIN  # The listener requires SASL, but received a different request.
     if error is None:
         hint = _HINTS[step]
         error = BrokerUnavailableError(
@@ -130,9 +130,10 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
 
 
 def _is_refused(diagnosis: Diagnosis) -> bool:
-    """Return True if a broker has refused the client in a way that does not depend on this host.
+    """Return True if a broker rejected the client for a reason that does not depend on this host.
 
-    A certificate may be trusted, and a ticket or token be available, on other hosts only.
+    By contrast, it can depend on the host whether a certificate is trusted, and whether a ticket or
+    token is available.
     """
     error = diagnosis.error
     if diagnosis.verdict is not Verdict.REFUSED or error is None:
@@ -143,10 +144,10 @@ def _is_refused(diagnosis: Diagnosis) -> bool:
 def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
     """Return one finding for all bootstrap servers if none of them could be reached.
 
-    The finding is `local` if any server has not answered at all, or if none was tried.
+    The finding is `local` if a server did not respond at all, or if no server was tried.
 
     Args:
-        findings: one for each server that was tried.
+        findings: one finding for each server that was tried.
         servers: number of bootstrap servers.
     """
     if not findings:
@@ -168,7 +169,7 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
 
 
 def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
-    """Return the finding on the advertised addresses of the brokers, which tasks connect to.
+    """Return the finding about the brokers' advertised addresses, to which tasks connect.
 
     Args:
         failures: findings of the unreachable brokers, by a name such as "broker 1".
@@ -191,19 +192,19 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
 _AUTO_CREATE: Final = "auto.create.topics.enable"
 _LONGEST_TURN: Final = 1.0
 _PROPAGATION_S: Final = 1.0
-"""Seconds until a missing topic is looked up again: a new topic takes time to propagate."""
+"""Seconds until a missing topic is looked up again, because a new topic takes time to propagate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """The planned write; `has_key` is True with a column `key`, None if unknown."""
+    """The planned write. `has_key` is True if the rows have a column `key`, or None if unknown."""
 
     config: SinkConfig
     has_key: bool | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are known without reading rows: the topic and the dead letter topic."""
+        """The topics that are known before rows are read, including the dead letter topic."""
         named = (self.config.topic, self.config.dead_letters.dead_letter_topic)
         return tuple(name for name in named if name is not None)
 
@@ -211,12 +212,12 @@ class Intent:
 def connect(
     client: BlockingClient, seconds: float, refused_s: float | None = None
 ) -> Finding | None:
-    """Wait for metadata from a bootstrap server; return None on success, or the finding.
+    """Wait for metadata from a bootstrap server. Return None on success, or the finding.
 
     Args:
         client: a client that has not been used before.
         seconds: time limit.
-        refused_s: time limit if all servers have refused the connection; None for `seconds`.
+        refused_s: time limit if all servers refused the connection; None for `seconds`.
     """
     deadline = client.deadline(seconds)
     early = deadline if refused_s is None else client.deadline(min(refused_s, seconds))
@@ -256,9 +257,9 @@ def _unreachable(client: BlockingClient, seconds: float) -> Finding:
 
 
 def create_topics(client: BlockingClient, config: SinkConfig) -> None:
-    """Create the missing topics that options name, with topic.create=true.
+    """Create the missing topics that options specify, if topic.create is true.
 
-    May block for max.block.ms. A dry run creates no topic.
+    Can block for max.block.ms. A dry run creates no topics.
 
     Raises:
         KafkaProdError: a topic cannot be created.
@@ -270,7 +271,7 @@ def create_topics(client: BlockingClient, config: SinkConfig) -> None:
 
 
 def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list[Finding]:
-    """Check that the known topics accept the planned write."""
+    """Check that the known topics exist and accept the planned write."""
     topics = intent.topics
     if not topics:
         return []
@@ -286,7 +287,7 @@ def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list
 
 
 def _fails(facts: topic_checks.TopicFacts, intent: Intent) -> bool:
-    """Return True if the topic is missing, and the write would not create it."""
+    """Return True if the topic is missing and the write would not create it."""
     if not facts.is_missing:
         return False
     return any(each.severity is Severity.ERROR for each in _judge(facts, intent))
@@ -295,7 +296,7 @@ def _fails(facts: topic_checks.TopicFacts, intent: Intent) -> bool:
 def _with_similar(
     client: BlockingClient, facts: list[topic_checks.TopicFacts], deadline: float
 ) -> list[topic_checks.TopicFacts]:
-    """Add the names of similar existing topics to the facts of missing ones."""
+    """Add the names of similar existing topics to the facts about missing topics."""
     if not any(each.is_missing for each in facts):
         return facts
     try:
@@ -369,7 +370,7 @@ def _ask(
 def _creation(
     client: BlockingClient, name: str, by_sink: NewTopic | None, deadline: float
 ) -> topic_checks.Creation:
-    """Query the expected result of creating a topic, without creating it."""
+    """Ask the brokers what the creation of a topic would result in, without creating it."""
     topic = by_sink or NewTopic(name=name, partitions=None)
     value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
     auto_create = None if value is None else value == "true"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Step(StrEnum):
-    """The steps from a server's name to an accepted record, in order; then the registry."""
+    """The steps, in order, from a server's name to an accepted record and the registry."""
 
     OPTIONS = "options"
     RESOLVE = "name resolution"
@@ -33,9 +33,9 @@ class Severity(StrEnum):
 
     OK = "ok"
     NOTE = "note"
-    """Useful information, not a problem."""
+    """Useful information that is not a problem."""
     WARNING = "warning"
-    """Some tasks or rows may fail, or the write may be slower than necessary."""
+    """Some tasks or rows might fail, or the write might be slower than necessary."""
     ERROR = "error"
     """Every task would fail."""
 
@@ -44,8 +44,8 @@ class Severity(StrEnum):
 class Finding:
     """The result of one check.
 
-    `error` is the exception to raise if the severity is WARNING or ERROR. `local` means that the
-    result may be different on another host.
+    `error` is the exception to raise if the severity is WARNING or ERROR. If `local` is True, the
+    result might be different on other hosts.
     """
 
     step: Step
@@ -56,7 +56,7 @@ class Finding:
 
     @property
     def hint(self) -> str | None:
-        """How to fix the problem; None if there is no hint."""
+        """How to fix the problem, or None if there is no hint."""
         return None if self.error is None else self.error.hint
 
     @property
@@ -98,6 +98,6 @@ class Finding:
 
 
 def worst(findings: list[Finding]) -> Severity:
-    """Return the highest severity; OK if there are no findings."""
+    """Return the highest severity, or OK if there are no findings."""
     order = list(Severity)
     return max((each.severity for each in findings), key=order.index, default=Severity.OK)

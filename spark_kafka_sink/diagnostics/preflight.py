@@ -1,10 +1,11 @@
 """The checks that the driver runs before any task.
 
 With preflight=auto, the default, they fail the write if brokers have responded with the cause: a
-topic is missing, a permission is denied, or the login is wrong. If the driver reaches no broker,
-they only log it: executors may reach brokers that the driver cannot, and a restarting broker may be
-back before the tasks time out. With preflight=warn they never fail the write; with preflight=fail
-every problem that would fail all tasks does.
+topic is missing, a permission is denied, or the login is wrong. If the driver cannot reach any
+broker, this is only logged: executors might reach brokers that the driver cannot reach, and a
+restarting broker might be available again before the tasks time out. With preflight=warn, the
+checks never fail the write. With preflight=fail, every problem that would fail all tasks also fails
+the write.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
 
 SECONDS: Final = 5.0
-"""Seconds to wait for the brokers, at most kafka.max.block.ms; excludes creating a topic."""
+"""Seconds to wait for the brokers, limited by kafka.max.block.ms. Creating a topic is not included.
+"""
 REFUSED_S: Final = 1.0
-"""Seconds to wait if all servers have refused the connection, unless preflight=fail."""
+"""Seconds to wait if all servers refused the connection, unless preflight=fail."""
 KEPT_S: Final = 300.0
 """Seconds during which a checked batch write is not checked again in the same process."""
 FAILED_KEPT_S: Final = 60.0
@@ -48,8 +50,8 @@ _LOG = logging.getLogger("spark_kafka_sink")
 def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | None:
     """Return the first error that fails the write, or None.
 
-    With mode `fail` these are the findings of severity ERROR; with mode `auto`, those of them that
-    are the same on every host.
+    With mode `fail`, errors are the findings of severity ERROR. With mode `auto`, they are only
+    those ERROR findings that would be the same on every host.
     """
     if mode not in {Preflight.AUTO, Preflight.FAIL}:
         return None
@@ -68,7 +70,7 @@ def describe_finding(finding: Finding) -> str:
 
 
 def examine(intent: examination.Intent) -> list[Finding]:
-    """Run the checks, within a few seconds; with topic.create, also create missing topics.
+    """Run the checks within a few seconds. With topic.create, also create missing topics.
 
     Raises:
         KafkaProdError: a topic cannot be created.
@@ -98,7 +100,7 @@ def examine(intent: examination.Intent) -> list[Finding]:
 
 
 def _with_way_out(failure: Finding) -> Finding:
-    """Add a hint to a connection failure for brokers that only the executors can reach."""
+    """Add a hint to a connection failure, for brokers that can be reached only by the executors."""
     error = copy(failure.error)
     if error is None or failure.step not in {Step.RESOLVE, Step.CONNECT}:
         return failure
@@ -108,7 +110,7 @@ def _with_way_out(failure: Finding) -> Finding:
 
 @contextmanager
 def _client(config: SinkConfig) -> Iterator[BlockingClient]:
-    """Yield a client; with exactly-once, the subsequent planning reuses its connection."""
+    """Yield a client. With exactly-once, the planning that follows reuses its connection."""
     if config.exactly_once.exactly_once:
         with borrowed_client(config.producer) as client:
             yield client
@@ -118,7 +120,7 @@ def _client(config: SinkConfig) -> Iterator[BlockingClient]:
 
 
 def _subject(intent: examination.Intent) -> Hashable:
-    """Return the parts of an intent that the findings depend on."""
+    """Return the parts of an intent on which the findings depend."""
     config = intent.config
     return (
         config.producer,
@@ -137,7 +139,7 @@ def _subject(intent: examination.Intent) -> Hashable:
 class PreflightCheck:
     """Checks the brokers before a write, once for each configuration.
 
-    A stream is checked once per process: Spark plans each micro-batch separately, but in a process
+    A stream is checked once per process. Spark plans each micro-batch separately, but in a process
     that runs as long as the query. A batch write is checked again after `KEPT_S`, or
     `FAILED_KEPT_S`.
     """
@@ -146,13 +148,14 @@ class PreflightCheck:
     examine: Callable[[examination.Intent], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
     _known: dict[Hashable, float] = field(default_factory=dict)
-    """Time until which a batch write is not checked again, in seconds of the clock; guarded by the
-    lock."""
+    """Time until which a batch write is not checked again, in seconds of the clock. Guarded by the
+    lock.
+    """
 
     def check(
         self, intent: examination.Intent, *, of_stream: bool = False, only_errors: bool = False
     ) -> None:
-        """Run the checks and log problems; with topic.create, also create missing topics.
+        """Run the checks and log problems. With topic.create, also create missing topics.
 
         Args:
             intent: the planned write.
@@ -181,9 +184,10 @@ class PreflightCheck:
         self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
 
     def _examine(self, intent: examination.Intent) -> list[Finding]:
-        """Return the findings; unless preflight=fail, a check that cannot be run is a warning.
+        """Return the findings.
 
-        The driver may lack files that executors have, such as a truststore.
+        Unless preflight=fail, a check that cannot run is only a warning. For example, the driver
+        might not have a truststore that exists on the executors.
         """
         try:
             return self.examine(intent)
@@ -191,7 +195,7 @@ class PreflightCheck:
             mode = intent.config.preflight
             if mode is Preflight.FAIL or intent.config.topic_creation.create:
                 raise
-            if not isinstance(error, KafkaProdError):  # its text may contain a secret
+            if not isinstance(error, KafkaProdError):  # the text might contain a secret
                 error = KafkaProdError(f"the check failed: {type(error).__name__}")
             return [Finding.warning(Step.OPTIONS, error, local=True)]
 

@@ -1,9 +1,9 @@
 """Check that a leader accepts records from this client, by a probe or by writing one record.
 
 The probe is a Produce request with acks=2. Every broker since Kafka 0.9 rejects it with
-INVALID_REQUIRED_ACKS, after it has checked that the client may write and before it appends to the
-log. Nothing is written: no record, no offset, and no transaction that read_uncommitted readers
-would see.
+INVALID_REQUIRED_ACKS, after checking that the client may write and before appending to the log.
+Nothing is written: no record, no offset, and no transaction that read_uncommitted readers would
+see.
 
 Source: ``KafkaApis.handleProduceRequest``, ``ReplicaManager.isValidRequiredAcks``.
 """
@@ -59,7 +59,7 @@ VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
 
 
 class ProducerIdHandler(LeaderHandler[str, None]):
-    """A request for a producer id without a transactional id, as idempotent producers send it."""
+    """A request for a producer id without a transactional id, as idempotent producers send."""
 
     api = ApiKey.INIT_PRODUCER_ID
     retried = LeaderHandler.retried | COORDINATOR_UNAVAILABLE
@@ -139,7 +139,7 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
 
 
 def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
-    """Write one record as a task does, and wait for its delivery; it stays in the topic."""
+    """Write one record as a task does, and wait for its delivery. The record stays in the topic."""
     limit = int(seconds * 1000)
     quick = replace(
         config,

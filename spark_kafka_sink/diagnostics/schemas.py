@@ -1,4 +1,4 @@
-"""Check the schemas of a write in the registry, without registering any."""
+"""Check the schemas of a write in the registry, without registering them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def judge_schemas(config: SinkConfig) -> Iterator[Finding]:
-    """Yield a finding for each of key and value that uses the registry.
+    """Yield a finding for key and for value, if they use the registry.
 
-    A schema that options give is checked as by a dry run. One that is derived from columns is not
-    known here: only its subject is checked.
+    A schema in the options is checked as in a dry run. A schema that is derived from columns is not
+    yet known, so only its subject is checked.
     """
     formats = config.formats
     if formats is None or formats.registry is None:

@@ -1,6 +1,7 @@
-"""Check a topic's existence and settings against the write. Pure.
+"""Check whether a topic exists and whether its settings fit the write.
 
-The checks on settings find records that would be rejected, recompressed or given another timestamp.
+The checks of settings find records that would be rejected, recompressed, or stored with a different
+timestamp.
 
 Source: Kafka's ``TopicConfig``, ``UnifiedLog.append``, ``LogValidator``, ``Partition``.
 """
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _ALL: Final = 1 << 2
 _WRITE: Final = 1 << 4
 _IDEMPOTENT_WRITE: Final = 1 << 12
-"""Bits of authorized operations, numbered by the codes of Kafka's AclOperation."""
+"""Bits of authorized operations. Their numbers are the codes of Kafka's AclOperation."""
 
 
 def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
@@ -46,7 +47,7 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     assert facts.description is not None
     name, guide = facts.name, guide_of(config)
     operations, of_cluster = facts.description.operations, facts.description.cluster_operations
-    if not operations:  # a broker that reports operations includes at least Describe
+    if not operations:  # A broker that reports operations includes at least Describe.
         return Finding.note(
             Step.PERMISSIONS, f"{name}: the brokers do not report permissions before Kafka 2.3"
         )
@@ -92,7 +93,9 @@ _CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {
     codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
 }
 _LIKELY_RATIO: Final = 4
-"""Compression ratio assumed in the check that compressed batches fit; higher ratios are rare."""
+"""Compression ratio that is assumed to check whether compressed batches fit. Higher ratios are
+rare.
+"""
 _NO_LIMIT: Final = 2**62
 _STEP: Final = Step.SETTINGS
 
@@ -101,12 +104,12 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     """Compare a topic's settings with the sink's.
 
     Args:
-        facts: facts of an existing topic.
+        facts: facts about an existing topic.
         config: the sink's config.
         has_key: True if the rows have a column `key`; None if unknown.
 
     Returns:
-        The problems; without problems, one finding that lists the checked settings.
+        The problems, or one finding that lists the checked settings if there are no problems.
     """
     found = [*_replicas(facts, config)]
     if facts.settings is None:
@@ -261,9 +264,9 @@ SMALL_BATCH = 32 * 1024
 class Creation:
     """The expected result of creating a topic.
 
-    `by_sink`: True if the driver creates it before any task (topic.create=true). `auto_create`: the
-    brokers' auto.create.topics.enable; None if this client is not allowed to read it.
-    `code` and `message`: the response to a CreateTopics request with validate_only.
+    `by_sink`: True if the driver creates the topic before any task (topic.create=true).
+    `auto_create`: the brokers' auto.create.topics.enable, or None if this client is not allowed to
+    read it. `code` and `message`: the response to a CreateTopics request with validate_only.
     """
 
     by_sink: bool = False
@@ -277,8 +280,8 @@ class TopicFacts:
     """The facts known about one topic.
 
     `description` is set if `code` is 0, `settings` if this client is allowed to read them, and
-    `creation` if the topic does not exist and may be created. `of_dead_letters`: True for the dead
-    letter topic. `similar`: existing topics with similar names, if it is missing.
+    `creation` if the topic does not exist and might be created. `of_dead_letters`: True for the
+    dead letter topic. `similar`: existing topics with similar names, if it is missing.
     """
 
     name: str
@@ -291,7 +294,7 @@ class TopicFacts:
 
     @property
     def title(self) -> str:
-        """The topic, as text for a sentence."""
+        """The topic, as text within a sentence."""
         return f"dead letter topic {self.name}" if self.of_dead_letters else f"topic {self.name}"
 
     @property
@@ -306,19 +309,19 @@ class TopicFacts:
 
     @property
     def replicas(self) -> int:
-        """Smallest number of replicas of a partition; 0 if unknown."""
+        """Smallest number of replicas of any partition; 0 if unknown."""
         partitions = self.description.partitions if self.description else ()
         return min((len(one.replicas) for one in partitions), default=0)
 
     @property
     def in_sync(self) -> int:
-        """Smallest number of in-sync replicas of a partition; 0 if unknown."""
+        """Smallest number of in-sync replicas of any partition; 0 if unknown."""
         partitions = self.description.partitions if self.description else ()
         return min((len(one.in_sync) for one in partitions), default=0)
 
 
 def guide_of(config: ProducerConfig) -> AclGuide:
-    """Return the guide for granting permissions to this client's principal."""
+    """Return an `AclGuide` for this client's principal."""
     return AclGuide(config.security, config.bootstrap_servers[0])
 
 
@@ -369,10 +372,10 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
 def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None) -> list[Finding]:
     """Check that buffer.memory can hold a full batch of each partition.
 
-    Rows with keys may open a batch of every partition at the same time.
+    Rows with keys can open a batch for every partition at the same time.
 
     Args:
-        facts: facts of an existing topic.
+        facts: facts about an existing topic.
         config: the producer's config.
         has_key: True if the rows have a column `key`; None if unknown.
     """
@@ -479,7 +482,7 @@ def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:
 
 
 def _would_create(creation: Creation | None) -> bool:
-    """Return True if topic.create=true would help: it is not set, and this client may create it."""
+    """Return True if topic.create is not set, and setting it would create the topic."""
     if creation is None:
         return True
     return not creation.by_sink and creation.code not in AUTHORIZATION_FAILED

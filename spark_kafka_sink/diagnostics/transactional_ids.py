@@ -1,4 +1,4 @@
-"""Check that transactional ids under the prefix may be used, as exactly-once requires.
+"""Check that the client may use transactional ids with the prefix, as exactly-once requires.
 
 Brokers do not report the authorized operations on transactional ids as they do for topics
 (KIP-430). Instead, the coordinator of an unused id is asked to abort its transaction: it checks the
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
 
 _NAME: Final = "kafkaprod-doctor"
-"""Suffix of the unused id after the prefix; never the name of a scope."""
+"""Suffix of the unused id after the prefix. No scope has this name."""
 _DENIED: Final = ErrorCode.transactional_id_authorization_failed
 _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
 
@@ -35,7 +35,7 @@ _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mappi
 def judge_transactional_ids(
     client: BlockingClient, config: SinkConfig, seconds: float
 ) -> list[Finding]:
-    """Yield one finding with exactly-once, unless the result is inconclusive."""
+    """Return one finding if the write is exactly-once and the result is conclusive, else none."""
     wanted = config.exactly_once
     if not wanted.exactly_once or config.dry_run:
         return []

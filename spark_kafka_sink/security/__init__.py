@@ -1,15 +1,15 @@
 """TLS contexts and SASL exchanges of a client.
 
-Nothing here opens a connection to a broker: the package `client` opens connections and passes the
-bytes on.
+Nothing here opens a connection to a broker: the package `client` opens connections and transmits
+the bytes.
 
 In reading order:
 
-- `credentials`: resolve a login's references, read secrets, find files that Spark ships, and
-  detect replaced files
+- `credentials`: resolve a login's references, read secrets, find files that Spark ships, and detect
+  replaced files
 - `tls`: the `ssl.SSLContext` of a client, and descriptions of TLS failures
 - `sasl`: the client side of each SASL mechanism
 - `tokens`: bearer tokens for OAUTHBEARER and AWS_MSK_IAM: sources, cache and refresh
 - `preflight`: check stores, secrets and libraries on the driver before any task runs
-- `acl`: denied operations, the principal, and the command that grants them
+- `acl`: denied operations, the denied principal, and the command that grants an operation
 """

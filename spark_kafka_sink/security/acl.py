@@ -28,10 +28,10 @@ _OF_REFERENCE = "<the name of the login>"
 
 
 def principal_of(security: SecurityConfig) -> str:
-    """Return the principal as kafka-acls takes it: "User:" and a name.
+    """Return the principal in the form of kafka-acls: "User:" and a name.
 
-    If the name is unknown, a description in angle brackets replaces it. A user name that is an
-    `env:` or `file:` reference is not resolved, but a sasl.jaas.config reference is.
+    If the name is unknown, it is replaced by a description in angle brackets. A user name that is
+    an `env:` or `file:` reference is not resolved, but a sasl.jaas.config reference is.
 
     Source: ``DefaultKafkaPrincipalBuilder`` without mapping rules.
     """
@@ -71,12 +71,12 @@ def _short_name(principal: str) -> str:
 
 
 class Operation(Enum):
-    """Kafka's AclOperation, by the name used by kafka-acls."""
+    """Kafka's AclOperation. Values are the names used by kafka-acls."""
 
     WRITE = "Write"
-    """Write to a topic or use a transactional id; implies Describe."""
+    """Write to a topic, or use a transactional id. Implies Describe."""
     READ = "Read"
-    """Read from a topic; implies Describe."""
+    """Read from a topic. Implies Describe."""
     CREATE = "Create"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
@@ -84,7 +84,7 @@ class Operation(Enum):
 
 
 class ResourceType(Enum):
-    """Kafka's ResourceType, by the option name of kafka-acls."""
+    """Kafka's ResourceType. Values are the option names of kafka-acls."""
 
     TOPIC = "topic"
     CLUSTER = "cluster"
@@ -113,8 +113,8 @@ _IAM_ACTIONS = {
 class Acl:
     """A permission: an operation on a resource.
 
-    `name` is the topic or the transactional id, and empty for the cluster. With `prefixed`, the
-    permission is for all resources whose names start with `name`.
+    `name` is the topic or the transactional id; it is empty for the cluster. If `prefixed` is True,
+    the permission applies to all resources whose names start with `name`.
     """
 
     operation: Operation
@@ -127,7 +127,7 @@ class Acl:
 
     @property
     def on(self) -> str:
-        """The resource, as text for a sentence."""
+        """The resource, as text within a sentence."""
         if self.resource is ResourceType.CLUSTER:
             return "the cluster"
         kind = self.resource.value.replace("-", " ")
@@ -137,7 +137,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclGuide:
-    """How to grant permissions to the principal of the client; `server` is a bootstrap server."""
+    """Describes how to grant permissions to the client; `server` is a bootstrap server."""
 
     security: SecurityConfig
     server: str
@@ -158,7 +158,7 @@ class AclGuide:
 
         Args:
             acl: the permission.
-            on: text for the resource; by default `acl.on`.
+            on: text for the resource; `acl.on` by default.
         """
         if self._by_iam:
             actions = _IAM_ACTIONS[acl.operation, acl.resource]

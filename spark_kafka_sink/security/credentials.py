@@ -1,10 +1,11 @@
 """Resolve a login's references, find files that Spark ships, and detect replaced credentials.
 
-Shipped files: `--files` and `addFile` put a file, with its name without folders, into one folder
-on the driver and on each executor. Its path is known only on that machine.
+Shipped files: `--files` and `addFile` copy files into one folder on the driver and on each
+executor, without the names of their original folders. The path of that folder is known only on that
+machine.
 
 Files that are being replaced: a certificate and its key are two files, and `cp` truncates a file
-before it writes it, so for a moment, a file may be empty or half written, or may not match the
+before it writes it, so for a moment, a file can be empty or incomplete, or might not match the
 other file. `change_follows` waits for the replacement to finish.
 
 Stamps: equal settings do not imply equal secrets, because `file:PATH`, key stores and keytabs are
@@ -36,18 +37,18 @@ if TYPE_CHECKING:
 SETTLING_S = 5.0
 """Seconds to wait for files that are being replaced."""
 JUST_NOW_S = 60.0
-"""Seconds after a file's last change during which related files may still be replaced."""
+"""Seconds after a file's last change during which related files might still be replaced."""
 _CHECK_INTERVAL_S = 0.1
 
 FileStamp = tuple[int, int, int, int, int]
 """Device, inode, size in bytes, and mtime and ctime in nanoseconds. ctime is needed because a file
-that is moved over another file keeps its old mtime.
+that replaces another file by a move keeps its old mtime.
 """
 Stamps = tuple[FileStamp | None, ...]
 
 
 def stamps_of(paths: Iterable[str]) -> Stamps:
-    """Return the current stamps of files; None for a missing file."""
+    """Return the current stamps of files, with None for a missing file."""
     return tuple(map(_stamp, paths))
 
 
@@ -77,13 +78,13 @@ def _changed_just_now(stamps: Stamps) -> bool:
 def _stamp(path: str) -> FileStamp | None:
     try:
         found = Path(path).stat()
-    except (OSError, ValueError):  # ValueError: the path is invalid
+    except (OSError, ValueError):  # A ValueError means that the path is invalid.
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 _PATHS = frozenset({"location", "keytab", "ticket_cache"})
-"""Fields of `config.security.model` that hold a path."""
+"""Fields of `config.security.model` that contain a path."""
 
 Settings = TypeVar("Settings")
 
@@ -91,8 +92,8 @@ Settings = TypeVar("Settings")
 def located(settings: Settings, folders: Sequence[Path]) -> Settings:
     """Return the settings with relative paths replaced by paths in one of the folders.
 
-    A path that exists in the working directory is kept. A path that is found nowhere is also kept:
-    reading the file reports the error, which names the option.
+    A path that exists in the working directory is not changed. Neither is a path that is not found
+    in any folder: reading the file reports the error, with the name of the option.
 
     Args:
         settings: any of the frozen settings, such as a SecurityConfig.
@@ -169,8 +170,8 @@ def utf8_text(secret: Secret) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # An environment variable has bytes that are not UTF-8. The cause is omitted: it contains
-        # the text.
+        # An environment variable has bytes that are not UTF-8. The cause is omitted because it
+        # contains the text.
         raise ConfigError(f"option {secret.option} is not UTF-8") from None
     if text.endswith(("\n", "\r")):
         how = "ends with a line break" if secret.file is None else _line_breaks_in(secret.file)
@@ -190,15 +191,18 @@ def _line_breaks_in(path: str) -> str:
 
 Stamp = tuple[tuple[int, int, int] | bytes | None, ...]
 """One entry per reference: mtime, size and inode of a file, or a digest of an environment variable
-or a ticket cache."""
+or a ticket cache.
+"""
 
 _FILES = frozenset({"location", "keytab"})
-"""Fields that hold the path of a file with a secret."""
+"""Fields that contain the path of a file with a secret."""
 _TICKET_CACHE = "KRB5CCNAME"
 _TICKETS_START = 512
-"""Number of bytes that include a ticket cache's principal and the start of its first ticket."""
+"""Number of bytes that are enough for a ticket cache's principal and the start of its first ticket.
+"""
 _KEY = os.urandom(32)
-"""Key of the digests, random per process, so that digests reveal nothing outside of the process."""
+"""Key of the digests. It is random per process, so that digests reveal nothing outside the process.
+"""
 
 
 def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:
@@ -230,7 +234,7 @@ def _stamps(settings: object) -> Iterator[tuple[int, int, int] | bytes | None]:
 
 
 def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None]:
-    """Yield the stamps of references in a sasl.jaas.config that is itself a reference."""
+    """Yield the stamps of the references in a sasl.jaas.config that is itself a reference."""
     try:
         login = resolved_login(config)
     except ConfigError:  # The login itself reports the error.
@@ -242,13 +246,13 @@ def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None
 def _of_tickets(cache: str) -> bytes:
     """Return a digest of a ticket cache's name and of the start of its file.
 
-    The start contains the principal and its ticket. Each login appends service tickets to the file,
-    which do not change the digest.
+    The start of the file contains the principal and its ticket. Service tickets, which each login
+    appends to the file, do not change the digest.
     """
     try:
         with Path(cache.removeprefix("FILE:")).open("rb") as file:
             start = file.read(_TICKETS_START)
-    except (OSError, ValueError):  # not a file cache, or the file is missing
+    except (OSError, ValueError):  # It is not a file cache, or the file is missing.
         start = b""
     return _digest(os.fsencode(cache) + b"\0" + start)
 
@@ -265,7 +269,10 @@ def _of_reference(source: str) -> tuple[int, int, int] | bytes | None:
 
 
 def _stamp_of_file(path: str) -> tuple[int, int, int] | None:
-    """Return the stamp of a file, or None if it is missing; reading the file reports the error."""
+    """Return the stamp of a file, or None if it is missing.
+
+    Reading the missing file reports the error.
+    """
     try:
         found = os.stat(path)  # noqa: PTH116 - pathlib's normalises the path first
     except (OSError, ValueError):

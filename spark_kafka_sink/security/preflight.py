@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import Login, SaslConfig, SecurityConfig, TlsConfig
 
 MAX_KEPT = 8
-"""Maximum number of passed configurations to remember; the least recently used one is dropped
-first.
+"""Maximum number of passed configurations that are remembered. The least recently used one is
+dropped first.
 """
 
 _LOG = logging.getLogger(__name__)
 
 
 def check_security(security: SecurityConfig) -> None:
-    """Raise if the settings would fail every task; no connection is made.
+    """Raise if the settings would fail every task. No connection is opened.
 
     Files and environment variables that only executors have are not checked.
 
     Raises:
-        ConfigError: a store that can be read here does not open, an extra is not installed, or a
-            name or password that can be read here is invalid.
+        ConfigError: a store that is readable here cannot be opened, an extra is not installed, or a
+            name or password that is readable here is invalid.
     """
     if security.tls is not None:
         _check_stores(security.tls)
@@ -53,7 +53,7 @@ def _check_login(config: SaslConfig) -> None:
 
 
 def _secrets_of(login: Login) -> tuple[Secret, ...]:
-    """Return the name and the secret of a login, as far as it has them."""
+    """Return the name and the secret of a login, if the login has them."""
     if isinstance(login, PasswordLogin):
         return login.username, login.password
     if isinstance(login, ClientCredentialsLogin):
@@ -76,12 +76,12 @@ def _files_of(security: SecurityConfig) -> tuple[str, ...]:
 
 
 class StreamPreflight:
-    """`check_security` before each micro-batch of a stream, tolerating files that are renewed.
+    """`check_security` before each micro-batch of a stream, tolerating the renewal of files.
 
-    Settings that have passed once in this process no longer fail a stream: tasks continue with the
-    files that they read earlier, or report the problem themselves. Settings that have not passed
-    yet are checked again for a few seconds if files are being replaced, because Spark may plan each
-    micro-batch in another process.
+    After settings have passed once in this process, they no longer fail a stream: tasks continue
+    with the files that they read earlier, or report the problem themselves. Settings that have not
+    passed yet are checked again for a few seconds if files are being replaced, because Spark might
+    plan each micro-batch in a different process.
 
     Args:
         check: see `check_security`.
@@ -98,7 +98,7 @@ class StreamPreflight:
         self._passed: dict[SecurityConfig, None] = {}
 
     def check(self, security: SecurityConfig) -> None:
-        """Check the files as they are now.
+        """Check the current files.
 
         Raises:
             ConfigError: see `check_security`; not raised if these settings have already passed.
@@ -110,7 +110,7 @@ class StreamPreflight:
         except Exception as error:
             if not has_passed:
                 raise
-            # The text of a library's error may contain secrets.
+            # The error text of a library might contain secrets.
             text = error if isinstance(error, ConfigError) else type(error).__name__
             _LOG.warning(
                 "Cannot reload the security files; the stream continues with those read earlier: "
@@ -133,4 +133,4 @@ class StreamPreflight:
 
 
 STREAMS = StreamPreflight()
-"""The check for all streams planned by this process."""
+"""The check for all streams that this process plans."""

@@ -4,7 +4,7 @@ In reading order:
 
 - `exchange`: the protocol `SaslExchange` that all mechanisms implement, and checks of the broker's
   messages
-- `factory`: create the exchange that the settings ask for
+- `factory`: create the exchange that the settings require
 - `plain`: PLAIN
 - `scram`: SCRAM-SHA-256 and SCRAM-SHA-512: keys, messages and exchange
 - `oauthbearer`: OAUTHBEARER and AWS_MSK_IAM; the tokens come from `security.tokens`

@@ -1,4 +1,4 @@
-"""The common client side of all SASL mechanisms (RFC 4422)."""
+"""What all SASL mechanisms have in common on the client (RFC 4422)."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ def decoded(message: bytes, mechanism: str) -> str:
 class SaslExchange(Protocol):
     """One authentication on one connection; each re-authentication uses a new exchange.
 
-    Both methods may block for a long time (to fetch a token, request a ticket, or hash a password).
-    Therefore they are called one at a time on a thread that may block, never on the sender thread.
+    Both methods can block for a long time (to fetch a token, request a ticket, or hash a password).
+    Therefore they are called one at a time on a thread that is allowed to block, never on the
+    sender thread.
     """
 
     @property
     def mechanism(self) -> str:
-        """The name for SaslHandshake, which is OAUTHBEARER for AWS_MSK_IAM."""
+        """The mechanism's name in SaslHandshake. It is OAUTHBEARER for AWS_MSK_IAM."""
 
     def first(self) -> bytes:
-        """Return the first message to the broker, which may be empty.
+        """Return the first message to the broker, which can be empty.
 
         Raises:
             AuthenticationError: no ticket or token can be obtained.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def exchange_for(config: model.SaslConfig, host: str) -> SaslExchange:
-    """Create the exchange for one authentication on one connection; this may block.
+    """Create the exchange for one authentication on one connection. This can block.
 
     Args:
         config: the mechanism and its login.

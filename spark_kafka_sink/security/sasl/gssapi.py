@@ -1,4 +1,7 @@
-"""GSSAPI (RFC 4752): Kerberos 5, for authentication only; later messages are not wrapped."""
+"""GSSAPI (RFC 4752) with Kerberos 5.
+
+It is used only to authenticate; later messages are not wrapped.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 _KERBEROS = gssapi.MechType.kerberos
 _FLAGS = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
 _NO_LAYER = 1
-"""Bit among RFC 4752's security layers that means no wrapping after the login."""
+"""Bit among RFC 4752's security layers that stands for no wrapping after the login."""
 _LAYERS_SIZE = 4
 """Length of the message in bytes: one byte for the offered layers, three for the maximum message
 size.
@@ -118,7 +121,7 @@ class GssapiExchange:
         return token or b""
 
     def _choose_layer(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
-        """Choose no layer, size 0, and the principal as authorization identity, as Java does."""
+        """Choose no layer, size 0, and the principal as authorization identity, like Java."""
         offered = context.unwrap(challenge).message
         if len(offered) != _LAYERS_SIZE:
             raise AuthenticationError("the broker's GSSAPI security layers are malformed")
@@ -135,7 +138,7 @@ class GssapiExchange:
 def _credentials(login: KerberosLogin) -> gssapi.Credentials:
     """Return credentials from the keytab or the ticket cache.
 
-    Tickets obtained with a keytab are kept in a memory cache that the process shares.
+    Tickets obtained with a keytab are stored in a memory cache that is shared by the whole process.
     """
     name = None
     if login.principal is not None:
@@ -150,7 +153,7 @@ def _credentials(login: KerberosLogin) -> gssapi.Credentials:
 
 
 def _describe_error(error: GSSError) -> str:
-    """Return the Kerberos error text, or the GSSAPI error text if Kerberos has none."""
+    """Return the Kerberos error text, or else the GSSAPI error text."""
     texts = error.get_all_statuses(error.min_code, False) if error.min_code else []
     messages = [str(text) for text in texts if str(text) not in ("", "Success")]
     messages = messages or [str(text) for text in error.get_all_statuses(error.maj_code, True)]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 SEPARATOR = b"\x01"
-"""Separator of key-value pairs; a single separator is the client's answer to an error."""
+"""Separator of key-value pairs. A single separator is the client's response to an error."""
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x20-\x7e\t\r\n]+")
 
@@ -25,7 +25,7 @@ def client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes
     """Return the client's only message.
 
     Raises:
-        ConfigError: an extension has a name or a value that cannot be sent.
+        ConfigError: the name or the value of an extension cannot be sent.
     """
     pairs = [f"auth=Bearer {token.value}", *(_extension(*each) for each in extensions)]
     return b"n,," + SEPARATOR + b"".join(pair.encode() + SEPARATOR for pair in pairs) + SEPARATOR
@@ -46,7 +46,7 @@ def _extension(name: str, value: str) -> str:
 
 
 def describe_error(error: str) -> str:
-    """Return the text of a broker's error: its status, and the required scope."""
+    """Return the text of a broker's error, with its status and the required scope."""
     found = object_in(error)
     if found is None:
         return quoted(error)
@@ -80,7 +80,7 @@ class OAuthBearerExchange:
         self._cache = cache
         self._token: Token | None = None
         self._error: str | None = None
-        """The error that the broker has sent, if any."""
+        """The error that the broker sent, if any."""
 
     @property
     def mechanism(self) -> str:
@@ -98,7 +98,7 @@ class OAuthBearerExchange:
         return client_first(self._token, self._extensions)
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """Return None after the empty message that means success, or the answer to an error.
+        """Return None after the empty message that means success, or the response to an error.
 
         A token that was rejected is not used for other connections.
 

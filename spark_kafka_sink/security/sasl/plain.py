@@ -33,7 +33,10 @@ class PlainExchange:
         return b"\0" + _without_nul(self.login.username) + b"\0" + _without_nul(self.login.password)
 
     def answer(self, challenge: bytes) -> None:  # noqa: ARG002
-        """Return None: the exchange is complete. Like Java, ignore data sent by the broker."""
+        """Return None, because the exchange is complete.
+
+        Data from the broker is ignored, as in Java.
+        """
         return
 
 

@@ -21,13 +21,14 @@ from spark_kafka_sink.security.credentials import revealed
 from spark_kafka_sink.security.sasl.exchange import decoded
 
 KEPT = 32
-"""Maximum number of salted passwords kept in a process; each user has one per salt."""
+"""Maximum number of salted passwords that a process caches. A user has one for each salt."""
 
 
 class SaltedPasswords:
     """Cache of PBKDF2 results, so that connections of one user hash the password only once.
 
-    The cache key is a keyed digest: neither the password nor a fast hash of it stays in memory.
+    The cache key is a keyed digest, so neither the password nor a fast hash of the password stays
+    in memory.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class SaltedPasswords:
         self._cached: OrderedDict[bytes, bytes] = OrderedDict()
 
     def salted(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """Return `Hi(password, salt, i)`; `algorithm` is hashlib's name of the hash."""
+        """Return `Hi(password, salt, i)`; `algorithm` is the name of the hash in hashlib."""
         key = self._key_of(algorithm, password, salt, iterations)
         with self._lock:
             salted = self._cached.get(key)
@@ -73,13 +74,15 @@ def server_signature(algorithm: str, salted_password: bytes, auth_message: bytes
 
 
 GS2_HEADER = "n,,"
-"""No channel binding, no authorization identity."""
+"""Header for no channel binding and no authorization identity."""
 MIN_ITERATIONS = 4_096
-"""Minimum iterations by RFC 7677; with fewer iterations, the password is cheap to guess."""
+"""Minimum number of iterations required by RFC 7677. With fewer iterations, guessing the password
+is cheap.
+"""
 MAX_ITERATIONS = 1_000_000
-"""Maximum iterations, which take one or two seconds on one core. Kafka allows 16,384 for its users,
-and current recommendations for stored passwords are below a million. Without a limit, a server
-that asks for billions would keep the client busy for hours.
+"""Maximum number of iterations, which take one or two seconds on one core. Kafka allows at most
+16,384, and current recommendations for stored passwords are below a million. Without a limit, a
+server that requests billions would occupy the client for hours.
 """
 
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
@@ -96,13 +99,13 @@ class ServerFirst:
     """The server's challenge."""
 
     nonce: str
-    """The client's nonce followed by the server's."""
+    """The client's nonce followed by the server's nonce."""
     salt: bytes = field(repr=False)
     iterations: int
 
 
 def sasl_name(name: str) -> str:
-    """Return a user name with `=` and `,` escaped, without SASLprep, as Kafka's ScramFormatter."""
+    """Return a user name with `=` and `,` escaped, but without SASLprep, as in Kafka."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
@@ -123,7 +126,7 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
 
     Raises:
         AuthenticationError: the message is malformed or an error, has a mandatory extension,
-            answers another nonce, or requests too few or too many iterations.
+            responds to a different nonce, or requests too few or too many iterations.
     """
     _check_error(text, mechanism)
     if text.startswith("m="):

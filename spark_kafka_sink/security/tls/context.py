@@ -1,14 +1,14 @@
 """The TLS context of a client: cipher suites, checks after the handshake, and a cache.
 
 Handshake: Python's ssl cannot select the cipher suites of TLS 1.3, so the negotiated suite is
-checked before any Kafka data is sent. A verification error carries the broker's certificate, so
-that the error message can list the names it is valid for.
+checked before any Kafka data is sent. A verification error contains the broker's certificate, so
+that the error message can list the names for which it is valid.
 
-Cache: there is one context per process and configuration, recreated when one of its files has
-changed. A certificate renewed on disk is therefore used by the next connection; open connections
-are unaffected. Creating a context takes milliseconds, or a second for some PKCS12 files, and does
-not return at all if the file system hangs. Each context holds its own copy of the trusted
-certificates.
+Cache: there is one context per process and configuration. It is recreated after one of its files
+has changed. A certificate renewed on disk is therefore used by the next connection; open
+connections are unaffected. Creating a context takes milliseconds, or a second for some PKCS12
+files, and does not return at all if the file system hangs. Each context contains its own copy of
+the trusted certificates.
 """
 
 from __future__ import annotations
@@ -63,14 +63,15 @@ class CipherSuites:
     tls_1_2: tuple[str, ...]
     tls_1_3: frozenset[str]
     level: str | None = None
-    """OpenSSL's security level, 0 to 5; None if the user has not set it."""
+    """OpenSSL's security level, 0 to 5, or None if the user has not set it."""
 
 
 def cipher_suites(names: Sequence[str]) -> CipherSuites:
-    """Group suites by protocol version; names without TLS_ or SSL_ in front are OpenSSL's names.
+    """Group suites by protocol version.
 
-    As in OpenSSL's cipher strings, a name may end with @SECLEVEL=n, which may also stand alone or
-    after DEFAULT. Such entries select no suites.
+    Names without the prefix TLS_ or SSL_ are OpenSSL's names. As in OpenSSL's cipher strings, a
+    name can end with @SECLEVEL=n. @SECLEVEL=n and DEFAULT@SECLEVEL=n are also allowed, but select
+    no suites.
     """
     parts = [name.partition(_LEVEL) for name in names]
     suites = [name for name, _, _ in parts if name not in ("", _DEFAULT)]
@@ -86,7 +87,7 @@ def openssl_name(name: str) -> str:
     """Return OpenSSL's name of a TLS 1.2 suite.
 
     TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384. OpenSSL omits the key
-    exchange if it is RSA, the mode CBC, and the hash with CHACHA20 and CCM.
+    exchange RSA, the mode CBC, and the hash of CHACHA20 and CCM suites.
     """
     match = _IANA.fullmatch(name)
     if match is None:
@@ -100,15 +101,16 @@ def openssl_name(name: str) -> str:
 
 
 class PeerCertificateError(ssl.SSLCertVerificationError):
-    """A rejected certificate."""
+    """The broker's certificate was rejected."""
 
     certificate: bytes | None = None
-    """The certificate as DER; None if the broker sent no certificate, or if Python does not provide
-    it."""
+    """The certificate as DER, or None if the broker sent no certificate or Python does not provide
+    it.
+    """
 
 
 class CipherSuiteError(ssl.SSLError):
-    """The broker chose a suite that is not in ssl.cipher.suites."""
+    """The broker selected a suite that is not in ssl.cipher.suites."""
 
 
 class ClientSslObject(ssl.SSLObject):
@@ -120,7 +122,7 @@ class ClientSslObject(ssl.SSLObject):
         Raises:
             ssl.SSLWantReadError: more bytes from the broker are needed.
             PeerCertificateError: the broker's certificate is rejected.
-            CipherSuiteError: the broker chose a suite that the options do not allow.
+            CipherSuiteError: the broker selected a suite that the options do not allow.
             ssl.SSLError: any other failure.
         """
         try:
@@ -138,7 +140,7 @@ class ClientSslContext(ssl.SSLContext):
 
     sslobject_class = ClientSslObject
     tls_1_3_suites: frozenset[str] = frozenset()
-    """The allowed TLS 1.3 suites; empty for all."""
+    """The allowed TLS 1.3 suites; empty if all are allowed."""
 
 
 def _with_certificate(
@@ -194,10 +196,11 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
 def check_stores(config: TlsConfig) -> None:
     """Check on the driver for problems that would fail every task.
 
-    Stores that this process cannot read are not checked, because they may exist only on executors.
+    Stores that this process cannot read are not checked, because they might exist only on
+    executors.
 
     Raises:
-        ConfigError: a store that this process can read does not open, or the suites match no
+        ConfigError: a store that this process can read cannot be opened, or no suite belongs to an
             enabled version.
     """
     context = _without_stores(config)
@@ -265,7 +268,7 @@ def _check_level(level: str) -> None:
 
 @cache
 def warn_level(level: str) -> None:
-    """Warn once per process that the user lowers the security level."""
+    """Warn once per process if the user's options lower the security level."""
     _LOG.warning("kafka.ssl.cipher.suites lowers OpenSSL's security level to %s", level)
 
 
@@ -277,7 +280,7 @@ def _default_suites(context: ssl.SSLContext) -> tuple[str, ...]:
 
 
 def _verify_as_java(context: ssl.SSLContext) -> None:
-    """Verify like Java: any trusted certificate ends a chain, and X509_STRICT is off."""
+    """Verify like Java: any trusted certificate can end a chain, and X509_STRICT is off."""
     flags = context.verify_flags | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags = flags & ~ssl.VerifyFlags.VERIFY_X509_STRICT
 
@@ -290,7 +293,7 @@ def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
         context.load_verify_locations(cadata=b"".join(stores.trusted_certificates(store)))
     except (ssl.SSLError, ValueError) as error:
         option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
-        reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason may be None.
+        reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason can be None.
         raise ConfigError(
             f"option {option} contains a certificate that cannot be read: {reason}"
         ) from error
@@ -331,7 +334,10 @@ def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
 
 @contextmanager
 def short_lived_file(content: bytes) -> Iterator[str]:
-    """Yield a path to the content, in memory if the system supports it, or in a 0600 file."""
+    """Yield the path of a temporary file with this content, in memory if the system supports it.
+
+    Otherwise, the file is on disk with mode 0600.
+    """
     if hasattr(os, "memfd_create") and _DESCRIPTORS.is_dir():
         descriptor = os.memfd_create("client-certificate")
         try:
@@ -349,16 +355,17 @@ def short_lived_file(content: bytes) -> Iterator[str]:
 
 
 MAX_KEPT = 8
-"""Maximum number of contexts that a process keeps; the least recently used one is dropped first."""
+"""Maximum number of contexts that a process caches. The least recently used one is dropped first.
+"""
 WAIT_S = 2.0
-"""Seconds for which a thread waits while another thread reads the same files; after that it uses
-the previous context, if there is one. This is less than the connection timeout.
+"""Maximum seconds that a thread waits while a different thread reads the same files. After that, it
+uses the previous context, if there is one. The time is less than the connection timeout.
 """
 
 
 @dataclass(slots=True)
 class _Entry:
-    """The state of one configuration; guarded by the cache's lock."""
+    """The cache entry of one configuration. Guarded by the cache's lock."""
 
     stamps: Stamps = ()
     context: ssl.SSLContext | None = None
@@ -367,7 +374,7 @@ class _Entry:
 
 
 class ContextCache:
-    """Contexts by configuration; thread-safe, for threads that may block.
+    """Thread-safe cache of contexts by configuration, for threads that are allowed to block.
 
     Args:
         make: creates a context from the current content of the files.
@@ -385,14 +392,14 @@ class ContextCache:
         self._wait_s = wait_s
         self._settling = settling
         self._changed = threading.Condition()
-        """Guards `_entries` and their fields; never held while a file is read."""
+        """Guards `_entries` and their fields. Not held while a file is read."""
         self._entries: dict[TlsConfig, _Entry] = {}
 
     def context(self, config: TlsConfig) -> ssl.SSLContext:
         """Return the context for a new connection.
 
-        While files are being replaced, they may not match each other. In that case, the previous
-        context is used until the files change again. Without a previous context, wait a few seconds
+        Files that are being replaced might not match each other. In that case, the previous context
+        is used until the files change again. Without a previous context, this waits a few seconds
         for a change.
 
         Raises:
@@ -400,7 +407,7 @@ class ContextCache:
         """
         with self._changed:
             entry = self._entries.pop(config, None) or _Entry()
-            self._entries[config] = entry  # Add it at the end, so that it is dropped last.
+            self._entries[config] = entry  # Add the entry at the end, so that it is dropped last.
             self._forget()
             while entry.is_busy:
                 limit = None if entry.context is None else self._wait_s
@@ -415,7 +422,10 @@ class ContextCache:
                 self._changed.notify_all()
 
     def _current(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
-        """Return the context for the current files; called by the thread that marked `entry`."""
+        """Return the context for the current files.
+
+        Called by the thread that marked `entry` as busy.
+        """
         files = files_of(config)
         stamps = stamps_of(files)
         if entry.context is not None and entry.stamps == stamps:
@@ -439,7 +449,7 @@ class ContextCache:
         except Exception as error:
             if kept is None:
                 raise
-            # The text of a library's error may contain secrets.
+            # The error text of a library might contain secrets.
             text = error if isinstance(error, ConfigError) else type(error).__name__
             _LOG.warning(
                 "Cannot reload the certificates; TLS continues with those read earlier: %s", text
@@ -452,4 +462,4 @@ class ContextCache:
 
 
 CONTEXTS = ContextCache()
-"""TLS contexts of the process for brokers."""
+"""TLS contexts for connections to brokers, shared by the process."""

@@ -1,7 +1,7 @@
-"""Describe why a TLS connection failed: OpenSSL's error in a sentence that names what to check.
+"""Describe why a TLS connection failed: explain OpenSSL's error, and list what to check.
 
 Errors for which Java raises an SslAuthenticationException are final: errors of the handshake itself
-and alerts sent by the broker. A connection that merely breaks is retried.
+and alerts sent by the broker. A connection that was merely lost is retried.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Sentence:
 def tls_failure(
     error: OSError, config: TlsConfig, broker: str
 ) -> TlsError | BrokerUnavailableError:
-    """Return the error to report to the user. Pure.
+    """Return the error to report to the user.
 
     Args:
         error: the error of a handshake, or of a read or write after it: with TLS 1.3, a broker
@@ -91,7 +91,7 @@ def tls_failure(
 
 
 def _reason(error: OSError) -> str:
-    """Return OpenSSL's name of the error; for an alert, without the version that introduced it."""
+    """Return OpenSSL's name of the error. For an alert, the TLS version in the name is removed."""
     reason = getattr(error, "reason", None) or ""
     alert = _ALERT.fullmatch(reason)
     return alert["name"] if alert else reason
@@ -160,7 +160,7 @@ def _no_common_version(config: TlsConfig) -> _Sentence:
 
 
 def _handshake_rejected(reason: str, config: TlsConfig) -> _Sentence:
-    """Return the sentence for an alert that older TLS versions send for many different reasons."""
+    """Return the sentence for an alert that older TLS versions send for many reasons."""
     advice = (
         "Most likely client and broker have no version or cipher suite in common "
         "(kafka.ssl.enabled.protocols, kafka.ssl.cipher.suites)"

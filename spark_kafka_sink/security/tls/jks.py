@@ -36,7 +36,7 @@ class JksPasswordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JksKey:
-    """The entry of a private key: the encrypted key, and its certificate chain."""
+    """The entry of a private key, which contains the encrypted key and its certificate chain."""
 
     alias: str
     encrypted: bytes = field(repr=False)
@@ -47,7 +47,7 @@ class JksKey:
 
         Raises:
             JksPasswordError: the password is wrong.
-            JksFormatError: the key is encrypted with another algorithm.
+            JksFormatError: the key is encrypted with a different algorithm.
         """
         protected = _octets_after(self.encrypted, _KEY_PROTECTOR)
         salt = protected[:_DIGEST_SIZE]
@@ -76,7 +76,7 @@ def read_jks(content: bytes, password: str | None) -> JksStore:
 
     Raises:
         JksPasswordError: the password is wrong, or the file was modified.
-        JksFormatError: the file has another format, or is truncated.
+        JksFormatError: the file has a different format, or is truncated.
     """
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     reader = _Reader(body)

@@ -1,14 +1,15 @@
 """Read key stores and trust stores: PEM, JKS and PKCS12.
 
-`client_identity` returns the client's certificate chain and private key, `trusted_certificates` the
-certificates of trusted authorities.
+`client_identity` returns the client's certificate chain and private key, and `trusted_certificates`
+returns the certificates of trusted authorities.
 
 Format: Java's JKS implementation also reads PKCS12 and vice versa (keystore.type.compat), and
 Kafka's default type is JKS, so PKCS12 files are often configured without a type. As in Java, the
-format is detected from the bytes of the file; only PEM must be declared.
+format is detected from the bytes of the file. Only PEM must be configured.
 
-PEM is read as in Kafka's clients (RFC 7468; DefaultSslEngineFactory.PemStore). In an option's value
-the line breaks may be spaces, or a backslash and an n, as left by a properties file or a shell.
+PEM is read as in Kafka's clients (RFC 7468; DefaultSslEngineFactory.PemStore). In the value of an
+option, line breaks can be replaced by spaces, or by a backslash and an n, as happens in properties
+files and shells.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
 
     Args:
         content: the file's bytes.
-        declared: the type given by the options, or Java's default.
+        declared: the configured type, or Java's default.
         option: the full name of the option with the location.
 
     Raises:
-        ConfigError: the file is PEM but not declared as PEM, is declared as PEM but has another
-            format, or has an unknown format.
+        ConfigError: the file is PEM but not configured as PEM, is configured as PEM but has a
+            different format, or has an unknown format.
     """
     found = _detected_format(content)
     type_option = option.replace(".location", ".type")
@@ -133,7 +134,7 @@ class PemBlock:
 
 
 def pem_blocks(text: str, option: str) -> list[PemBlock]:
-    """Return all blocks of a text in their order; text between them is ignored.
+    """Return all blocks of a text in order. Text between the blocks is ignored.
 
     Raises:
         ConfigError: a block is empty or not base64.
@@ -208,7 +209,7 @@ def all_certificates(store: PKCS12KeyAndCertificates) -> list[bytes]:
 def certificate_chain(store: PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
     """Return the key's certificate and its issuers, each after the certificate that it signed.
 
-    A store may contain certificates in any order, including some unrelated to the key.
+    A store can contain certificates in any order, even certificates that are unrelated to the key.
     """
     if store.cert is None:
         return ()
@@ -313,7 +314,7 @@ def secrets_of(store: TrustStore | KeyStore | None) -> tuple[Secret, ...]:
 
 
 def is_here(store: TrustStore | KeyStore) -> bool:
-    """Return True if this process can read the store and all its secrets."""
+    """Return True if this process can read the store and all of its secrets."""
     location = store.location
     can_be_read = location is None or os.access(location, os.R_OK)
     return can_be_read and all(secret.is_here for secret in secrets_of(store))
@@ -338,7 +339,7 @@ def read_store(location: str, option: str) -> bytes:
             f"option {option} names {shown_file(location)}, which cannot be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_hint(location, error),
-        ) from None  # The cause repeats the location, which might be a secret instead of a path.
+        ) from None  # The cause contains the location, which might be a secret instead of a path.
 
 
 def _hint(location: str, error: OSError) -> str:
@@ -361,7 +362,7 @@ def private_key(block: PemBlock, password: Secret | None, option: str) -> Privat
     Args:
         block: PEM block with a private key.
         password: password of the key; ignored if the key is not encrypted.
-        option: the option that the key comes from, for errors.
+        option: the option that contains the key, for errors.
 
     Raises:
         ConfigError: the password is missing or wrong, or the key cannot be read.
@@ -414,7 +415,7 @@ class Identity:
     Args:
         chain: certificates as DER, the client's own first.
         key: private key of the first certificate.
-        option: the option that they come from, for errors.
+        option: the option that contains them, for errors.
     """
 
     chain: tuple[bytes, ...] = field(repr=False)
@@ -499,7 +500,7 @@ def _lacks(what: str, option: str) -> ConfigError:
 
 
 def trusted_certificates(store: TrustStore) -> list[bytes]:
-    """Return the certificates of a truststore as DER, at least one.
+    """Return the certificates of a truststore as DER; there is at least one.
 
     Raises:
         ConfigError: the store cannot be read or opened, or contains no certificate.
@@ -531,7 +532,7 @@ def _read(store: TrustStore, option: str) -> list[bytes]:
 
 
 def _jks_certificates(store: jks.JksStore) -> list[bytes]:
-    """Return the trusted certificates and each key's own certificate, as Java's PKIX does."""
+    """Return the trusted certificates and each key's own certificate, like Java's PKIX."""
     return [*store.certificates, *(key.chain[0] for key in store.keys if key.chain)]
 
 

@@ -1,4 +1,4 @@
-"""Describe why a broker's certificate was rejected: OpenSSL's error codes as sentences."""
+"""Describe why a broker's certificate was rejected: explain OpenSSL's error codes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class PeerCertificate:
     """The certificate sent by a broker, as text."""
 
     names: tuple[str, ...] | None
-    """Host names and addresses for which it is valid; None if they cannot be read."""
+    """Host names and addresses for which the certificate is valid, or None if they cannot be read.
+    """
     issuer: str
     valid_from: str
     valid_until: str
 
 
 def describe(der: bytes | None) -> PeerCertificate | None:
-    """Parse a certificate; return None if it is missing or cannot be parsed."""
+    """Parse a certificate, or return None if it is missing or cannot be parsed."""
     if der is None:
         return None
     try:
@@ -52,7 +53,7 @@ def _readable_names(certificate: x509.Certificate) -> tuple[str, ...] | None:
 
 
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """Return the names in subjectAltName, otherwise the common name (RFC 6125, as in OpenSSL)."""
+    """Return the names in subjectAltName, or else the common name (RFC 6125, as in OpenSSL)."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -76,13 +77,14 @@ _MOST_NAMES = 10
 WEAKER = (
     "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits; @SECLEVEL=0 also accepts SHA-1."
 )
-"""How to accept keys and signatures that Java accepts but OpenSSL does not; never a default."""
+"""How to accept keys and signatures that Java accepts and OpenSSL rejects. It is never a default.
+"""
 
 
 def verification_failure(
     error: ssl.SSLCertVerificationError, certificate: bytes | None, config: TlsConfig, broker: str
 ) -> TlsError:
-    """Return the error to report to the user. Pure.
+    """Return the error to report to the user.
 
     Args:
         error: the error with OpenSSL's verify_code and verify_message.

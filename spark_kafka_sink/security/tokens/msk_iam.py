@@ -37,7 +37,7 @@ def region_of(login: MskIamLogin, host: str) -> str:
     """Return the AWS region of a broker.
 
     Raises:
-        ConfigError: the region is not given by the options, the broker's name or the environment.
+        ConfigError: neither the options, the broker's name nor the environment contain the region.
     """
     found = _BROKER.search(host.lower())
     region = login.region or (found and found["region"])
@@ -65,7 +65,7 @@ class MskIamSource:
         return self
 
     def fetch(self) -> Token:
-        """Sign a token; the network is used only for credentials that are not local.
+        """Sign a token. The network is used only if the credentials are not local.
 
         Raises:
             AuthenticationError: no credentials are found, or the role cannot be assumed.
@@ -109,7 +109,7 @@ class MskIamSource:
 
 
 class _GivenCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
-    """Provider of the given credentials; the signer accepts only a provider.
+    """Provider that returns the given credentials, because the signer accepts only a provider.
 
     Args:
         credentials: the credentials to sign with.

@@ -1,8 +1,8 @@
 """Bearer tokens (RFC 6750, RFC 7519): their cache and refresh, and the simple sources.
 
-One token per login serves all connections of a process. The sources here are static tokens from an
-option or a file, and unsecured tokens for development, which the client creates and does not sign
-(RFC 7515, alg none). Source: Java's OAuthBearerUnsecuredLoginCallbackHandler.
+All connections of a process share one token per login. The sources in this module are static tokens
+from an option or a file, and unsecured tokens for development, which the client creates without a
+signature (RFC 7515, alg none). Source: Java's OAuthBearerUnsecuredLoginCallbackHandler.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def object_in(text: str | bytes) -> dict[str, object] | None:
-    """Parse a JSON object; return None if the text is not an object, or is nested too deeply."""
+    """Parse a JSON object, or return None if the text is not an object or is nested too deeply."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -49,7 +49,7 @@ def text_field(found: dict[str, object], name: str) -> str | None:
 
 
 def number_field(found: dict[str, object], name: str) -> float | None:
-    """Return the numeric value of a field; some issuers send numbers as strings of digits.
+    """Return the numeric value of a field. Some issuers send numbers as strings of digits.
 
     Returns:
         The number, or None if it is missing, not a number, negative, or too large for a date.
@@ -73,13 +73,13 @@ _JWT_PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and its lifetime; times are in milliseconds since 1970."""
+    """A token and its lifetime. Times are in milliseconds since 1970."""
 
     value: str = field(repr=False)
     expires_ms: int | None = None
-    """Time of expiry; None if unknown."""
+    """Expiry time; None if unknown."""
     starts_ms: int | None = None
-    """Time of issue; None if unknown."""
+    """Issue time; None if unknown."""
 
     def expired(self, now_ms: int) -> bool:
         """Return True if the token has expired."""
@@ -115,7 +115,7 @@ def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> T
 
 
 def _claims(text: str) -> dict[str, object]:
-    """Return a JWT's claims, which only the broker verifies; empty for any other token."""
+    """Return the unverified claims of a JWT, or an empty dict for any other token."""
     parts = text.split(".")
     if len(parts) != _JWT_PARTS:
         return {}
@@ -127,15 +127,18 @@ def _claims(text: str) -> dict[str, object]:
 
 
 class TokenSource(Protocol):
-    """A source of tokens; frozen, so that connections with the same settings share a source."""
+    """A source of tokens.
+
+    It is frozen, so that connections with equal settings share one source.
+    """
 
     @property
     def shared(self) -> Hashable | None:
-        """The cache key of the source's tokens; None if fetching is cheap and needs no cache."""
+        """The cache key of the source's tokens, or None if fetching is cheap and needs no cache."""
         return None
 
     def fetch(self) -> Token:
-        """Return a new token; may block for a long time.
+        """Return a new token. This can block for a long time.
 
         Raises:
             AuthenticationError: no token is available, or the issuer refuses the request or is
@@ -145,7 +148,7 @@ class TokenSource(Protocol):
 
 
 RETRY_MS = 10_000
-"""Milliseconds to wait after a failed refresh before the next one, as in Java."""
+"""Milliseconds between a failed refresh and the next attempt, as in Java."""
 
 
 def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: float) -> int:
@@ -154,7 +157,7 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
     Args:
         token: the token just fetched.
         policy: sasl.login.refresh.*.
-        now_ms: milliseconds since 1970.
+        now_ms: current time in milliseconds since 1970.
         jitter: a random number from 0 to 1.
 
     Returns:
@@ -178,16 +181,18 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
 
 
 KEPT = 64
-"""Maximum number of logins whose tokens are kept; the least recently used one is dropped first."""
+"""Maximum number of logins whose tokens are cached. The least recently used one is dropped first.
+"""
 FAILURE_KEPT_MS = 1_000
-"""Milliseconds for which a failed fetch also fails other requests for the same token, which would
-otherwise fail one after another. The time is short because the problem may be fixed soon.
+"""Milliseconds during which a failed fetch also fails other requests for the same token, because
+they would otherwise fail one after another. The time is short because the problem might be fixed
+soon.
 """
 
 
 @dataclass(slots=True)
 class _Entry:
-    """The state of one login; guarded by the cache's lock."""
+    """The cache entry of one login. Guarded by the cache's lock."""
 
     token: Token | None = None
     refresh_ms: int = 0
@@ -197,12 +202,13 @@ class _Entry:
 
 
 class TokenCache:
-    """Tokens by their login settings; thread-safe.
+    """Thread-safe cache of tokens by login settings.
 
     A token is refreshed by the first thread that requests it after its refresh time. No background
     thread is needed: connections re-authenticate at 85 to 95 % of their session lifetime, which
-    ends with the token (KIP-368), and a refresh is due by then. While one thread refreshes a token,
-    others continue to use it; if there is no token yet, they wait for the thread that fetches it.
+    ends when the token expires (KIP-368), and the refresh time is earlier. While one thread
+    refreshes a token, other threads continue to use the old token. If there is no token yet, they
+    wait for the thread that fetches it.
 
     Args:
         clock: clock for expiry and refresh times.
@@ -214,7 +220,7 @@ class TokenCache:
     ) -> None:
         self._clock = clock or SystemClock()
         self._jitter = jitter
-        # Guards `_entries` and their content; never held while a token is fetched.
+        # Guards `_entries` and their content. Not held while a token is fetched.
         self._changed = Condition()
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
@@ -240,7 +246,7 @@ class TokenCache:
         return self._fetch(entry, source, policy)
 
     def forget(self, token: Token) -> None:
-        """Drop a token that a broker has rejected."""
+        """Drop a token that a broker rejected."""
         with self._changed:
             for entry in self._entries.values():
                 if entry.token is not None and entry.token.value == token.value:
@@ -271,7 +277,7 @@ class TokenCache:
                 self._changed.notify_all()
 
     def _failed(self, entry: _Entry, error: AuthenticationError) -> Token:
-        """Return the earlier token while it is valid.
+        """Return the earlier token if it is still valid.
 
         Raises:
             AuthenticationError: `error`, if there is no valid token.
@@ -289,7 +295,7 @@ def _usable(entry: _Entry, now_ms: int) -> Token | None:
     """Return the cached token, or None if a token must be fetched now.
 
     Raises:
-        AuthenticationError: a fetch has just failed.
+        AuthenticationError: a fetch failed a short time ago.
     """
     token = entry.token
     if token is not None and not token.expired(now_ms):
@@ -304,14 +310,17 @@ PROCESS_WIDE = TokenCache()
 
 
 MAX_CLOCK_SKEW_MS = 60_000
-"""Clock difference in milliseconds up to which an expired token is still sent: it may still be
-valid by the broker's clock.
+"""Maximum clock difference in milliseconds. An expired token is still sent during this time,
+because it might still be valid according to the broker's clock.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class StaticTokenSource(TokenSource):
-    """See `TokenSource`; the token is read at each login, so a file can be replaced at any time."""
+    """See `TokenSource`.
+
+    The token is read at each login, so its file can be replaced at any time.
+    """
 
     login: TokenLogin
     clock: Clock = field(default_factory=SystemClock, compare=False)

@@ -1,8 +1,8 @@
 """Request tokens from an OAuth 2.0 issuer (RFC 6749), with retries (KIP-768).
 
-An issuer's error response may repeat the request: the Authorization header, which contains id and
-secret in base64, or a form, in which they are percent-encoded. `masked` removes the secret from
-such a text in any of these encodings.
+An issuer's error response can contain parts of the request: the Authorization header, which
+contains id and secret in base64, or a form, in which they are percent-encoded. `masked` removes the
+secret from such a text in each of these encodings.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 MASK = "***"
 LOOKED_AT = 4_000
-"""Maximum number of characters of a text that are kept."""
+"""Maximum number of characters of a text that are retained."""
 _SHORT = 4
-"""Minimum length in characters of a secret that is searched in encoded text; a shorter secret would
-match almost any text that looks like base64.
+"""Minimum length in characters of a secret that is searched in encoded text. A shorter secret would
+match almost any text that resembles base64.
 """
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
 _STANDARD = str.maketrans("-_", "+/")
@@ -55,7 +55,7 @@ _DEPTH = 3
 def masked(text: str, client_id: str, secret: str) -> str:
     """Return the start of the text with the secret masked.
 
-    A secret in clear text is replaced; if the secret is encoded, the whole word that contains it is
+    A secret in clear text is replaced. If the secret is encoded, the whole word that contains it is
     replaced.
     """
     if not secret:
@@ -74,14 +74,14 @@ def _holds(text: str, needles: list[str], depth: int = _DEPTH) -> bool:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Yield possible decodings of a text, which may be meaningless."""
+    """Yield possible decodings of a text. Some of them can be meaningless."""
     if "%" in text or "+" in text:
         yield unquote_plus(text)
     if "%" in text:
         yield unquote_plus(text.replace("+", "%2B"))
     for run in _BASE64.findall(text):
         digits = run.translate(_STANDARD)
-        # leading characters might not belong to the encoded word
+        # The leading characters might not be part of the encoded word.
         for start in range(min(4, len(digits) - 3)):
             yield from _of_base64(digits[start:])
 
@@ -106,7 +106,7 @@ def next_wait_ms(
         backoff_max_ms: sasl.login.retry.backoff.max.ms, the limit for all attempts, as in Java.
 
     Returns:
-        Milliseconds, or None if the request must not be retried.
+        Milliseconds to wait, or None if the request must not be retried.
     """
     wait = min(backoff_ms * 2.0 ** min(attempts - 1, 60), backoff_max_ms - elapsed_ms)
     return wait if wait > 0 else None
@@ -116,7 +116,9 @@ LARGEST = 1_000_000
 """Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
 _CHUNK = 16 * 1024
 CONTEXTS = ContextCache()
-"""TLS contexts of the process for issuers; urllib3 modifies them, so brokers do not share them."""
+"""TLS contexts for connections to issuers, shared by the process. Brokers do not share them,
+because urllib3 modifies them.
+"""
 
 
 class TooLargeError(Exception):
@@ -147,12 +149,12 @@ class VerifyingAdapter(HTTPAdapter):
     def build_connection_pool_key_attributes(
         self, request: Any, verify: Any, cert: Any = None
     ) -> Any:
-        """See `HTTPAdapter`; `verify` may come from the environment and is ignored."""
+        """See `HTTPAdapter`. `verify` can come from the environment and is ignored."""
         del verify
         return super().build_connection_pool_key_attributes(request, True, cert)
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """See `HTTPAdapter`; does nothing, because the context already has its authorities."""
+        """See `HTTPAdapter`. Does nothing, because the context already contains its authorities."""
 
 
 def prepare(session: Session, login: ClientCredentialsLogin) -> None:
@@ -184,7 +186,7 @@ _NOT_RETRIED = frozenset(
     [400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505]
 )
 """HTTP status codes that are not retried, as in Java's HttpJwtRetriever: the response would be the
-same. Redirects are not followed either, because the secret must not be sent anywhere else."""
+same. Redirects are also not followed, because the secret must not be sent to a different server."""
 _UNTRUSTED = frozenset([7, 18, 19, 20, 21])
 """OpenSSL's X509_V_ERR_* codes: wrong signature, self-signed (also within the chain), and missing
 issuer certificate."""
@@ -199,7 +201,7 @@ _AUTH_METHOD = "client_secret_basic_utf8"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A failed request: the error, and True if it is retriable."""
+    """A failed request: the error, and True if the request can be retried."""
 
     error: AuthenticationError
     retriable: bool
@@ -228,10 +230,11 @@ class TokenEndpoint:
         self._client_secret = revealed(login.client_secret)
 
     def request(self, now_ms: int) -> Token | Refusal:
-        """Request a token; return the token, or the reason why the request failed.
+        """Request a token, and return the token or the reason for the failure.
 
         Args:
-            now_ms: milliseconds since 1970, the start of a lifetime given as a duration.
+            now_ms: current time in milliseconds since 1970, from which a lifetime in seconds is
+                counted.
 
         Raises:
             ConfigError: a trust store or key store cannot be read on this host.
@@ -251,7 +254,7 @@ class TokenEndpoint:
         """Send the request and return the response.
 
         Raises:
-            RequestException: there is no response.
+            RequestException: no response was received.
         """
         login = self._login
         with OAuth2Session(
@@ -276,7 +279,7 @@ class TokenEndpoint:
     def _authorize(
         self, client: Any, method: str, uri: str, headers: dict[str, str], body: str
     ) -> tuple[str, dict[str, str], str]:
-        """Add HTTP basic authentication in UTF-8, as Java sends it."""
+        """Add HTTP basic authentication in UTF-8, like Java."""
         del client, method
         pair = self._client_id, self._client_secret
         if self._login.header_urlencode:
@@ -297,7 +300,7 @@ class TokenEndpoint:
             token = token_of(access_token.strip(), self._place, expires_ms)
         except AuthenticationError as error:
             return Refusal(error, retriable=False)
-        # If a token is already expired on arrival, this host's clock is wrong.
+        # If a token is already expired when it is received, this host's clock is wrong.
         return replace(token, expires_ms=expires_ms) if token.expired(now_ms) else token
 
     def _without_token(self, status: int, content: dict[str, object] | None) -> Refusal:
@@ -315,7 +318,7 @@ class TokenEndpoint:
         return quoted(masked(text, self._client_id, self._client_secret))
 
     def _unreachable(self, error: Exception) -> Refusal:
-        """Return the failure for a missing response; host names and URLs are not shown."""
+        """Return the failure for a missing response. Host names and URLs are not shown."""
         reason = _root_of(error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             return self._refused(
@@ -332,7 +335,7 @@ class TokenEndpoint:
 
 
 def _place_of(url: str) -> str:
-    """Return the endpoint's name for errors; text that is not a URL is not shown."""
+    """Return the endpoint's name for errors. Text that is not a URL is not shown."""
     try:
         return f"the token endpoint {redacted(url)}" if "://" in url else "the token endpoint"
     except ValueError:
@@ -340,7 +343,7 @@ def _place_of(url: str) -> str:
 
 
 def _raise_response(response: Response) -> Response:
-    """Raise with the response before the library parses it without checking size and form.
+    """Raise with the response, before the library parses it without checking its size and form.
 
     Raises:
         _ResponseReceived: always, unless the response is too large.
@@ -350,7 +353,7 @@ def _raise_response(response: Response) -> Response:
 
 
 def _root_of(error: BaseException) -> BaseException:
-    """Return the innermost cause, which is an error of the system or OpenSSL."""
+    """Return the innermost cause, which is an error of the operating system or of OpenSSL."""
     seen = error
     for _ in range(20):
         inner = _inner(seen)
@@ -390,7 +393,10 @@ class ClientCredentialsSource:
 
     @property
     def shared(self) -> tuple[ClientCredentialsLogin, Stamp]:
-        """See `TokenSource`; includes a stamp: equal settings may refer to a changed secret."""
+        """See `TokenSource`.
+
+        The key includes a stamp, because equal settings can refer to a changed secret.
+        """
         return self.login, credentials_stamp(self.login)
 
     def fetch(self) -> Token:
