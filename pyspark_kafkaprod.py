@@ -1,4 +1,4 @@
-"""How Spark finds `format("kafkaprod")` unasked: it looks for modules named `pyspark_*`."""
+"""Let Spark find `format("kafkaprod")` without an import: it loads modules named `pyspark_*`."""
 
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource as DefaultSource
 

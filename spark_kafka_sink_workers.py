@@ -18,13 +18,13 @@ from pathlib import Path
 from zipimport import zipimporter
 
 KEEP_ARCHIVE = "KAFKAPROD_KEEP_PYSPARK_ZIP"
-"""Environment variable: if set to 1, workers import PySpark from the archive."""
+"""Environment variable. If it is 1, workers import PySpark from the archive."""
 _FACTORY = "PYTHON_WORKER_FACTORY_"
-"""Prefix of variables that only Python workers have; source: Spark's `PythonWorkerFactory`."""
+"""Prefix of variables that only Python workers have. Source: Spark's `PythonWorkerFactory`."""
 
 
 def use_installed_pyspark() -> None:
-    """Change `sys.path` if this process is a Python worker of Spark; never raises."""
+    """Change `sys.path` if this process is a Python worker of Spark. Never raises."""
     try:
         worker = any(name.startswith(_FACTORY) for name in os.environ)
         if worker and os.environ.get(KEEP_ARCHIVE, "0") in {"", "0"}:
@@ -34,9 +34,10 @@ def use_installed_pyspark() -> None:
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """Return a Python path with the folders of PySpark and Py4J in place of their archives.
+    """Return a Python path with the folders of PySpark and Py4J instead of their archives.
 
-    An archive is kept unless the folder belongs to the same installation and has the same release.
+    An archive is replaced only if the folder is part of the same installation and has the same
+    release.
 
     Raises:
         OSError: an archive or a folder cannot be read.
@@ -54,9 +55,9 @@ def without_archives(path: list[str]) -> list[str]:
 
 
 def _with_distribution(path: list[str], archive: str, folder: Path) -> list[str]:
-    """Put the folder of a Spark distribution, which contains only PySpark, in the archive's place.
+    """Replace the archive by the folder of a Spark distribution, which contains only PySpark.
 
-    A distribution has Py4J only as an archive.
+    A distribution contains Py4J only as an archive.
     """
     if not _is_same_release(archive, folder / "pyspark"):
         return path
@@ -64,7 +65,7 @@ def _with_distribution(path: list[str], archive: str, folder: Path) -> list[str]
 
 
 def _without(path: list[str], archive: str, folder: Path) -> list[str]:
-    """Remove an archive if its package, installed with pip, is then imported from the folder."""
+    """Remove an archive if its package is then imported from the folder that pip installed."""
     rest = [entry for entry in path if entry != archive]
     found = PathFinder.find_spec(folder.name, rest)
     if found is None or found.origin is None:

@@ -1,6 +1,6 @@
-"""A Kafka sink for PySpark that owns its producer: `df.write.format("kafkaprod")`.
+"""A Kafka sink for PySpark with its own producer: `df.write.format("kafkaprod")`.
 
-Spark finds the format without an import. It takes the columns and options of `format("kafka")`. A
+Spark finds the format without an import. It accepts the columns and options of `format("kafka")`. A
 batch, which returns when every record is acknowledged, and a stream::
 
     kafka = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events"}
@@ -13,12 +13,12 @@ batch, which returns when every record is acknowledged, and a stream::
     stream = ticks.writeStream.format("kafkaprod").options(**kafka, checkpointLocation="checkpoint")
     stream.start().awaitTermination(10)
 
-Exactly once for read_committed readers, whatever fails and runs again (docs/exactly-once.md)::
+Exactly once for read_committed readers, despite failures and retries (docs/exactly-once.md)::
 
     once = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "orders"}
     write.options(**once, batchId="2026-11-20").mode("append").save()
 
-The records of a topic, with the options of a write::
+Read the records of a topic, with the options of a write::
 
     from spark_kafka_sink import read_records
 
@@ -34,13 +34,13 @@ What was delivered, and a broker for tests and demos::
     report = DeliveryReport.read("report.json")
     print(summarize(report))
 
-Errors are subclasses of `KafkaProdError`. All names are loaded when they are first used.
+Errors are subclasses of `KafkaProdError`. All names are loaded on first use.
 
 To read the code, follow a record: `config` and `spark` on the driver; in a task `spark`, and
-`producer` with its subpackages append, buffer, send and, with exactly once, transactions; below it
-`records`, `client` and `protocol`; `report`; and back on the driver, with exactly once,
-`exactly_once`, which commits what the tasks have left open, by the requests of `admin`.
-docs/design.md describes this path file by file.
+`producer` with its subpackages append, buffer, send and, with exactly once, transactions; below
+them `records`, `client` and `protocol`; `report`; and finally on the driver, with exactly once,
+`exactly_once`, which commits the tasks' open transactions with requests of `admin`. docs/design.md
+describes this path file by file.
 """
 
 from __future__ import annotations
@@ -144,25 +144,25 @@ _MODULES = {
     "summarize": "spark_kafka_sink.report.text_and_html",
     "warm_up": "spark_kafka_sink.spark.registration",
 }
-"""Modules of the names in `__all__`; all other names are errors."""
+"""Modules of the names in `__all__`. No other names can be imported."""
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Show errors of this package by their text: `%load_ext spark_kafka_sink` in a notebook."""
+    """Show errors of this package without a traceback, after `%load_ext spark_kafka_sink`."""
     from spark_kafka_sink.spark.spark_errors import show_errors_briefly
 
     show_errors_briefly(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Show errors as IPython does."""
+    """Show errors as IPython shows them by default."""
     shell.set_custom_exc((), None)
 
 
-if not TYPE_CHECKING:  # a type checker reads the imports above
+if not TYPE_CHECKING:  # A type checker reads the imports above.
 
     def __getattr__(name: str) -> object:
-        """Load a name at its first use, because Spark's workers import this package often."""
+        """Load a name on first use, because Spark's workers import this package often."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_MODULES.get(name, f"{__name__}.common.errors")), name)
@@ -170,7 +170,10 @@ if not TYPE_CHECKING:  # a type checker reads the imports above
         return value
 
     def __dir__() -> list[str]:
-        """Return all names; without PySpark, omit names that need it, so that `help` works."""
+        """Return all names.
+
+        Without PySpark, names that need it are omitted, so that `help` works.
+        """
         from importlib.util import find_spec
 
         spark = f"{__name__}.spark."

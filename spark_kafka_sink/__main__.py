@@ -1,4 +1,4 @@
-"""`python -m spark_kafka_sink` is the command `kafkaprod`."""
+"""`python -m spark_kafka_sink` runs the command `kafkaprod`."""
 
 from spark_kafka_sink.cli.entry import run
 

@@ -1,6 +1,6 @@
 """A pytest plugin with the fixture `kafka_broker`: an embedded broker for each test.
 
-The broker creates a topic at the first write. A marker sets other options:
+The broker creates a topic on the first write. A marker sets other options:
 `@pytest.mark.kafka_broker(nodes=3, topics={"events": 4})`. Options of the test override those of
 its class, which override those of its module.
 """
@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
-    """Yield an embedded Kafka broker, which is stopped at the end of the test."""
+    """Yield an embedded Kafka broker, which is stopped after the test."""
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
     options: dict[str, Any] = {"auto_create_topics": True}

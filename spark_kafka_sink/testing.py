@@ -23,14 +23,14 @@ Place = tuple[str | None, bytes | None]
 COMPARED: Final = ("key", "value", "topic", "headers")
 """Columns that are compared if they are in the frame."""
 COLUMNS: Final = (*COMPARED, "partition", "timestamp")
-"""Columns of a record."""
+"""Names of the columns of a record."""
 _BYTES: Final = ("string", "binary", "char", "varchar")
 _SHOWN: Final = 10
 """Maximum number of rows of each kind in a message."""
 _LONGEST: Final = 200
-"""Maximum characters of a value in a message."""
+"""Maximum number of characters of a value in a message."""
 _Rows = tuple["list[ComparedRow]", "list[ComparedRow]"]
-"""The expected rows, and those that were found."""
+"""The expected rows and the rows that were found."""
 
 
 def assert_written(
@@ -43,9 +43,9 @@ def assert_written(
     """Check that a broker's topics contain the rows of a frame, and nothing else.
 
     Keys, values, topics and headers are compared, values that are JSON objects or arrays as JSON.
-    Columns that the frame does not have are not compared, and neither are partitions and the order
-    of rows. The records are those that a read_committed consumer receives. The message lists
-    missing, unexpected and different rows by key::
+    Columns that are missing from the frame, partitions, and the order of rows are not compared. The
+    records are those that a read_committed consumer receives. The message lists missing, unexpected
+    and different rows by key::
 
         def test_my_job(spark, kafka_broker):
             run_my_job(kafka_broker.bootstrap_servers)
@@ -53,14 +53,15 @@ def assert_written(
             assert_written(wanted, kafka_broker, "events")
 
     With the options of a write that sets `value.format` or `key.format`, the frame has the columns
-    that were serialised, and records are decoded. Avro and Protobuf are read with the schema in the
-    registry; without a registry, or with `mock://`, with the one that the options give or that is
-    derived from the frame, whose columns must then be nullable as those of the write.
+    that were serialised, and records are decoded. Avro and Protobuf are decoded with the schema in
+    the registry. Without a registry, or with `mock://`, they are decoded with the schema in the
+    options, or with a schema derived from the frame. In the last case, the frame's columns must
+    have the same nullability as those of the write.
 
     Args:
         frame: the expected rows, with the sink's column names.
         broker: the broker to which they were written.
-        topic: the topic to read; None for the one in `options`, or the topics in the column
+        topic: the topic to read; None for the topic in `options`, or the topics in the column
             `topic`.
         options: options of the write.
 
@@ -72,7 +73,7 @@ def assert_written(
         SchemaRegistryError: a schema cannot be read from the registry.
         UnknownTopicError: the topic does not exist.
     """
-    __tracebackhide__ = True  # pytest then shows the line of the test
+    __tracebackhide__ = True  # pytest shows the line of the test instead.
     call = "assert_written(frame, broker)"
     check_argument(call, frame, FRAME, ("columns", "sparkSession"))
     check_argument(call, broker, "an EmbeddedBroker", ("records",))
@@ -106,7 +107,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
     """Check that a frame has columns of records, with their names and types.
 
     Raises:
-        ConfigError: a column is missing, misspelled, or has another type.
+        ConfigError: a column is missing, misspelled, or has a different type.
     """
     absent = [name for name in COMPARED if name not in frame.columns]
     for name in frame.columns:
@@ -130,7 +131,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
 def _decoded_rows(
     frame: DataFrame, broker: EmbeddedBroker, topic: str | None, config: SinkConfig
 ) -> _Rows:
-    """Return the rows of a frame as they are serialised and decoded, and the decoded records."""
+    """Return the frame's rows after serialising and decoding them, and the decoded records."""
     from spark_kafka_sink.formats.decoder import RecordDecoder, decoded  # needed for formats
     from spark_kafka_sink.spark.expected import Expected
 
@@ -151,7 +152,7 @@ def _topics(wanted: Sequence[ComparedRow], topic: str | None) -> list[str]:
 
 
 class ComparedRow(NamedTuple):
-    """A row or record; columns that are not compared are None.
+    """A row or record. Columns that are not compared are None.
 
     `value` is canonical JSON if it is a JSON object or array.
     """
@@ -168,13 +169,13 @@ class ComparedRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The key for messages, or the value if there is no key; with the topic if it is known."""
+        """The key for messages, or the value if there is no key, with the topic if it is known."""
         shown = _text(self.value if self.key is None else self.key)
         return shown if self.topic is None else f"{shown} in {self.topic}"
 
 
 def _row(names: Sequence[str], row: Any) -> ComparedRow:
-    """Return the compared columns of a frame's row, or of a record."""
+    """Return the compared columns of a row or a record."""
     found = {name: row[name] for name in names}
     return ComparedRow(
         topic=found.get("topic"),
@@ -185,7 +186,7 @@ def _row(names: Sequence[str], row: Any) -> ComparedRow:
 
 
 def _bytes(value: str | bytes | bytearray | dict[str, Any] | None) -> bytes | None:
-    """Return bytes; a decoded key or value as JSON."""
+    """Return the bytes of a value; a decoded key or value is returned as JSON."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, dict):
@@ -194,12 +195,12 @@ def _bytes(value: str | bytes | bytearray | dict[str, Any] | None) -> bytes | No
 
 
 def _spelled(value: object) -> str:
-    """Return a value that JSON does not have, such as a date, as text."""
+    """Return a value that JSON does not support, such as a date, as text."""
     return repr(value) if isinstance(value, bytes) else str(value)
 
 
 def _canonical(value: bytes | None) -> bytes | None:
-    """Return the same bytes for JSON objects and arrays with the same content."""
+    """Return the canonical form of a JSON object or array, and other values unchanged."""
     try:
         parsed = None if value is None else json.loads(value)
     except ValueError:
@@ -210,9 +211,10 @@ def _canonical(value: bytes | None) -> bytes | None:
 
 
 def compare_rows(wanted: Sequence[ComparedRow], found: Sequence[ComparedRow]) -> list[str]:
-    """Return the lines of a message about the differences; empty if there are none.
+    """Return a message about the differences, as lines; empty if there are none.
 
-    A missing and an unexpected row are one different row if no other of them has their key.
+    A missing row and an unexpected row count as one different row if they have the same key and no
+    other such row has it.
     """
     missing = sorted((Counter(wanted) - Counter(found)).elements(), key=_order)
     unexpected = sorted((Counter(found) - Counter(wanted)).elements(), key=_order)
@@ -240,7 +242,7 @@ def _order(row: ComparedRow) -> tuple[str, bytes, bytes]:
 
 
 def _by_key(rows: Sequence[ComparedRow]) -> dict[Place, ComparedRow]:
-    """Return the rows with a key that no other row of the topic has."""
+    """Return the rows whose key is unique within their topic."""
     counts = Counter(row.place for row in rows if row.key is not None)
     return {row.place: row for row in rows if counts[row.place] == 1}
 
@@ -273,12 +275,12 @@ def _difference(wanted: ComparedRow, found: ComparedRow) -> str:
 
 
 def _value_difference(wanted: bytes | None, found: bytes | None) -> str:
-    """Return the fields that differ if both values are JSON objects, otherwise both values."""
+    """Return the fields that differ if both values are JSON objects, or else both values."""
     ours, theirs = _object(wanted), _object(found)
     if ours is None or theirs is None:
         return f"value {_text(wanted)} expected, {_text(found)} found"
     fields = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    if not fields:  # a field is null on one side, and missing on the other
+    if not fields:  # The field is null in one value and missing in the other.
         return f"value {_text(wanted)} expected, {_text(found)} found"
     return ", ".join(
         f"{name} {_field(ours, name)} expected, {_field(theirs, name)} found" for name in fields
@@ -290,7 +292,7 @@ def _field(parsed: dict[str, Any], name: str) -> str:
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:
-    """Return a JSON object; None for anything else."""
+    """Return the value as a JSON object, or None if it is not an object."""
     try:
         parsed = json.loads(value or b"")
     except ValueError:

@@ -1,4 +1,4 @@
-"""``kafkaprod broker``: run the embedded broker as a process; its options on the command line."""
+"""``kafkaprod broker``: command line options, and running the embedded broker as a process."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
     """Parse name=env:VARIABLE and name=file:PATH.
 
     Raises:
-        ConfigError: an option contains the password itself, which every process on the machine
-            could read.
+        ConfigError: an option contains a password, which every process on the machine could read.
     """
     found = {}
     for text in texts:
@@ -48,7 +47,7 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
 def certificate(
     *, tls: bool, certificate: str | None, key: str | None, ca: str | None, password: str | None
 ) -> bool | TlsFiles:
-    """Return the broker's option `tls`: files of a certificate, True to create one, or no TLS.
+    """Return the broker's option `tls`: certificate files, True to create a certificate, or False.
 
     Raises:
         ConfigError: only some of the files are given.
@@ -65,7 +64,7 @@ def certificate(
 
 
 def token_validator(jwks: str | None) -> TokenValidator:
-    """Return the validator for an issuer's key file; by default, unsigned tokens are accepted.
+    """Return the validator for an issuer's key file. By default, unsigned tokens are accepted.
 
     Raises:
         ConfigError: the file cannot be read, or contains no keys.
@@ -84,7 +83,7 @@ def token_validator(jwks: str | None) -> TokenValidator:
 def client_option_lines(
     kafka: EmbeddedBroker, ca_file: Path | None, own: tuple[Path, Path] | None
 ) -> Iterator[str]:
-    """Yield options for clients as name=value; a password is given as a reference.
+    """Yield the options for clients as name=value. Passwords are references.
 
     Args:
         kafka: the broker.
@@ -313,7 +312,7 @@ class BrokerArguments:
 
 @dataclass(frozen=True, slots=True)
 class TopicArgument:
-    """A topic to create at the start; 0 replicas means the broker's default."""
+    """A topic to create on startup. 0 replicas means the broker's default."""
 
     name: str
     partitions: int = 1
@@ -324,7 +323,7 @@ class TopicArgument:
         """Parse name, name:partitions or name:partitions:replicas.
 
         Raises:
-            ConfigError: the text has another form.
+            ConfigError: the text does not have this form.
         """
         name, *numbers = text.split(":")
         valid = name and len(numbers) <= 2 and all(n.isdecimal() and int(n) for n in numbers)
@@ -353,7 +352,7 @@ READY = "kafkaprod broker ready on"
 
 
 def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
-    """Run a broker until SIGINT or SIGTERM; print READY and its addresses when clients can connect.
+    """Run a broker until SIGINT or SIGTERM. Print READY and its addresses when clients can connect.
 
     If the broker is secured, also print the options that clients need.
 

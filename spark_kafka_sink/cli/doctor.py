@@ -37,10 +37,10 @@ Timeout = Annotated[
 
 
 def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
-    """Wait until a broker has returned the cluster's metadata.
+    """Wait until a broker returns the cluster's metadata.
 
     Raises:
-        KafkaProdError: no broker has returned metadata within `timeout` seconds; the message gives
+        KafkaProdError: no broker returned metadata within `timeout` seconds. The message contains
             the reason, and the hint explains what to check.
     """
     with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
@@ -119,7 +119,7 @@ def _config(
 
 
 def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Print each finding immediately, because the next step may take long."""
+    """Print each finding immediately, because the next step can take a long time."""
     out = Console(highlight=False)
     for finding in findings:
         style = _STYLES[finding.severity]

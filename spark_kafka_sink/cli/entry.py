@@ -1,4 +1,4 @@
-"""The entry point of `kafkaprod`, which names the extra to install if libraries are missing."""
+"""The entry point of `kafkaprod`, which prints the extra to install if libraries are missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_kafka_sink.common.extras import require_extra
 
 
 def run() -> None:
-    """Run the command line; if libraries are missing, print how to install them and exit with 1."""
+    """Run the command line. If libraries are missing, print how to install them and exit with 1."""
     try:
         require_extra("cli", "the command line")
     except ConfigError as error:

@@ -79,9 +79,9 @@ OptionsFile = Annotated[
 def kafka_options(
     config: Path | None, given: Iterable[str], *, allow_sink_options: bool = False
 ) -> dict[str, str]:
-    """Return the options of a write; the command line overrides the file.
+    """Return the options of a write.
 
-    In both places, names may have the prefix `kafka.` or not.
+    The command line overrides the file. Names can have the prefix `kafka.` or not.
 
     Args:
         config: a file of Java properties, as for --command-config of Kafka's tools; a producer's
@@ -90,7 +90,7 @@ def kafka_options(
         allow_sink_options: True to allow the sink's own options, such as `errors.tolerance`.
 
     Raises:
-        ConfigError: the file cannot be read, or an option is unknown or has another form.
+        ConfigError: the file cannot be read, or an option is unknown or malformed.
     """
     known = SINK_NAMES if allow_sink_options else {}
     from_file = _from_file(config, known) if config is not None else {}
@@ -104,7 +104,7 @@ def connection_options(
     *,
     allow_sink_options: bool = False,
 ) -> dict[str, str]:
-    """Return the options like `kafka_options`, with the brokers from --bootstrap-servers.
+    """Return the result of `kafka_options` with the brokers from --bootstrap-servers.
 
     Raises:
         ConfigError: see `kafka_options`; or no bootstrap servers are set.
@@ -132,10 +132,10 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
-    """Return the name with its prefix; with the sink's options, also accept an unknown name.
+    """Return the name with its prefix. If the sink's options are allowed, accept unknown names.
 
     Raises:
-        ConfigError: the name has no prefix and is unknown; or, if unknown names are accepted, it is
+        ConfigError: the name has no prefix and is unknown or, if unknown names are accepted, it is
             a likely typo.
     """
     if known and name.lower().startswith(CONFIG_PREFIX):
@@ -143,7 +143,7 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
     if not name.startswith(PREFIX) and not is_kafka_option(name) and name.lower() not in known:
         suggestion = nearest(name, [*KNOWN_NAMES, *known.values()])
         if known and suggestion is None:
-            return name  # as in a write, parsing the options warns about the name
+            return name  # As in a write, parsing the options logs a warning about the name.
         raise ConfigError(
             f"unknown option {shown_name(name)}",
             hint=f"Did you mean {suggestion}?"

@@ -78,7 +78,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich would truncate option names at 80 columns
+    rich_markup_mode=None,  # rich would truncate option names at 80 columns.
 )
 
 app.add_typer(transactions, name="transactions")

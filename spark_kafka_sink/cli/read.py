@@ -93,7 +93,7 @@ class ReadArguments:
 
     @property
     def first_offset(self) -> int:
-        """The offset to start at."""
+        """The offset at which to start."""
         if self.offset is not None:
             return self.offset
         return _FOLLOWED if self.follow else 0
@@ -103,8 +103,8 @@ class ReadArguments:
 def read(arguments: ReadArguments) -> None:
     """Print the records of a topic, without joining a consumer group.
 
-    Each line contains partition and offset, time, key, value and headers. Reading ends at the
-    current end of each partition.
+    Each line contains partition and offset, time, key, value and headers. Without --follow, reading
+    stops at the current end of each partition.
     """
     limit = arguments.limit or (None if arguments.follow else LIMIT)
     with _client(arguments.config_of_producer, arguments.timeout) as client:
@@ -185,7 +185,10 @@ def _json_line(record: ConsumerRecord) -> str:
 
 
 def _json(data: bytes | None) -> Any:
-    """Return text as a string, and bytes that are not UTF-8 as an object with `base64`."""
+    """Return text as a string.
+
+    Bytes that are not UTF-8 become an object with the field `base64`.
+    """
     if data is None:
         return None
     try:
@@ -221,7 +224,7 @@ def verify(arguments: VerifyArguments) -> None:
     """Check that every acknowledged record of a delivery report still exists.
 
     Counts the committed records between the first and the last offset of each partition. Records of
-    other writers between them are counted too, and can hide a loss.
+    other writers in this range are also counted, and can hide a loss.
 
     Exits with status 1 if records are missing, or not yet readable because of an open transaction.
     """

@@ -62,7 +62,7 @@ def transactions_table(overview: Overview) -> Table:
 
 
 def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
-    """Return the table of partitions whose read_committed readers are blocked by a transaction."""
+    """Return the table of partitions in which a transaction blocks read_committed readers."""
     table = Table(title=f"Partitions with blocked readers: {len(partitions)}")
     table.add_column("partition")
     for name in ("readers stop at", "log ends at", "offsets waiting"):
@@ -122,7 +122,7 @@ def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
 
 
 def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
-    """Return the table of a decided transaction's partitions, with their transaction markers."""
+    """Return the table of a decided transaction's partitions and their transaction markers."""
     table = Table(title=f"{task.transactional_id}: {plural(task.records, 'record')}")
     table.add_column("partition")
     for name in ("records", "first offset", "last offset"):
@@ -166,7 +166,7 @@ def _seconds(milliseconds: int | None) -> str:
 
 
 def _utc_time(at_ms: int) -> str:
-    """Return a time in UTC with seconds, or the number itself if it is out of range."""
+    """Return a time in UTC with seconds, or the number if it is out of range."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
@@ -276,7 +276,7 @@ def abort(
 ) -> None:
     """Abort orphaned transactions, but never decided ones.
 
-    An orphaned transaction is open, but no driver can decide it any longer.
+    An orphaned transaction is open, but no driver can decide it anymore.
     """
     with _operator(arguments) as operator:
         codes = operator.abort(transactional_ids or (), undecided=undecided)
@@ -290,7 +290,7 @@ def abort(
 
 @contextmanager
 def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
-    """Yield an operator for a command's options; print its errors and exit with status 1."""
+    """Yield an operator for a command's options. Print its errors and exit with status 1."""
     try:
         parsed = SinkConfig.parse(
             connection_options(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: whether it passed, and a sentence."""
+    """The result of one check: whether it passed, and a description."""
 
     good: bool
     text: str
@@ -27,7 +27,7 @@ class Finding:
 def check(
     source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
 ) -> list[Finding]:
-    """Compare records with their source: number, content, order and partition."""
+    """Compare the number, content, order and partitions of the records with their source."""
     return [
         _count(source, received, sizes),
         _content(source, received),

@@ -69,7 +69,7 @@ def require_java() -> None:
 
 
 def major_version(printed: str) -> int | None:
-    """Return the major version that `java -version` prints, 8 for the old style 1.8, or None."""
+    """Return the major version in the output of `java -version` (8 for 1.8), or None."""
     matched = re.search(r'version "(?:1\.)?(\d+)', printed)
     return int(matched.group(1)) if matched else None
 
@@ -82,19 +82,19 @@ PIPE_WIDTH = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """The options of the demo; without `bootstrap_servers` it runs an embedded broker."""
+    """The options of the demo. Without `bootstrap_servers`, it runs an embedded broker."""
 
     bootstrap_servers: str | None = None
     topic: str = "flights"
     partitions: int = 4
     limit: int | None = None
-    """Maximum number of flights; None for all."""
+    """Maximum number of flights, or None for all."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Other `kafka.*` options of the write, possibly with secrets."""
+    """Other `kafka.*` options of the write, which can include secrets."""
 
 
 def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
-    """Run the demo and print its steps; return True if all checks passed.
+    """Run the demo and print its steps. Return True if all checks passed.
 
     Raises:
         KafkaProdError: something that the demo needs is missing, or the write failed.
@@ -110,8 +110,8 @@ def check_options(options: DemoOptions) -> SecurityConfig:
     """Return the security settings in the options.
 
     Raises:
-        ConfigError: an option is wrong, or security is set for the embedded broker, which does not
-            support it here.
+        ConfigError: an option is wrong, or security options are set without a cluster, although the
+            demo's own broker does not support them.
     """
     servers = {BOOTSTRAP: options.bootstrap_servers or "localhost:9092"}
     security = ProducerConfig.parse({**options.kafka, **servers}).security
@@ -124,13 +124,13 @@ def check_options(options: DemoOptions) -> SecurityConfig:
 
 
 def _console() -> Console:
-    """Return a console; for a file or pipe, its lines are wide enough for the tables."""
+    """Return a console. For a file or pipe, its lines are wide enough for the tables."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
 class _Demo:
-    """One run of the demo; `run` calls the steps in order."""
+    """One run of the demo. `run` calls the steps in order."""
 
     def __init__(self, options: DemoOptions, console: Console, folder: Path) -> None:
         self._options = options
@@ -226,7 +226,7 @@ class _Demo:
 
     @contextmanager
     def _bar(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar and remove it at the end; do nothing without a terminal."""
+        """Show a progress bar and remove it at the end. Without a terminal, do nothing."""
         columns = [SpinnerColumn(), TextColumn(name), BarColumn()]
         if total is not None:
             columns.append(MofNCompleteColumn())
@@ -248,7 +248,7 @@ class _Demo:
 
 
 def _suggestions() -> str:
-    """Return the commands that a new user tries next, with the path of this environment."""
+    """Return commands for a new user to try next, with the path of this environment."""
     command = Path(sys.executable).with_name("kafkaprod")
     shown = os.path.relpath(command) if command.is_relative_to(Path.cwd()) else str(command)
     return f"""
@@ -261,7 +261,7 @@ What to try next:
 
 @contextmanager
 def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
-    """Show the growth of a topic in another thread; Spark needs the thread of its session."""
+    """Show the growth of a topic in a separate thread, because Spark needs the current thread."""
     stop = threading.Event()
     before = topic.count()
 

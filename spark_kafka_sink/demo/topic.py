@@ -1,4 +1,4 @@
-"""The demo's topic as librdkafka reads it."""
+"""Create, watch and read the demo's topic with librdkafka."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HINT = (
 
 
 def librdkafka_config(security: model.SecurityConfig) -> dict[str, str]:
-    """Return the security settings under librdkafka's names, with secrets in clear text.
+    """Return the security settings as options of librdkafka, with secrets in clear text.
 
     Raises:
         ConfigError: librdkafka does not support a setting, or a secret cannot be found.
@@ -118,7 +118,7 @@ BATCH = 10_000
 
 @dataclass(slots=True)
 class Received:
-    """The received records: the documents of each key in the order read, and their partitions."""
+    """The received records: the documents of each key, in order, and their partitions."""
 
     fields: tuple[str, ...]
     rows: defaultdict[str | None, list[Row]] = field(default_factory=lambda: defaultdict(list))
@@ -153,7 +153,7 @@ def _bytes(data: str | bytes | None) -> bytes:
 
 
 class DemoTopic:
-    """A topic that is created, watched and read with librdkafka; a context manager."""
+    """Context manager for a topic that is created, watched and read with librdkafka."""
 
     def __init__(
         self, bootstrap_servers: str, name: str, security: Mapping[str, str] | None = None
@@ -186,10 +186,10 @@ class DemoTopic:
         self._consumer.close()
 
     def create(self, partitions: int) -> int:
-        """Create the topic unless it exists; return its number of partitions.
+        """Create the topic unless it exists. Return its number of partitions.
 
         Raises:
-            BrokerUnavailableError: no broker answers, or the broker rejects the request.
+            BrokerUnavailableError: no broker responds, or the broker rejects the request.
         """
         admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0, **self._security})
         try:
@@ -232,10 +232,10 @@ class DemoTopic:
         return sum(self.sizes().values())
 
     def read(self, fields: tuple[str, ...], on_progress: Callable[[int], None]) -> Received:
-        """Read all records between the partitions' watermarks; librdkafka checks the CRCs.
+        """Read all records between the partitions' watermarks. librdkafka checks the CRCs.
 
         Raises:
-            BrokerUnavailableError: reading fails, or the brokers stop answering.
+            BrokerUnavailableError: reading fails, or the brokers stop responding.
         """
         wanted = self.count()
         received = Received(fields)

@@ -2,8 +2,8 @@
 
 In reading order:
 
-- `exporters`: export a write's metrics to every system that the options name
-- `java_names`: a delivery report under the metric names of the Java producer
+- `exporters`: export a write's metrics to every system that the options specify
+- `java_names`: convert a delivery report to the Java producer's metrics
 - `prometheus`: export to a textfile or a Pushgateway, with prometheus-client
 - `opentelemetry`: export with OpenTelemetry's API
 """

@@ -1,9 +1,10 @@
 """Export the metrics of a finished write to Prometheus and OpenTelemetry.
 
 The driver exports them once per write or micro-batch, from the merged report. Python workers do not
-export metrics: several workers run on one machine and would compete for a fixed port, most run for
-seconds, which is less than a scrape interval, and the report contains their metrics anyway. For the
-same reason, Prometheus cannot scrape a port: it reads a file for node_exporter, or a Pushgateway.
+export metrics. Several workers on one machine would compete for a fixed port, most of them run for
+less than a scrape interval, and the report contains their metrics anyway. Prometheus does not
+scrape a port of the driver either; it gets the metrics from a file for node_exporter, or from a
+Pushgateway.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ TIMEOUT_S = 30.0
 
 
 class Exporter(Protocol):
-    """Exports metrics to one system; it lives as long as the process and accumulates counters."""
+    """Exports metrics to one system. It exists as long as the process and accumulates counters."""
 
     def export(self, report: DeliveryReport) -> None:
-        """Export the metrics of one more write."""
+        """Export the metrics of one write."""
 
 
 def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
-    """Export a write's metrics to every system that the options name.
+    """Export a write's metrics to every system that the options specify.
 
     A failure is logged and ignored: the records are in Kafka, and a successful write must not fail
     because of its metrics.
@@ -53,7 +54,7 @@ def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
 
 @cache
 def _exporter(kind: str, target: str, client_id: str) -> Exporter:
-    """Return the process's exporter for a target; its libraries are imported only here."""
+    """Return the process's exporter for a target. Its libraries are imported only when needed."""
     if kind == "opentelemetry":
         from spark_kafka_sink.export.opentelemetry import OpenTelemetryExporter
 

@@ -1,4 +1,4 @@
-"""A delivery report under the metric names of the Java producer (``SenderMetricsRegistry``).
+"""Convert a delivery report to the metrics of the Java producer (``SenderMetricsRegistry``).
 
 Rates are per second over the given duration, times are in milliseconds, sizes in bytes. The labels
 correspond to Java's tags: none for client metrics, `topic` for a topic, `node_id` for a broker.
@@ -32,7 +32,7 @@ class MetricKind(Enum):
     """The type of a metric."""
 
     COUNTER = auto()
-    """A count for this write only; exporters add up the values of several writes."""
+    """A count for this write only. Exporters add up the values of several writes."""
     GAUGE = auto()
 
 
@@ -47,7 +47,7 @@ class Metric:
 
 
 def java_metrics(report: DeliveryReport, seconds: float) -> list[Metric]:
-    """Return all metrics of a report; `seconds` is the duration of the write, for rates."""
+    """Return all metrics of a report; `seconds` is the duration of the write, used for rates."""
     brokers, topics = report.metrics.brokers, report.metrics.topics
     return [
         *_client(report, seconds),

@@ -1,4 +1,4 @@
-"""Export metrics with OpenTelemetry's API; the user's meter provider forwards them."""
+"""Export metrics with OpenTelemetry's API. The user's meter provider forwards them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OpenTelemetryExporter:
     """Records each write with the global meter provider.
 
     Args:
-        client_id: an attribute of every value, unless empty.
+        client_id: added to every value as an attribute, unless it is empty.
     """
 
     def __init__(self, client_id: str) -> None:
@@ -27,7 +27,7 @@ class OpenTelemetryExporter:
         self._instruments: dict[str, Any] = {}
 
     def export(self, report: DeliveryReport) -> None:
-        """Add to the counters and set the gauges, then flush, because the process may exit soon."""
+        """Update the counters and gauges, then flush, because the process might exit soon."""
         for metric in java_metrics(report, report.duration_max_ms / 1000):
             attributes = {**self._common, **dict(metric.labels)}
             instrument = self._instrument(metric.name, metric.kind, tuple(dict(metric.labels)))

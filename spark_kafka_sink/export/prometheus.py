@@ -1,4 +1,4 @@
-"""Export metrics to Prometheus with prometheus-client: to a textfile or a Pushgateway."""
+"""Export metrics to Prometheus with prometheus-client, through a textfile or a Pushgateway."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class TextfileExporter:
     """Writes a file for node_exporter's textfile collector, atomically.
 
     Args:
-        target: the file; its name must end in `.prom` for node_exporter to read it.
-        client_id: a label of every metric, unless empty.
+        target: the file; node_exporter reads it only if the name ends in `.prom`.
+        client_id: a label of every metric, unless it is empty.
     """
 
     def __init__(self, target: str, client_id: str) -> None:
@@ -94,7 +94,7 @@ class TextfileExporter:
         self._registry.register(self._writes)
 
     def export(self, report: DeliveryReport) -> None:
-        """Add the metrics of a write and replace the file; raise OSError on failure."""
+        """Add the metrics of a write and replace the file. Raises OSError on failure."""
         self._writes.add(report)
         write_to_textfile(self._target, self._registry)
 
@@ -104,7 +104,8 @@ class PushgatewayExporter:
 
     Args:
         target: host:port or a URL.
-        client_id: part of the group, unless empty; should be different for each job on a machine.
+        client_id: part of the group, unless it is empty; should be unique among the jobs on a
+            machine.
     """
 
     def __init__(self, target: str, client_id: str) -> None:
@@ -117,6 +118,6 @@ class PushgatewayExporter:
         self._registry.register(self._writes)
 
     def export(self, report: DeliveryReport) -> None:
-        """Add the metrics of a write and push all metrics; raise OSError on failure."""
+        """Add the metrics of a write and push all metrics. Raises OSError on failure."""
         self._writes.add(report)
         push_to_gateway(self._target, JOB, self._registry, grouping_key=self._group, timeout=10)

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _FINE = 7
-"""Base-2 logarithm of the buckets per doubling: a bucket's width is under 1 % of its numbers."""
+"""Base-2 logarithm of the number of buckets per doubling. The width of a bucket is less than 1 % of
+its numbers.
+"""
 _COARSE = 2
-"""Base-2 logarithm of the steps per doubling; charts and time series databases need few steps."""
+"""Base-2 logarithm of the number of steps per doubling. Charts and time series databases need few
+steps.
+"""
 PER_OCTAVE = 1 << _FINE
-"""Number of buckets between a number and its double; smaller numbers have their own buckets."""
+"""Number of buckets between a number and its double. Each smaller number has its own bucket."""
 _MANY = 1024
 """Number of values that are sorted into buckets at once."""
 
@@ -34,7 +38,7 @@ def bucket_of(value: int, bits: int = _FINE) -> int:
 
 
 def bucket_top(bucket: int, bits: int = _FINE) -> int:
-    """Return the largest number in a bucket."""
+    """Return the largest number that belongs to a bucket."""
     if bucket < 1 << bits:
         return bucket
     octave, step = divmod(bucket, 1 << bits)
@@ -42,13 +46,13 @@ def bucket_top(bucket: int, bits: int = _FINE) -> int:
 
 
 def step_top(step: int) -> int:
-    """Return the largest number in a step; see `Histogram.steps`."""
+    """Return the largest number in a step. See `Histogram.steps`."""
     return bucket_top(step, _COARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """A distribution of whole numbers; percentiles are at most 1 % too large, never too small.
+    """A distribution of whole numbers. Percentiles are at most 1 % too large, never too small.
 
     `buckets` contains (bucket, count) in ascending order, without empty buckets. The sum `total`,
     the minimum `low` and the maximum `high` are exact, and 0 if the histogram is empty. Merging is
@@ -66,7 +70,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """The count of recorded numbers."""
+        """The number of recorded values."""
         return sum(times for _, times in self.buckets)
 
     @property
@@ -85,7 +89,7 @@ class Histogram:
 
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
-        """(step, count) in ascending order: the buckets merged into four steps per doubling."""
+        """(step, count) in ascending order: the buckets, merged into four steps per doubling."""
         counts: dict[int, int] = {}
         for bucket, times in self.buckets:
             step = bucket_of(bucket_top(bucket), _COARSE)
@@ -138,7 +142,7 @@ class Histogram:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the histogram that `to_dict` has written."""
+        """Parse the result of `to_dict`."""
         return cls(
             buckets=read_buckets(data),
             total=int(data["total"]),
@@ -156,7 +160,7 @@ def read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     """Read a histogram's buckets from a report.
 
     Raises:
-        ValueError: the report has another number of buckets per doubling.
+        ValueError: the report has a different number of buckets per doubling.
     """
     if data["buckets_per_doubling"] != PER_OCTAVE:
         raise ValueError(f"a histogram with {data['buckets_per_doubling']} buckets per doubling")
@@ -169,10 +173,10 @@ def _histogram(buckets: tuple[tuple[int, int], ...], total: int, low: int, high:
 
 
 class HistogramBuilder:
-    """Collects numbers; one thread adds, any thread may call `build`. Negative numbers count as 0.
+    """Collects numbers. Only one thread adds numbers, but any thread can call `build`.
 
-    `add` only appends to a list, because it is called for each batch; the numbers are sorted into
-    buckets later, `_MANY` at a time.
+    Negative numbers count as 0. `add` only appends to a list, because it is called for each batch.
+    The numbers are sorted into buckets later, `_MANY` at a time.
     """
 
     __slots__ = ("_lock", "_new", "_past", "_times", "_window")
@@ -181,7 +185,7 @@ class HistogramBuilder:
         self._lock = Lock()
         self._new: list[int] = []
         self._times: list[int] = []
-        """The count of each number in `_new`; a number is appended to `_new` first."""
+        """The count of each number in `_new`. A number is appended to `_new` before its count."""
         self._window = Histogram()
         self._past = Histogram()
 
@@ -205,9 +209,9 @@ class HistogramBuilder:
             self._fold()
 
     def roll(self) -> Histogram:
-        """Return the numbers since the last `roll`; `build` still includes them.
+        """Return the numbers since the last `roll`.
 
-        Only the thread that adds may call it.
+        `build` still includes them. Only the adding thread may call this.
         """
         self._fold()
         with self._lock:
@@ -230,7 +234,7 @@ class HistogramBuilder:
 
 
 def _sorted(numbers: list[int], times: list[int]) -> Histogram:
-    """Return the histogram of numbers and their counts, with the buckets of `bucket_of`."""
+    """Return the histogram of numbers and their counts, using the buckets of `bucket_of`."""
     if not numbers:
         return Histogram()
     import numpy as np  # The process that commits a write only merges histograms.

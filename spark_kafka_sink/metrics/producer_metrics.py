@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 MILLION = 1_000_000
-"""Compression rates are stored in millionths: sums of whole numbers are exact in any order."""
+"""Factor for compression rates, which are stored in millionths because sums of whole numbers are
+exact in any order.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class BrokerMetrics:
     node_id: int
     """The broker's id."""
     name: str
-    """host:port."""
+    """The broker's address as host:port."""
     tx: int = 0
     """Completely written requests, including those of connection handshakes."""
     tx_bytes: int = 0
@@ -37,7 +39,7 @@ class BrokerMetrics:
     rx_bytes: int = 0
     """Bytes received."""
     tx_errors: int = 0
-    """Requests that were never answered."""
+    """Requests that never got a response."""
     timeouts: int = 0
     """Requests in `tx_errors` that were in flight when the oldest request exceeded
     request.timeout.ms.
@@ -155,7 +157,10 @@ class ProducerMetrics:
 
     @classmethod
     def merge_all(cls, parts: Iterable[ProducerMetrics]) -> Self:
-        """Return the sum of all parts; if settings differ, keep the greatest."""
+        """Return the sum of all parts.
+
+        If settings differ, the result contains the greatest value.
+        """
         metrics = list(parts)
         return cls(
             **_added(cls, metrics),
@@ -176,7 +181,7 @@ class ProducerMetrics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the metrics that `to_dict` has written."""
+        """Parse the result of `to_dict`."""
         return cls(
             **_read(cls, data),
             brokers=tuple(BrokerMetrics(**_read(BrokerMetrics, one)) for one in data["brokers"]),
@@ -221,7 +226,7 @@ def _added(kind: type, parts: list[Any]) -> dict[str, Any]:
 
 
 def _columns(kind: type) -> list[tuple[str, str]]:
-    """Return name and type of the fields that are not tuples."""
+    """Return the names and types of the fields that are not tuples."""
     columns = [(one.name, str(one.type)) for one in fields(kind)]
     return [column for column in columns if not column[1].startswith("tuple")]
 
@@ -241,7 +246,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the fields of a part; counters that older reports do not have are 0."""
+    """Read the fields of a part. Counters that older reports do not contain are 0."""
     return {
         name: _READERS[type_name](data.get(name, 0) if type_name == "int" else data[name])
         for name, type_name in _columns(kind)

@@ -1,8 +1,8 @@
 """The counters of a running producer, from which `producer_metrics` are built.
 
-Only the sender thread counts, once per batch and per request. The exceptions are the metrics of the
-buffer, which `BufferPool.measure` copies in before a report is built. Any thread may call `build`;
-the result may be slightly out of date.
+Only the sender thread updates the counters, once per batch and per request. The metrics of the
+buffer are an exception: `BufferPool.measure` copies them before a report is built. Any thread can
+call `build`. The result can be slightly out of date.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CloseReason(StrEnum):
 
 
 class BatchSent(NamedTuple):
-    """A batch that is sent for the first time; times in seconds, sizes in bytes.
+    """A batch that is sent for the first time. Times are in seconds, sizes in bytes.
 
     `queued` contains (waiting time, number of records that waited this long). `compression` is
     None if the batch was not compressed.
@@ -81,7 +81,7 @@ class BrokerMeter:
         return BrokerMetrics(**_built(self, BrokerMetrics))
 
     def roll(self) -> dict[str, Histogram]:
-        """Return the histograms since the last call, by name."""
+        """Return the histograms of the values since the last call, by name."""
         return _rolled(self)
 
 
@@ -100,7 +100,7 @@ class TopicMeter:
         return TopicMetrics(**_built(self, TopicMetrics))
 
     def roll(self) -> dict[str, Histogram]:
-        """Return the histograms since the last call, by name."""
+        """Return the histograms of the values since the last call, by name."""
         return _rolled(self)
 
 
@@ -116,7 +116,7 @@ class BrokerMeters(dict[int, BrokerMeter]):
 
 
 class MetricsRecorder:
-    """The meters of one session; `settings` are the options for the advisor, by name."""
+    """The meters of one session; `settings` contains the options for the advisor, by name."""
 
     def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
         self.brokers = BrokerMeters()
@@ -126,7 +126,7 @@ class MetricsRecorder:
         self.buffer_wait = 0.0
         """Total seconds that `write()` waited for free buffer memory."""
         self.append_time = self.flush_time = 0.0
-        """Total seconds of `write()`, and of the wait for the last acknowledgements."""
+        """Total seconds of `write()`, and of waiting for the last acknowledgements."""
         self.buffer_peak = 0
         self.serialise_time = 0.0
         """Total seconds spent serialising rows."""
@@ -137,7 +137,7 @@ class MetricsRecorder:
         self._closed = dict.fromkeys(CloseReason, 0)
 
     def batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
-        """Record a batch that is sent for the first time, to `broker`."""
+        """Record a batch that is sent to `broker` for the first time."""
         topic = self._topic(sent.topic)
         topic.batch_size.add(sent.wire_bytes)
         topic.batch_records.add(sent.records)

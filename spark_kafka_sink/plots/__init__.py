@@ -1,9 +1,9 @@
-"""Figures of delivery reports, drawn from the reports alone: `plots.show(report)` in a notebook.
+"""Figures of delivery reports, such as `plots.show(report)` in a notebook.
 
-Requires matplotlib, the extra `plots`. Each function returns a matplotlib figure, which the
-notebook displays and which can be modified or saved with `savefig`. Sizes are in MB (10^6 bytes),
-times in milliseconds or seconds, as labelled on each axis. The colours are from the palette of
-Okabe and Ito, which people with colour blindness can distinguish.
+They require matplotlib, which the extra `plots` installs. Each function returns a matplotlib
+figure, which the notebook displays and which can be modified or saved with `savefig`. Sizes are in
+MB (10^6 bytes), times in milliseconds or seconds, as labelled on each axis. The colours are from
+the palette of Okabe and Ito, which people with colour blindness can distinguish.
 
 In reading order:
 

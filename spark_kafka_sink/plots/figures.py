@@ -123,7 +123,7 @@ _SHOWN = {
     "records per batch": "records per batch",
     "request latency p99": "request, p99",
 }
-"""Figures of `compare` to show, with their short names."""
+"""The figures of a comparison that are shown, with their short names."""
 _SETTINGS_SHOWN = 12
 MULTIPLIED, DIVIDED = "\N{MULTIPLICATION SIGN}", "\N{DIVISION SIGN}"
 

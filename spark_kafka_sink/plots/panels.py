@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 GOOD, BAD, PALE, SECOND, INK = "#0072B2", "#D55E00", "#BBC7D0", "#E69F00", "#22303C"
-"""Colours: delivered; not delivered or limits; reference values; second series; lines and marks."""
+"""Colours for delivered records; undelivered records or limits; reference values; a second series;
+lines and marks.
+"""
 NOT_DELIVERED = "possibly not delivered"
 MB = 1_000_000
 
@@ -45,20 +47,26 @@ def dress(axes: Axes, title: str, *, x: str = "", y: str = "") -> None:
 
 
 def plain_numbers(axis: Axis, *, whole: bool = False) -> None:
-    """Format tick labels with commas and without powers of ten; with `whole`, only integers."""
+    """Format tick labels with commas and without powers of ten.
+
+    If `whole` is True, show only integers.
+    """
     steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
     axis.set_major_locator(MaxNLocator(nbins=6, steps=steps, integer=whole, min_n_ticks=2))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
 
 
 def percent(axis: Axis) -> None:
-    """Format tick labels as percentages; omit those above 100, where the legend may be."""
+    """Format tick labels as percentages.
+
+    Labels above 100 are omitted, because the legend might be there.
+    """
     plain_numbers(axis)
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value <= 100 else ""))
 
 
 def from_zero(axes: Axes, heights: Iterable[float]) -> None:
-    """Start the y axis at 0, even without bars or if all bars are 0."""
+    """Start the y axis at 0, even if there are no bars or all bars are 0."""
     axes.set_ylim(0, 1.05 * max((each for each in heights if isfinite(each)), default=0) or 1)
 
 
@@ -102,12 +110,12 @@ def stairs(axes: Axes, values: Histogram, *, unit: int, label: str, color: str) 
 
 
 def step_edge(step: int) -> float:
-    """Return the start of a step, which is above 0 for the logarithmic axis."""
+    """Return the start of a step, which is above 0 because the axis is logarithmic."""
     return max(step_top(step - 1), 0.5) if step else 0.5
 
 
 def done(figure: Figure, title: str = "") -> Figure:
-    """Set title and layout, and close the figure: a notebook shows the value of the cell."""
+    """Set title and layout, and close the figure: a notebook displays the returned figure."""
     figure.set_layout_engine("constrained", h_pad=0.1, w_pad=0.1)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
@@ -116,7 +124,7 @@ def done(figure: Figure, title: str = "") -> Figure:
 
 
 PARTITIONS_SHOWN = 32
-"""Maximum number of partitions shown; the largest partitions are selected."""
+"""Maximum number of partitions in a plot. The largest partitions are selected."""
 _LABELLED = 8
 """Maximum number of bars that are labelled individually."""
 _ROOM = 48
@@ -124,7 +132,7 @@ _ROOM = 48
 
 
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
-    """Plot the records of each partition, with those possibly not delivered on top."""
+    """Plot the records of each partition, with possibly undelivered records on top."""
     parts, names = _shown(report)
     delivered = [part.as_intended for part in parts]
     others = [part.records - part.as_intended for part in parts]
@@ -164,7 +172,7 @@ def plot_sizes(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
-    """Plot the latency of requests (sent to answered) and of batches (opened to sent)."""
+    """Plot the latency of requests (sent until response) and of batches (opened until sent)."""
     edges: list[float] = []
     for label, times, color in (
         ("request, sent to response", report.request_latency, GOOD),
@@ -183,7 +191,7 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
-    """Plot the compression ratio and CPU cost of each codec in a dry run; the current is dark."""
+    """Plot each codec's compression ratio and CPU cost; the configured codec is dark."""
     configured = dict(report.metrics.settings).get("compression.type")
     names = [
         f"{cost.codec}\n(as set)" if cost.codec == configured else cost.codec
@@ -243,7 +251,7 @@ def plot_closing(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_time(axes: Axes, report: DeliveryReport) -> None:
-    """Plot the shares of all tasks' time: what their writing threads did; the sum is 100 %."""
+    """Plot how the writing threads of all tasks spent their time; the sum is 100 %."""
     shares = time_shares(report)
     bars = axes.barh(list(shares), list(shares.values()), color=GOOD)
     axes.bar_label(bars, [f" {share:,.0f} %" for share in shares.values()])
@@ -281,9 +289,10 @@ def _codec_text(cost: CodecCost) -> str:
 
 
 def _shown(report: DeliveryReport) -> tuple[list[PartitionReport], list[str]]:
-    """Return the largest partitions and their names, sorted; omit a topic that all share.
+    """Return the largest partitions and their names, sorted.
 
-    Partitions without records are included if the number of the topic's partitions is known.
+    A topic name that all share is omitted. Partitions without records are included if the number of
+    the topic's partitions is known.
     """
     largest = sorted(_with_empty(report), key=lambda part: -part.records)[:PARTITIONS_SHOWN]
     parts = sorted(largest, key=lambda part: part.key)

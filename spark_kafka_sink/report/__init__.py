@@ -1,6 +1,6 @@
 """The delivery report: what was written where, how fast, and which settings to change.
 
-Reports of tasks add up to the report of a write.
+The reports of tasks are added up to the report of a write.
 
 In reading order:
 
@@ -10,13 +10,14 @@ In reading order:
 - `task_report`: the identity of a task, its one-line summary and its open transaction
 - `written_topics`: ids of the topics with acknowledged records
 - `codec_cost`: the size and cost of sampled batches with each codec
-- `builder`: collects the report of a producer session
-- `packed_columns`: metrics and partition counters as columns, which merge without objects
+- `builder`: collect the report of a producer session
+- `packed_columns`: metrics and partition counters as columns, which are merged without creating
+  objects
 - `packed_report`: a report as a task sends it to the driver
 - `text_and_html`: a report as text and as HTML; the lines of a dry run
 - `figures`: the key figures of a report with their units, and the comparison of two reports
 - `tables`: reports as tables for the terminal
-- `advice`: pieces of advice, the figures they compare, and the rules on Arrow batches
+- `advice`: advice, the figures on which it is based, and the rules about Arrow batches
 - `advisor`: the rules that derive advice from a finished report
 - `storage`: write and read reports on any pyarrow file system
 """

@@ -1,4 +1,4 @@
-"""Pieces of advice, the figures that they compare, and rules on Arrow batches and partitioning."""
+"""Advice, the figures on which it is based, and the rules about Arrow batches and partitioning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MB = 1_000_000
 
 
 class Direction(StrEnum):
-    """Action for a setting."""
+    """What to do with a setting."""
 
     RAISE = "raise"
     LOWER = "lower"
@@ -31,7 +31,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One piece of advice; `figure` is the evidence, `sentence` is the conclusion."""
+    """One piece of advice. `figure` is the evidence, and `sentence` is the conclusion."""
 
     setting: str
     direction: Direction
@@ -43,19 +43,19 @@ class Advice:
 
 
 UNMEASURED = 2**31 - 1
-"""The value of Spark's maxBytesPerBatch that stops Spark from measuring its batches."""
+"""Value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
 SAFE_ARROW_BATCH = 64 * 1024 * 1024
-"""Spark's own limit, in bytes."""
+"""Spark's own limit for the size of a batch, in bytes."""
 MEASURING = 0.09e-6
-"""JVM seconds per row for measuring batches: 0.27 us instead of 0.18 us, for 100-byte rows on Spark
-4.1 and 4.3.
+"""JVM seconds per row that measuring batches costs: 0.27 us instead of 0.18 us, for 100-byte rows
+on Spark 4.1 and 4.3.
 """
 SHORT_ARROW_BATCH = 1_000
-"""Rows of an Arrow batch above which its fixed cost is negligible."""
+"""Number of rows of an Arrow batch above which its fixed cost is negligible."""
 HANDING_OVER = 70e-6
-"""Minimum seconds per batch, even with few rows: 50 us of the Python worker's CPU time and 20 to 60
-us of the JVM's, which run in parallel if each has a core. On a busy machine, a batch takes
-longer.
+"""Minimum time per batch in seconds, even with few rows: 50 us of the Python worker's CPU time and
+20 to 60 us of the JVM's, which are spent in parallel if each process has a core. On a busy machine,
+a batch takes longer.
 """
 
 
@@ -115,10 +115,10 @@ MICROS = 1_000_000
 WORTHWHILE = 0.05
 """Share of the time below which no advice is given."""
 MANY_BATCHES = 200
-"""Batches per second of one task that take 5 % of the sender's time or more."""
+"""Batches per second of one task at which batches take 5 % or more of the sender's time."""
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-"""Spark's limits for its Arrow batches, as plain numbers in the report of a Spark task."""
+"""Spark's limits for its Arrow batches. Reports of Spark tasks contain them as plain numbers."""
 _WITHOUT_LEADER = (
     "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -130,7 +130,7 @@ _WITHOUT_LEADER = (
 
 @dataclass(frozen=True, slots=True)
 class PipelineFacts:
-    """A report and its settings; sizes in bytes, times in seconds."""
+    """A report and its settings. Sizes are in bytes, times in seconds."""
 
     report: DeliveryCounters
 
@@ -140,27 +140,27 @@ class PipelineFacts:
         return self.report.metrics
 
     def number(self, name: str) -> int:
-        """Return a setting that is a number; 0 if the report does not contain it."""
+        """Return a setting that is a number, or 0 if the report does not contain it."""
         return int(dict(self.metrics.settings).get(name, 0))
 
     @property
     def linger_ms(self) -> float:
-        """linger.ms."""
+        """The setting linger.ms, in milliseconds."""
         return float(dict(self.metrics.settings).get("linger.ms", 0))
 
     @property
     def client_id(self) -> str:
-        """client.id of the producers; "?" if the report does not contain it."""
+        """The client.id of the producers, or "?" if the report does not contain it."""
         return dict(self.metrics.settings).get("client.id", "?")
 
     @property
     def codec(self) -> str:
-        """compression.type."""
+        """The setting compression.type."""
         return dict(self.metrics.settings).get("compression.type", "none")
 
     @property
     def acks(self) -> str:
-        """Name of acks ("all", "leader" or "none"); empty if the report does not contain it."""
+        """The setting acks ("all", "leader" or "none"); empty if the report does not contain it."""
         return dict(self.metrics.settings).get("acks", "")
 
     @property
@@ -169,7 +169,7 @@ class PipelineFacts:
         return dict(self.metrics.settings).get("partitioner", "")
 
     def partition_source(self, topic: str) -> str | None:
-        """Return the source of most rows' partitions; None if the sink chose them."""
+        """Return the source of most rows' partitions, or None if the sink chose them."""
         meter = self._topics.get(topic)
         keyed, assigned = (meter.keyed_records, meter.assigned_records) if meter else (0, 0)
         records = sum(part.records for part in self.report.partitions if part.topic == topic)
@@ -181,8 +181,8 @@ class PipelineFacts:
     def open_batches(self) -> int:
         """Maximum number of batches that a task fills at the same time.
 
-        This is one per topic if the sink chooses the partitions, because it fills one batch after
-        another; otherwise one per partition.
+        If the sink chooses the partitions, it fills one batch per topic at a time. Otherwise, each
+        partition has an open batch.
         """
         if self.partitioner in {"round_robin", "random"}:
             return len(self.report.partitions)
@@ -195,18 +195,21 @@ class PipelineFacts:
 
     @property
     def busy(self) -> float:
-        """Total time of all tasks."""
+        """Total time of all tasks in seconds."""
         return self.report.duration_sum_ms / 1000
 
     @property
     def each(self) -> float:
-        """Time per task if they ran one after another, including Spark's part; 0 if unknown."""
+        """Seconds of the whole write, including Spark's part, divided by the number of tasks.
+
+        0 if unknown.
+        """
         return self.report.duration_ms / 1000 / max(1, self.report.tasks)
 
     def share(self, seconds: float) -> float:
         """Return the largest possible share of `seconds`, spent by all tasks, in the total time.
 
-        The tasks' own time begins with their first rows. If Spark takes long to compute these, the
+        The time of a task starts with its first rows. If Spark takes long to compute these, the
         time of the whole write is larger and is used instead.
         """
         longest = max(self.busy, self.report.duration_ms / 1000)
@@ -234,25 +237,25 @@ class PipelineFacts:
 
     @property
     def without_leader(self) -> int:
-        """Errors of brokers that do not lead the partition, or do not know it."""
+        """Number of errors of brokers that do not lead the partition, or do not know it."""
         errors = dict(self.report.errors)
         return sum(errors.get(name, 0) for name in _WITHOUT_LEADER)
 
     @property
     def lingered_bytes(self) -> float:
-        """Bytes that are added to an open batch of one task within linger.ms."""
+        """Bytes that one task adds to an open batch within linger.ms."""
         rate = self.report.bytes_uncompressed / self.busy if self.busy else 0.0
         return rate / max(1, self.open_batches) * self.linger_ms / 1000
 
     @property
     def arrow_rows(self) -> float:
-        """Rows of a batch from Spark if only their number is limited."""
+        """Number of rows of an Arrow batch if only the number of rows is limited."""
         in_a_task = self.report.records / max(1, self.report.tasks)
         return min(self.number(ARROW_RECORDS), in_a_task)
 
     @property
     def arrow_batch(self) -> float:
-        """Bytes of a batch from Spark if only the number of its rows is limited."""
+        """Size of an Arrow batch in bytes if only its number of rows is limited."""
         return self.row * self.arrow_rows
 
     @property
@@ -268,27 +271,27 @@ class PipelineFacts:
 
     @property
     def wait_after_close(self) -> float:
-        """Part of the queue time in which a batch was closed and not yet sent."""
+        """Part of the queue time during which a batch was closed but not yet sent."""
         return max(0.0, self.queue_time - self.metrics.fill_time.mean / MICROS)
 
     @property
     def request(self) -> float:
-        """Mean compressed size of all batches of a Produce request."""
+        """Mean compressed size of all batches in a Produce request."""
         return self.report.bytes_sent / max(1, self.metrics.request_records.count)
 
     @property
     def round_trip(self) -> float:
-        """Time from sending a Produce request to its response."""
+        """Time from sending a Produce request until its response arrives."""
         return self.report.request_latency.mean / MICROS
 
     @property
     def quick_round_trip(self) -> float:
-        """Round trip of the fastest tenth: the network time while the broker is not busy."""
+        """The 10th percentile of the round trips: the network time if the broker is not busy."""
         return self.report.request_latency.percentile(10) / MICROS
 
     @property
     def leaders(self) -> int:
-        """Number of brokers that batches were sent to."""
+        """Number of brokers to which batches were sent."""
         return sum(1 for broker in self.metrics.brokers if broker.int_latency.count)
 
     @property
@@ -319,16 +322,16 @@ class PipelineFacts:
 
     @property
     def is_of_several_writes(self) -> bool:
-        """True if reports of several writes were added up, such as the micro-batches of a folder.
+        """True if the report is a sum of several writes, such as the micro-batches of a folder.
 
-        In one write, each partition of the DataFrame has only one task that counts.
+        In a single write, each partition of the DataFrame has only one task that counts.
         """
         ids = [each.task.partition_id for each in self.report.slowest]
         return len(set(ids)) < len(ids)
 
     @property
     def waits_for_kafka(self) -> bool:
-        """True if rows wait for Kafka, so that receiving them sooner would not help."""
+        """True if rows wait for Kafka, so that receiving rows sooner would not help."""
         return self.blocked >= 0.2
 
     @property
@@ -340,7 +343,7 @@ class PipelineFacts:
 
     @property
     def is_delayed_by_batches(self) -> bool:
-        """True if batches cost time: they wait to be sent, block rows, or are many."""
+        """True if batches cost time because they wait to be sent, block rows, or are too many."""
         each_second = self.batches / self.busy if self.busy else 0.0
         waits = self.wait_after_close >= self.round_trip / 2
         return waits or self.blocked >= WORTHWHILE or each_second >= MANY_BATCHES
@@ -351,10 +354,10 @@ class PipelineFacts:
         return self.report.throttle_ms / 1000 / self.busy if self.busy else 0.0
 
     def largest_partition(self, batches: int = 0) -> tuple[PartitionReport, float] | None:
-        """Return the partition with most bytes in topics with several partitions, and its excess.
+        """Return the largest partition of topics with several partitions, and its excess.
 
-        The excess is its size divided by the mean size of its topic's partitions, including empty
-        ones. Topics with fewer than `batches` batches are ignored.
+        The excess is the size of the partition divided by the mean size of its topic's partitions,
+        including empty partitions. Topics with fewer than `batches` batches are ignored.
         """
         known = self.metrics.topic_partitions
         found: tuple[PartitionReport, float] | None = None
@@ -375,7 +378,7 @@ FEW_BATCHES = 20
 """Minimum number of batches for a conclusion about a setting."""
 SMALL_BATCH = 32 * 1024
 SKEW = 3
-"""Multiple of the mean of a topic's partitions that counts as skew."""
+"""Multiple of the mean partition size of a topic that counts as skew."""
 ROW_BY_ROW = ("round_robin", "random")
 """Partitioners that assign each row to a partition, with or without a key."""
 
@@ -384,7 +387,7 @@ def skew(facts: PipelineFacts) -> Advice | None:
     """Give advice if one partition gets most of the data because of the rows' content.
 
     Rows without a key are assigned to partitions batch by batch. Their distribution is uneven by
-    chance and because brokers differ; changing the rows would not help.
+    chance and because brokers differ, so changing the rows would not help.
     """
     largest = facts.largest_partition(FEW_BATCHES)
     if largest is None or largest[1] < SKEW:

@@ -1,9 +1,9 @@
-"""Rules that derive from a finished report which setting limits the job, with the evidence.
+"""Rules that derive advice from a finished report: the limiting setting and the evidence.
 
-Pure functions: a report, which includes its settings, is the input; the output is advice, most
-important first. There is no advice if too little was written. The rules compare rate x linger.ms
-with batch.size, compression time with queue time, buffer.memory with batch.size x partitions, and
-so on.
+The functions have no side effects. Their input is a report, which includes its settings. Their
+output is advice, sorted by importance. There is no advice if too little was written. The rules
+compare rate x linger.ms with batch.size, compression time with queue time, buffer.memory with
+batch.size x partitions, and so on.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ SMALL_LIMIT = 128 * 1024
 TINY_LIMIT = 4 * 1024
 SMALL_BUFFER = 2 * SMALL_LIMIT
 SHORT_LINGER_MS = 5
-"""Kafka's default; a lower value means that the user has set it."""
+"""Kafka's default. A lower value means that the user set the option."""
 HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
 MANY_FULL = 0.8
 MANY_EARLY = 0.1
-"""Share of batches closed early for lack of memory that indicates a small buffer."""
+"""Share of batches closed early due to lack of memory that indicates a small buffer."""
 ALWAYS = 0.9
 """Share of the time above which a thread is considered to be always busy."""
 MOSTLY = 0.5
-"""Share of the tasks' time spent serialising above which it limits a job."""
+"""Share of the tasks' time spent on serialisation above which serialisation limits a job."""
 MIN_SERIALISE_S = 5.0
-"""Seconds of serialising below which faster serialising would save little."""
+"""Seconds of serialisation below which faster serialisation would save little."""
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 """Errors of batches that are split, or of single rows."""
@@ -61,11 +61,11 @@ TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
 TINY_SECONDS = 0.5
 SAMPLE = 50_000
-"""Minimum bytes of the sample on which codecs were measured."""
+"""Minimum size in bytes of the sample on which codecs were measured."""
 QUICK = 10.0
-"""Maximum CPU nanoseconds per byte (100 MB/s) of a codec to be advised."""
+"""Maximum CPU nanoseconds per byte of a recommended codec: 10 ns per byte is 100 MB/s."""
 MUCH = 1.1
-"""Ratio of bytes below which another codec is not worthwhile."""
+"""Minimum ratio of compressed sizes for which a codec that sends fewer bytes is recommended."""
 
 
 def advise(report: DeliveryCounters) -> list[Advice]:
@@ -92,7 +92,7 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
 
 
 def _retries(facts: PipelineFacts) -> Advice | None:
-    """Give advice if brokers fail; missing leaders of new partitions are not a failure."""
+    """Give advice if brokers fail. Missing leaders of new partitions do not count as a failure."""
     retries = facts.report.retries
     if retries < 3 or retries < 0.05 * facts.batches:
         return None
@@ -101,7 +101,7 @@ def _retries(facts: PipelineFacts) -> Advice | None:
     errors = [pair for pair in facts.report.errors if pair[0] not in _NOT_RETRIED]
     name, times = max(errors, key=itemgetter(1), default=("an error", 0))
     if name in _TIMEOUTS and facts.throttled >= WORTHWHILE:
-        return None  # responses delayed by a quota, which _throttling reports
+        return None  # Responses delayed by a quota, which _throttling reports.
     return Advice(
         setting="the brokers",
         direction=Direction.CHECK,
@@ -116,7 +116,7 @@ def _retried(facts: PipelineFacts) -> str:
 
 
 def _are_new(facts: PipelineFacts) -> bool:
-    """Return True if most partitions were empty and most retries are due to missing leaders."""
+    """Return True if most partitions were empty and most retries were due to missing leaders."""
     most = facts.new_partitions > len(facts.report.partitions) / 2
     return most and facts.without_leader >= max(3, 0.8 * facts.report.retries)
 
@@ -213,7 +213,10 @@ def _larger_requests(facts: PipelineFacts) -> str:
 
 
 def _small_batches(facts: PipelineFacts) -> Advice | None:
-    """Give advice if batches fill too early; small ones count if the next row did not fit."""
+    """Give advice if batches fill too early.
+
+    A smaller batch also counts as full if the next row did not fit.
+    """
     limit, full = facts.number("batch.size"), facts.metrics.closed_full
     if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT or not facts.is_delayed_by_batches:
         return None
@@ -232,7 +235,7 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
 
 
 def _linger(facts: PipelineFacts) -> Advice | None:
-    """Give advice if rate x linger is far below batch.size: batches close before they are full."""
+    """Give advice if rate x linger.ms is far below batch.size, so that batches are not full."""
     limit, linger = facts.number("batch.size"), facts.linger_ms
     lingered = facts.metrics.closed_linger
     if _next_is_linger(facts):
@@ -267,7 +270,7 @@ def _next_is_linger(facts: PipelineFacts) -> bool:
 
 
 def _buffer(facts: PipelineFacts) -> Advice | None:
-    """Give advice if the open batches of all partitions exceed the buffer, or it is tiny."""
+    """Give advice if all partitions' open batches exceed the buffer, or if the buffer is tiny."""
     memory, batch = facts.number("buffer.memory"), facts.number("batch.size")
     partitions, early = facts.open_batches, facts.metrics.closed_memory
     if facts.throttled >= WORTHWHILE:
@@ -298,7 +301,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
     if not facts.waits_for_kafka or _buffer(facts) is not None:
         return None
     if facts.throttled >= WORTHWHILE or _are_new(facts):
-        return None  # other advice covers the cause
+        return None  # Other advice covers the cause.
     return Advice(
         setting="buffer.memory",
         direction=Direction.CHECK,
@@ -310,7 +313,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
 
 
 def _brokers(facts: PipelineFacts) -> Advice | None:
-    """Give advice if closed batches wait longer than linger, but not for codec, ceiling or size."""
+    """Give advice if closed batches wait longer than linger.ms, and no other rule explains it."""
     linger = facts.linger_ms / 1000
     if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
@@ -375,7 +378,7 @@ def _splits(facts: PipelineFacts) -> Advice | None:
 
 
 def _verification(facts: PipelineFacts) -> Advice | None:
-    """Advise to check the records if acknowledged ones may be lost when a leader fails."""
+    """Advise to check the records if acknowledged records could be lost when a leader fails."""
     first_offsets = [part.first_offset for part in facts.report.partitions]
     if all(first is None for first in first_offsets):
         return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedBatch:
-    """A sent batch: its partition, records, and bytes before and after compression."""
+    """A sent batch: its partition, its records, and its size before and after compression."""
 
     topic: str
     partition: int
@@ -94,10 +94,10 @@ class _Tally:
 
 
 class ReportBuilder:
-    """Collects one task's counters in the sender thread; any thread may call `build`.
+    """Collects one task's counters in the sender thread.
 
-    A `build` during the session may see some counters of a batch before others. After the session
-    is flushed, the counters are complete and the same for every thread.
+    Any thread can call `build`. During the session, the result of `build` might include only some
+    of a batch's counts. After the session is flushed, the counters are complete in every thread.
     """
 
     def __init__(
@@ -133,23 +133,23 @@ class ReportBuilder:
         self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.WOULD_BE_WRITTEN)
 
     def compressed(self, costs: Iterable[CodecCost]) -> None:
-        """Add the costs of compressing a batch of a dry run with each codec."""
+        """Add the costs of compressing a dry run's batch with each codec."""
         self._codecs = CodecCost.merge_all((*self._codecs, *costs))
 
     def failed(
         self, topic: str, partition: int, records: int, status: DeliveryStatus, error_name: str
     ) -> None:
-        """Count records without acknowledgement; `status` says whether they may be in the log."""
+        """Count unacknowledged records; `status` says whether the log might contain them."""
         self._tally(topic, partition).records[status] += records
         self._failures[topic, partition, status, error_name] += records
         self._errors[error_name] += 1
 
     def set_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Set the leader that a batch of the partition is sent to."""
+        """Set the leader to which a batch of the partition is sent."""
         self._tally(topic, partition).leader = node_id
 
     def set_failed_sequence(self, topic: str, partition: int, next_sequence: int) -> None:
-        """Set the sequence number after the last record of a batch that failed."""
+        """Set the sequence number that follows the last record of a failed batch."""
         self._tally(topic, partition).failed_sequence = next_sequence
 
     def refused(self, error_name: str) -> None:
@@ -178,7 +178,10 @@ class ReportBuilder:
         self._throttle_ms += ms
 
     def progress(self) -> ProgressCounts:
-        """Return the current counts; fast, and can be called from any thread during the session."""
+        """Return the current counts.
+
+        This is fast, and any thread can call it during the session.
+        """
         tallies = list(self._tallies.values())
         return ProgressCounts(
             persisted=sum(each.records[DeliveryStatus.PERSISTED] for each in tallies),

@@ -1,4 +1,4 @@
-"""The size and cost of the batches that a dry run has sampled, for each codec."""
+"""The size and cost of the batches that a dry run sampled, for each codec."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecCost:
-    """Counters of one codec; all codecs of a report have compressed the same batches."""
+    """Counters of one codec. All codecs of a report have compressed the same batches."""
 
     codec: str
-    """compression.type; the configured codec has its level, the others their default levels."""
+    """The compression.type. The configured codec has the configured level, and all other codecs
+    have their default levels.
+    """
     batches: int = 0
     """Number of batches compressed with this codec."""
     records: int = 0
     """Number of records in these batches."""
     bytes_uncompressed: int = 0
-    """Bytes of these batches before compression, including headers."""
+    """Size of these batches before compression in bytes, including headers."""
     bytes_compressed: int = 0
-    """Bytes of these batches as they would be sent."""
+    """Size of these batches in bytes as they would be sent."""
     cpu_ns: int = 0
     """CPU time of the compression in nanoseconds."""
 
     @property
     def ratio(self) -> float:
-        """Bytes before compression divided by bytes after."""
+        """Size before compression divided by size after compression."""
         return self.bytes_uncompressed / max(1, self.bytes_compressed)
 
     @property

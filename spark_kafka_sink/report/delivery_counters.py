@@ -1,4 +1,4 @@
-"""The counters of a delivery report, their merging, and the report's JSON form."""
+"""The counters of a delivery report, how they are merged, and the report's JSON form."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
 
 EXAMPLES_KEPT = 5
-"""Examples kept for each reason in a merged report."""
+"""Number of examples of each reason that a merged report contains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class PoisonCount:
-    """Rows that could not be written for one reason: sent to the dead letter topic, or dropped."""
+    """Rows that could not be written for one reason.
+
+    They were sent to the dead letter topic, or dropped.
+    """
 
     reason: str
     """Name of the reason."""
@@ -78,11 +81,13 @@ VERSION = 1
 """Version of the JSON format."""
 SLOWEST_KEPT = 10
 TASKS_KEPT = 10_000
-"""Maximum number of tasks listed with report.tasks=all; beyond that only the slowest are kept."""
+"""Maximum number of tasks listed with report.tasks=all. If there are more, only the slowest are
+listed.
+"""
 
 
 class WriteStatus(StrEnum):
-    """State of a write or micro-batch; several states merge to the last one in this order."""
+    """Status of a write or micro-batch. Several statuses merge to the last one in this order."""
 
     SUCCEEDED = "succeeded"
     """Every record is acknowledged, except records that the options exempt: poison rows, acks=0."""
@@ -97,7 +102,7 @@ _STATUSES = tuple(WriteStatus)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryCounters:
-    """Counters of a write; times in milliseconds, histograms in microseconds.
+    """Counters of a write. Times are in milliseconds, histograms in microseconds.
 
     Merging is associative and commutative, and an empty report is its neutral element. The size is
     bounded by the number of partitions and error names, not by the number of tasks or records.
@@ -281,7 +286,7 @@ class DeliveryCounters:
 
     @classmethod
     def merge_few(cls, reports: Sequence[DeliveryCounters]) -> Self:
-        """Merge reports with few partitions, without NumPy, which takes 0.1 s to import."""
+        """Merge reports with few partitions, without NumPy, whose import takes 0.1 s."""
         partitions = PartitionReport.merge_all(part for one in reports for part in one.partitions)
         return replace(cls.merge_others(reports), partitions=partitions)
 
@@ -316,9 +321,9 @@ class DeliveryCounters:
         )
 
     def to_json(self, *, compact: bool = False) -> str:
-        """Return the report as JSON, the version first; `compact` omits line breaks.
+        """Return the report as JSON, starting with the version; `compact` omits line breaks.
 
-        Without `compact` the JSON is indented, with each task on one line.
+        Without `compact`, the JSON is indented, with each task on one line.
         """
         if compact:
             lines = [each.to_row() for each in self.task_reports]
@@ -342,7 +347,7 @@ class DeliveryCounters:
             "codecs": [cost.to_dict() for cost in self.codecs],
             "partitions": [part.to_dict() for part in self.partitions],
             "task_columns": list(COLUMNS),
-            "task_rows": [],  # The last field: `to_json` fills it.
+            "task_rows": [],  # `to_json` fills this last field.
         }
 
     @classmethod
@@ -364,7 +369,7 @@ class DeliveryCounters:
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
         values: dict[str, Any] = {name: str(data[name]) for name in _TEXTS}
         values |= {name: int(data[name]) for name in ("duration_ms", *_COUNTERS)}
-        values["startup_ms"] = int(data.get("startup_ms", 0))  # Missing in earlier reports.
+        values["startup_ms"] = int(data.get("startup_ms", 0))  # Missing in old reports.
         return cls(
             **values,
             status=WriteStatus(data["status"]),
@@ -400,7 +405,7 @@ _FACTS = (
 )
 _TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
 _LATEST = ("error", "transaction_outcome", "query_name", "query_id", "written_at")
-"""Text fields for which a merged report keeps the greatest value."""
+"""Text fields for which a merged report contains the greatest value."""
 _TEXTS = (*_LATEST, "started_at")
 _SUMMED = ("duration_ms", "startup_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
 
@@ -410,7 +415,7 @@ R_co = TypeVar("R_co", bound=DeliveryCounters, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ReportParts(Generic[R_co]):
-    """A report with partitions and brokers as columns, which are merged without an object each."""
+    """A report with partitions and brokers as columns, which are merged without objects."""
 
     partitions: PartitionColumns
     brokers: BrokerColumns
@@ -423,7 +428,7 @@ class ReportParts(Generic[R_co]):
         return replace(self.others, partitions=self.partitions.to_reports(), metrics=metrics)
 
     def merge(self, more: Sequence[ReportParts[DeliveryCounters]]) -> Self:
-        """Add up reports; the result has the class of this one."""
+        """Add up reports. The result has the class of this report."""
         from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
 
         return type(self)(
@@ -434,7 +439,7 @@ class ReportParts(Generic[R_co]):
 
 
 def _latency_to_dict(times: Histogram) -> dict[str, Any]:
-    """Return the JSON object; mean and percentiles are only for human readers."""
+    """Return the JSON object. Mean and percentiles are only for human readers."""
     return {
         "count": times.count,
         "mean_us": round(times.mean, 1),

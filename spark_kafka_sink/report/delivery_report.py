@@ -22,18 +22,19 @@ _HINT = "Use a path that was set as reportPath."
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DeliveryReport(DeliveryCounters):
-    """The report of a write or a micro-batch; reports can be added with `+` or `sum`.
+    """The report of a write or a micro-batch.
 
-    `print` displays it as text, a notebook as HTML.
+    Reports can be added with `+` or `sum`. `print` displays a report as text, and notebooks display
+    it as HTML.
     """
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the report at a path, or add up all reports of a folder of micro-batches.
+        """Read the report at a path, or add up all reports in a folder of micro-batches.
 
         Args:
-            path: as in `reportPath`, a local path or a URI that pyarrow.fs supports; for a folder,
-                the reports in all of its `*.json` files.
+            path: a local path or a URI that pyarrow.fs supports, as in `reportPath`. In a folder,
+                all `*.json` files are read.
 
         Raises:
             ReportError: there is no report, or a report cannot be read.
@@ -76,8 +77,8 @@ class DeliveryReport(DeliveryCounters):
         names = [each.name for each in fields(PartitionReport) if each.name not in _SEQUENCES]
         names.insert(2, "records")
         columns = {name: [getattr(part, name) for part in self.partitions] for name in names}
-        # By default, pandas converts columns with missing numbers to floats, which changes large
-        # numbers.
+        # By default, pandas converts columns with missing numbers to floats, which makes large
+        # numbers inexact.
         numbers = {name: pandas.array(columns[name], dtype="Int64") for name in names[1:]}
         frame: pd.DataFrame = pandas.DataFrame({**columns, **numbers})
         return frame

@@ -14,7 +14,7 @@ MILLIS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of a report; `unit` is empty for counts."""
+    """A figure of a report; `unit` is empty for counts."""
 
     name: str
     unit: str
@@ -23,7 +23,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The same figure of two reports."""
+    """The same figure in two reports."""
 
     name: str
     unit: str
@@ -32,7 +32,7 @@ class Change:
 
     @property
     def percent(self) -> float | None:
-        """Increase in percent; None if the figure was 0 before."""
+        """Increase in percent, or None if the figure was 0 before."""
         return None if not self.before else (self.after / self.before - 1) * 100
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two reports: all figures, and the settings that differ (empty if one report lacks them)."""
+    """Two reports: all figures, and the settings that differ (none if a report has no settings)."""
 
     changes: tuple[Change, ...]
     settings: tuple[tuple[str, str, str], ...]
@@ -65,7 +65,7 @@ class Comparison:
 
 
 def figures_of(report: DeliveryCounters) -> tuple[Figure, ...]:
-    """Return the figures, always the same figures in the same order.
+    """Return the figures of a report, always in the same order.
 
     Rates refer to the whole write, or to the slowest task if the time of the write is unknown.
     """

@@ -1,4 +1,4 @@
-"""Broker metrics and partition counters as columns, merged without an object for each."""
+"""Broker metrics and partition counters as columns, which are merged without creating objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def to_planes(rows: Numbers) -> bytes:
     """Return k rows of n numbers as bytes: for each row, eight planes of n bytes.
 
-    The first plane has the lowest byte of every number; similar bytes together compress well.
+    The first plane contains the lowest byte of every number. Adjacent similar bytes compress well.
     """
     octets = rows.astype("<i8", copy=False).view(np.uint8).reshape(len(rows), -1, 8)
     return octets.transpose(0, 2, 1).tobytes()
@@ -67,19 +67,19 @@ def _empty(*shape: int) -> Numbers:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class BrokerColumns:
-    """n brokers with c counters and h histograms each; the histograms have m buckets in total."""
+    """n brokers with c counters and h histograms each; all histograms together have m buckets."""
 
     brokers: tuple[tuple[int, str], ...] = ()
     """Node ids and names, sorted and without duplicates."""
     counters: Numbers = field(default_factory=lambda: _empty(0, len(COUNTERS)))
-    """n x c."""
+    """The counters, shape n x c."""
     totals: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
-    """n x h; `lows` and `highs` have the same shape."""
+    """Sums of the histograms, shape n x h; `lows` and `highs` have the same shape."""
     lows: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
     highs: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
     cells: Numbers = field(default_factory=lambda: _empty(0))
-    """m ascending numbers: the index of the histogram (of n x h) in the upper bits, the bucket in
-    the lower 16.
+    """m ascending numbers: the index of the histogram (0 to n x h - 1) in the upper bits, the
+    bucket in the lower 16 bits.
     """
     times: Numbers = field(default_factory=lambda: _empty(0))
     """m counts, one for each bucket."""
@@ -207,7 +207,7 @@ class BrokerColumns:
 
 
 def _renumbered(cells: Numbers, rows: Numbers) -> Numbers:
-    """Return the cells after their brokers have been moved to the given rows."""
+    """Return the cells after their brokers were moved to the given rows."""
     histograms = cells >> _BUCKET_BITS
     broker, kind = np.divmod(histograms, len(HISTOGRAMS))
     moved: Numbers = (rows[broker] * len(HISTOGRAMS) + kind) << _BUCKET_BITS | cells & _BUCKET
@@ -220,7 +220,7 @@ UNKNOWN: Final = int(np.iinfo(np.int64).min)
 """Represents None."""
 _TOPIC_SHIFT: Final = 32
 _FIRST_PARTITION: Final = 1 << 31
-"""Added to the number of a partition, which may be -1."""
+"""Added to a partition number, which can be -1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -230,7 +230,9 @@ class PartitionColumns:
     topics: tuple[str, ...] = ()
     """The topics, sorted and without duplicates."""
     keys: Column = field(default_factory=lambda: np.zeros(0, np.int64))
-    """n ascending numbers: the index of the topic in the upper half, the partition in the lower."""
+    """n ascending numbers: the index of the topic in the upper half, the partition in the lower
+    half.
+    """
     values: Mapping[str, Column] = field(default_factory=dict)
     """n numbers for each field of `PartitionReport`, by name; fields with only default values are
     omitted.
@@ -280,7 +282,7 @@ class PartitionColumns:
         )
 
     def select(self, rows: Column) -> Self:
-        """Return some of the partitions, given by their rows in ascending order."""
+        """Return the partitions in these rows, which are in ascending order."""
         values = {name: each[rows] for name, each in self.values.items()}
         return replace(self, keys=self.keys[rows], values=values)
 
@@ -311,7 +313,7 @@ class PartitionColumns:
 
     @classmethod
     def _grouped(cls, topics: tuple[str, ...], keys: Column, values: Mapping[str, Column]) -> Self:
-        """Return sorted columns, with the counters of equal keys added up."""
+        """Return sorted columns in which the counters of equal keys are added up."""
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
@@ -334,7 +336,7 @@ def _default(name: str) -> int:
 
 
 def _aggregated(name: str, column: Column, starts: Column) -> Column:
-    """Return one number for each group of rows; `starts` are the first rows of the groups."""
+    """Return one number per group of rows; `starts` contains the first row of each group."""
     if name in SUMS:
         return _numbers(np.add.reduceat(column, starts))
     if name in HIGHEST:

@@ -1,11 +1,11 @@
-"""A delivery report as a task sends it to the driver, and the merging of such reports.
+"""The form of a delivery report that tasks send to the driver, and how such reports are merged.
 
-With 1,000 partitions and 100 brokers, a packed report has a fifth of the size of a pickled one.
+With 1,000 partitions and 100 brokers, a packed report is a fifth of the size of a pickled report.
 Spark's driver keeps the reports of all tasks until the commit, within spark.driver.maxResultSize;
 as objects, they would take many times that space in the Python process that commits.
 
-Reports with few partitions and brokers are packed and merged as objects, without NumPy: its import
-takes longer than everything else that the commit of a small write imports.
+Reports with few partitions and brokers are packed and merged as objects, without NumPy, because
+importing NumPy takes longer than all other imports for the commit of a small write.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _LEVEL: Final = 1
 _TOGETHER: Final = 64
-"""Number of reports that are unpacked at the same time."""
+"""Number of reports that are unpacked at once."""
 _FEW: Final = 32
-"""Number of partitions and brokers up to which a report is packed as an object."""
+"""Maximum number of partitions and brokers of a report that is packed as an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ def merge_reports(
     reports: Iterable[AnyReport],
     prepare: Callable[[DeliveryReport], DeliveryReport] = lambda report: report,
 ) -> DeliveryReport:
-    """Merge reports; only a few of them are unpacked at the same time.
+    """Merge reports, unpacking only a few of them at once.
 
     Args:
         reports: packed or unpacked reports.
-        prepare: applied to each report; may not use its partitions and brokers.
+        prepare: applied to each report; must not use its partitions and brokers.
     """
     remaining = iter(reports)
     first = list(islice(remaining, _TOGETHER + 1))

@@ -1,4 +1,4 @@
-"""The counters of one partition: what was written, and with which outcome."""
+"""The counters of one partition: what was written, and the outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUMS: Final = (
 LOWEST: Final = ("first_offset", "first_append_time")
 HIGHEST: Final = ("last_offset", "next_ack_seq", "next_err_seq", "last_append_time")
 SAME: Final = ("leader",)
-"""The value that all partitions share; None if the values differ."""
+"""Fields that become None if the values of the added parts differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class PartitionReport:
 
     @classmethod
     def merge_all(cls, parts: Iterable[Self]) -> tuple[Self, ...]:
-        """Add up reports of the same partition; return one for each, in ascending order."""
+        """Add up reports of the same partition, and return one per partition in ascending order."""
         groups: defaultdict[tuple[str, int], list[Self]] = defaultdict(list)
         for part in parts:
             groups[part.key].append(part)

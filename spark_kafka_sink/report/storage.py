@@ -1,7 +1,7 @@
 """Write and read delivery reports on any file system that pyarrow.fs supports.
 
-Local files are replaced atomically, as objects of an object store are. Each call has a time limit:
-a remote file system without network or credentials may retry for minutes.
+Local files are replaced atomically, as are objects of an object store. Each call has a time limit,
+because a remote file system without network or credentials might retry for minutes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ReportLocation:
 
     @property
     def local(self) -> Path | None:
-        """The local path; None if the location is remote."""
+        """The local path, or None if the location is remote."""
         if self.scheme != "file":
             return None
         path = self.path
@@ -73,12 +73,15 @@ class ReportLocation:
 
     @property
     def has_folders(self) -> bool:
-        """True if folders must be created; object stores have none."""
+        """True if folders must be created; object stores have no folders."""
         return self.scheme in _FOLDERS
 
     def connect(self) -> tuple[FileSystem, str]:
-        """Return the remote file system and the path in it; may block, or raise Arrow's errors."""
-        from pyarrow.fs import FileSystem  # a local report needs no Arrow
+        """Return the remote file system and the path within it.
+
+        This can block, or raise Arrow's errors.
+        """
+        from pyarrow.fs import FileSystem  # A local report does not need Arrow.
 
         return FileSystem.from_uri(self.path)
 
@@ -92,15 +95,16 @@ _PROBE = ".kafkaprod-probe"
 _PROBE_DATA = b"spark-kafka-sink checks whether it can write reports here.\n" * 64
 
 _writable: set[str] = set()
-"""Folders that this process has found writable: checked once, not for each micro-batch."""
+"""Folders that this process found to be writable, and does not check for each micro-batch."""
 
 
 def write_report(
     path: str, text: str, timeout_s: float = TIMEOUT_S, subject: str = "the delivery report"
 ) -> None:
-    """Write `text` to a local path or a URI; create its folder, and replace an existing file.
+    """Write `text` to a local path or a URI.
 
-    `subject` is its name in error messages.
+    Create the folder if needed, and replace an existing file. `subject` is the name of the text in
+    error messages.
 
     Raises:
         ReportError: the text cannot be written there, or not within the time limit.
@@ -136,7 +140,7 @@ def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
 
 
 def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Check that reports can be written into a folder by writing and deleting a small file.
+    """Check that reports can be written to a folder, by writing and deleting a small file.
 
     Raises:
         ReportError: no report can be written there.
@@ -153,13 +157,13 @@ def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T
         return within(timeout_s, path, call)
     except (OSError, ValueError, _arrow_error()) as error:
         shown = redacted(path)
-        # Arrow repeats the URI in its messages, including credentials.
+        # Arrow's messages contain the URI, including credentials.
         reason = str(error).replace(path, shown)
         raise ReportError(f"{what} {shown}: {reason}", hint=_HINT) from error
 
 
 def _arrow_error() -> type[Exception]:
-    """Return the class of pyarrow's errors; pyarrow is loaded only if this is called."""
+    """Return the class of pyarrow's errors. pyarrow is loaded only when this is called."""
     from pyarrow import ArrowException
 
     return ArrowException
@@ -192,7 +196,7 @@ def _read_all(place: ReportLocation, shown: str) -> dict[str, str]:
 
 
 def _text(data: bytes) -> str:
-    """Decode the text; invalid UTF-8 is replaced, and `from_json` rejects the result."""
+    """Decode the text. Invalid UTF-8 is replaced, and `from_json` rejects the result."""
     return data.decode(errors="replace")
 
 
@@ -238,5 +242,5 @@ def _probe(place: ReportLocation) -> None:
         place.local.unlink(missing_ok=True)
         return
     filesystem, target = _write_remote(place, _PROBE_DATA)
-    with suppress(OSError):  # Permission to write does not imply permission to delete.
+    with suppress(OSError):  # Permission to write does not include permission to delete.
         filesystem.delete_file(target)

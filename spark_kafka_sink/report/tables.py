@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.figures import Comparison
 
 MAX_MICRO_BATCHES = 50
-"""Maximum rows of micro-batches: the last ones."""
+"""Maximum number of micro-batches in the table, which shows the latest ones."""
 MAX_PARTITIONS = 50
-"""Maximum rows of partitions; partitions with failures come first."""
+"""Maximum number of partitions in the table, in which partitions with failures come first."""
 WIDTH = 160
 
 
@@ -55,7 +55,7 @@ def print_report(
 
 
 def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
-    """Print the advice on a report, or a line if there is no advice."""
+    """Print the advice for a report, or a line if there is no advice."""
     table = Table(title="Advice")
     for name in ("setting", "do", "why", "figure"):
         table.add_column(name, overflow="fold")
@@ -87,7 +87,7 @@ def print_comparison(
 
 
 def _percent(value: float) -> str:
-    """Format a percentage; empty if it is rounded to 0."""
+    """Format a percentage; empty if it rounds to 0."""
     return f"{value:+,.0f} %" if round(value) else ""
 
 
@@ -110,7 +110,7 @@ def wide_console() -> Console:
 
 
 def _totals(report: DeliveryReport, summed: int) -> Table:
-    """Return the table of totals; `summed` is the number of reports added up, 0 for one report."""
+    """Return the table of totals; `summed` is the number of added reports, or 0 for one report."""
     title = text_and_html.dry_run_title(report) if report.dry_run else "Delivery"
     of = f": sum of {plural(summed, 'report')}" if summed else ""
     table = Table(title=f"{title}{of}", show_header=False)
@@ -226,7 +226,7 @@ def _partitions(report: DeliveryReport) -> Table:
 
 
 def _partition_cells(part: PartitionReport) -> dict[str, str]:
-    """Return a partition's cells by column; columns without any content are omitted later."""
+    """Return a partition's cells by column. Columns whose cells are all empty are omitted later."""
     return {
         "persisted": f"{part.persisted:,}",
         "possibly": f"{part.possibly_persisted:,}",

@@ -1,4 +1,4 @@
-"""The identity of a task, its counts while it runs, its one-line report, its open transaction."""
+"""The identity of a task, its counts at runtime, its one-line report, and its transaction."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TaskInfo:
-    """Spark's identification of a task: its partition, its attempt, and its unique id."""
+    """Spark's identification of a task."""
 
     partition_id: int = 0
     """Number of the partition of the DataFrame."""
     attempt: int = 0
-    """Number of the attempt, 0 for the first; restarts from 0 if Spark runs the stage again."""
+    """Number of the attempt, from 0. Restarts at 0 if Spark runs the stage again."""
     task_attempt_id: int = 0
     """Spark's unique id of this attempt."""
 
@@ -44,7 +44,7 @@ class ProgressCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TaskReport:
-    """One task in one line; instances are ordered by duration."""
+    """The report of one task in one line. Instances are ordered by duration."""
 
     duration_ms: int
     """Duration of the task in milliseconds."""

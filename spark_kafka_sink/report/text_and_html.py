@@ -1,4 +1,4 @@
-"""The delivery report as text, and as HTML for notebooks; the lines of a dry run.
+"""Format the delivery report as text, and as HTML for notebooks.
 
 The HTML tables have no style, so that the notebook's dark or light style applies.
 """
@@ -36,7 +36,7 @@ PARTITION_COLUMNS = (
 
 
 def dry_run_title(report: DeliveryCounters) -> str:
-    """Return the title; the report may be a sum of dry runs and writes."""
+    """Return the title for a dry run. The report can be a sum of dry runs and writes."""
     if any(each.persisted or each.sent for each in report.partitions):
         return "Kafka delivery report, dry runs included"
     return "Kafka dry run: nothing was sent"
@@ -50,7 +50,7 @@ def dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def partition_rows(report: DeliveryCounters) -> list[tuple[str, ...]]:
-    """Return the rows of the table `PARTITION_COLUMNS`, partitions with most bytes first."""
+    """Return the rows of the table `PARTITION_COLUMNS`, largest partitions first."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for part in report.partitions:
         groups[part.topic].append(part.bytes_uncompressed)
@@ -95,7 +95,7 @@ def _batches(report: DeliveryCounters) -> str:
 
 
 def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """Compare the largest partition with the others of its topic, including empty partitions."""
+    """Compare the largest partition with the rest of its topic, including empty partitions."""
     largest = PipelineFacts(report).largest_partition()
     if largest is None:
         return []
@@ -119,7 +119,7 @@ TOPICS_SHOWN = 8
 ERRORS_SHOWN = 5
 ADVICE_SHOWN = 3
 _SHOWN_STARTUP_S = 0.05
-"""Shorter starts of Python workers would be displayed as 0.0 s."""
+"""Minimum startup time of Python workers to display, because less would be rounded to 0.0 s."""
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
@@ -169,7 +169,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
 
 
 def _formats(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """Return the formats of key and value with their schemas, and the time spent serialising."""
+    """Return the formats of key and value with their schemas, and the serialisation time."""
     settings = dict(report.metrics.settings)
     parts = []
     for part in ("key", "value"):
@@ -226,7 +226,7 @@ def _statuses(report: DeliveryCounters) -> str:
 
 
 def _poison(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """Return one line per reason; there are only a few reasons."""
+    """Return one line for each reason."""
     letters = [plural(count.dead_lettered, "dead letter") for count in report.poison]
     return [
         ("poison rows", f"{count.reason}: {text}, {count.dropped:,} dropped")
@@ -251,7 +251,7 @@ def _spread(report: DeliveryCounters) -> str:
 
 
 def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> str:
-    """Return the number of partitions written to; also of all partitions if known and larger."""
+    """Return how many partitions were written to and, if known and larger, how many exist."""
     known, seen = report.metrics.topic_partitions, Counter(part.topic for part in parts)
     whole = sum(max(count, known.get(topic, 0)) for topic, count in seen.items())
     of = "" if whole == len(parts) else f"{len(parts):,} of "
@@ -259,9 +259,10 @@ def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> s
 
 
 def _time(report: DeliveryCounters, given_ms: int | None) -> str:
-    """Return durations and rates; rates refer to the whole write if its time is known.
+    """Return durations and rates.
 
-    They exclude the start of Python workers, which does not depend on the number of records.
+    Rates refer to the whole write if its time is known. They exclude the start of Python workers,
+    which does not depend on the number of records.
     """
     whole, slowest = (given_ms or report.duration_ms) / 1_000, report.duration_max_ms / 1_000
     if not whole:
@@ -311,7 +312,7 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
     groups: defaultdict[str, list[PartitionReport]] = defaultdict(list)
     for part in report.partitions:
         groups[part.topic].append(part)
-    # Topics with undelivered records come first, then the largest topics.
+    # Topics with undelivered records come first, followed by the largest topics.
     order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
     rows = [("topic", f"{topic}: {_topic(report, parts)}") for topic, parts in order[:TOPICS_SHOWN]]
     if len(order) > TOPICS_SHOWN:
@@ -345,7 +346,7 @@ _COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent
 
 
 def to_html(report: DeliveryCounters) -> str:
-    """Return the report as one `div`; everything that comes from data is escaped."""
+    """Return the report as one `div`. Everything that comes from data is escaped."""
     facts = "".join(
         f"<tr><th style='text-align:left;white-space:pre'>{escape(name)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
@@ -355,7 +356,7 @@ def to_html(report: DeliveryCounters) -> str:
 
 
 def _partition_table(report: DeliveryCounters) -> str:
-    """Return the partition table: undelivered partitions first, for a dry run the largest first."""
+    """Return the partition table: undelivered partitions first, or largest first for a dry run."""
     parts = report.partitions
     if not parts:
         return ""

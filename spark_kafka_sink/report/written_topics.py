@@ -1,7 +1,8 @@
-"""Topics with acknowledged records: a topic that is recreated keeps its name, but gets a new id.
+"""Topics with acknowledged records, by name and id.
 
-If a write has acknowledgements from two topics with the same name, the records of the first topic
-are lost. Brokers before Kafka 2.8 have no topic ids.
+A recreated topic has the same name, but a new id. If a write gets acknowledgements from two topics
+with the same name, the records in the first topic are lost. Brokers before Kafka 2.8 have no topic
+ids.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class WrittenTopic:
 
 
 class WrittenTopics:
-    """Topics by name and id; used only by the sender thread until the session is flushed."""
+    """Topics by name and id. Used only by the sender thread until the session is flushed."""
 
     def __init__(self) -> None:
         self._written: dict[str, dict[uuid.UUID, WrittenTopic]] = {}
@@ -54,7 +55,7 @@ class WrittenTopics:
 
 
 def check_recreated(written: Iterable[WrittenTopic]) -> None:
-    """Check the topics that all tasks of a write have written to.
+    """Check the topics to which the tasks of a write have written.
 
     Raises:
         DeliveryError: a topic was recreated during the write.
@@ -83,7 +84,7 @@ def check_current(written: Iterable[WrittenTopic], current: Mapping[str, uuid.UU
 
 
 def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:
-    """Return the error for a deleted topic; `deleted` acknowledged records are lost with it."""
+    """Return the error for a recreated topic; `deleted` acknowledged records were lost."""
     return DeliveryError(
         "the topic was deleted and recreated during the write: the deleted topic had acknowledged "
         f"{plural(deleted, 'record')} of the write, which {'is' if deleted == 1 else 'are'} lost",
