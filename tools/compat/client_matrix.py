@@ -1,8 +1,8 @@
 """Run third-party clients against the embedded broker: `python -m tools.compat.client_matrix`.
 
-Writes a table into docs/compatibility.md unless `--dry` is given. Arguments select the clients
-whose names contain any of them; in that case the page is not updated. The exit status is 1 if a
-check fails.
+The results are written to a table in docs/compatibility.md, unless `--dry` is given. If there are
+arguments, only clients whose names contain an argument are run, and the page is not updated. The
+exit status is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GOOD, BAD, NONE = "works", "fails", "-"
 
 
 def _try(client: ClientRow, task: Task, check: Check) -> str:
-    """Run one check on its own cluster of three nodes with replication factor three."""
+    """Run a check on a new three-node cluster with replication factor 3; return its table cell."""
     started = time.monotonic()
     with EmbeddedBroker(nodes=3, replication_factor=3, auto_create_topics=True) as kafka:
         try:
@@ -37,20 +37,20 @@ def _try(client: ClientRow, task: Task, check: Check) -> str:
 
 
 def row(client: ClientRow) -> list[str]:
-    """Return the cells of a client."""
+    """Return a client's row of the table, as a list of cells."""
     cells = [_try(client, t, client.checks[t]) if t in client.checks else NONE for t in Task]
     return [client.name, client.version, *cells]
 
 
 def markdown(rows: list[list[str]]) -> str:
-    """Return the table for the page."""
+    """Return the table in Markdown."""
     heading = ["client", "version", *Task]
     lines = [heading, ["---"] * len(heading), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main() -> None:
-    """Run the checks, print the table, and write the page."""
+    """Run the checks, print the table, and update the page."""
     words = [word.lower() for word in sys.argv[1:] if not word.startswith("-")]
     clients = (KCAT, CONFLUENT, KAFKA_PYTHON, AIOKAFKA, CONSOLE, PERFORMANCE, spark())
     chosen = [c for c in clients if not words or any(word in c.name.lower() for word in words)]

@@ -1,6 +1,6 @@
-"""Checks of unmodified clients in Python: confluent-kafka (librdkafka), kafka-python and aiokafka.
+"""Checks with unmodified Python clients: confluent-kafka (librdkafka), kafka-python and aiokafka.
 
-`checks` makes the checks of a client from functions that send, read and manage with it.
+`checks` creates the checks for a client, given functions that use the client to send, read, etc.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _numbers = itertools.count(1)
 
 
 class Task(StrEnum):
-    """Columns of the matrix."""
+    """Tasks that are checked, which are the columns of the matrix."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -46,14 +46,16 @@ class Task(StrEnum):
 
 
 Check: TypeAlias = Callable[[str], None]
-"""Function that performs a task with the broker at these addresses; raises on failure."""
+"""Function that performs a task, given bootstrap servers; raises an exception on failure."""
 Send: TypeAlias = Callable[[str, str, str], None]
-"""Function that sends the values to (addresses, topic) with a codec."""
+"""Function that sends all values, given (bootstrap servers, topic, codec)."""
 Read: TypeAlias = Callable[..., list[str]]
-"""Function that reads COUNT values from (addresses, topic), as a member of `group` if given, or
-only committed ones with `committed`."""
+"""Function that reads COUNT values, given (bootstrap servers, topic).
+
+With `group`, it reads as a member of this group. With `committed`, it is read_committed.
+"""
 Use: TypeAlias = Callable[[str, str], None]
-"""Function that uses a topic at (addresses, topic)."""
+"""Function that uses a topic, given (bootstrap servers, topic)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +68,12 @@ class ClientRow:
 
 
 def new_topic() -> str:
-    """Return an unused topic name; the broker creates the topic on first use."""
+    """Return an unused topic name. The broker creates the topic on first use."""
     return f"matrix-{next(_numbers)}"
 
 
 def expect(found: object, wanted: object) -> None:
-    """Raise AssertionError unless both values are equal.
+    """Check that two values are equal.
 
     Raises:
         AssertionError: the values differ.
@@ -81,7 +83,7 @@ def expect(found: object, wanted: object) -> None:
 
 
 def fill(servers: str) -> str:
-    """Create a topic of three partitions with all values."""
+    """Create a topic with three partitions, write all values to it, and return its name."""
     topic = Admin(servers).create_topic(new_topic(), 3, 3)
     _confluent_send(servers, topic, "none")
     return topic
@@ -111,7 +113,10 @@ def consumes(read: Read) -> Check:
 
 
 def joins(read: Read, then: Use = lambda *_: None) -> Check:
-    """Return a check that reads as a group, and then finds the committed offsets."""
+    """Return a check that reads as a group member and then finds the committed offsets.
+
+    `then` is called with the topic at the end.
+    """
 
     def check(servers: str) -> None:
         topic = fill(servers)
@@ -126,7 +131,7 @@ def joins(read: Read, then: Use = lambda *_: None) -> Check:
 
 
 def commits(transact: Use, read: Read) -> Check:
-    """Return a check that aborts a transaction, commits another, and reads its records."""
+    """Return a check that aborts one transaction, commits one, and reads committed records."""
 
     def check(servers: str) -> None:
         topic = Admin(servers).create_topic(new_topic(), 2, 3)
@@ -137,7 +142,7 @@ def commits(transact: Use, read: Read) -> Check:
 
 
 def checks(send: Send, read: Read, manage: Use, transact: Use) -> dict[Task, Check]:
-    """Return the checks of all tasks."""
+    """Return the checks by task."""
     return {
         Task.PRODUCE: produces(send),
         Task.CONSUME: consumes(read),

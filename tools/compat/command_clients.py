@@ -1,4 +1,4 @@
-"""Checks of command line clients (Kafka's tools, kcat) and Spark's own connector."""
+"""Checks with command line clients (Kafka's tools, kcat) and with Spark's own connector."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _spark_send(servers: str, topic: str, _: str) -> None:
 
 
 def _spark_consumes(servers: str) -> None:
-    """Read a topic in a batch job, and copy it in a stream."""
+    """Read a topic in a batch job, and copy a topic in a stream."""
     topic, to = fill(servers), new_topic()
     reader = _session().read.format("kafka").options(**_options(servers))
     rows = reader.option("subscribe", topic).load().selectExpr("CAST(value AS STRING)").collect()
@@ -201,7 +201,7 @@ def main() -> None:
 
 
 def _elsewhere(*arguments: str) -> str:
-    """Run `main` in the environment whose Spark matches the connector's archives."""
+    """Run `main` in the Python environment whose Spark version matches the connector's archives."""
     line = [str(PYTHON), "-m", "tools.compat.command_clients", *arguments]
     return _run(line, cwd=ROOT, env=os.environ | {"PYSPARK_PYTHON": str(PYTHON)})
 
@@ -214,9 +214,7 @@ def _spark_check(task: Task) -> Check:
 
 
 def spark() -> ClientRow:
-    """Return Spark's row of the client matrix, with the PySpark version installed in the separate
-    environment.
-    """
+    """Return Spark's row of the matrix, with the PySpark version of the separate environment."""
     return ClientRow(
         name='Spark: format("kafka"), batch and stream, source and sink',
         version=_elsewhere(),

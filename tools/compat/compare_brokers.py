@@ -1,8 +1,7 @@
 """Compare the embedded broker with a real Kafka: `python -m tools.compat.compare_brokers`.
 
-Lists every difference, and writes the list into docs/compatibility.md unless `--dry` is given.
-Arguments select the scenarios whose names contain any of them; in that case the page is not
-updated.
+All differences are printed, and written to docs/compatibility.md unless `--dry` is given. If there
+are arguments, only scenarios whose names contain an argument are run, and the page is not updated.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SHOWN = 70
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that differs between the brokers."""
+    """A value that differs between the brokers."""
 
     scenario: str
     path: str
@@ -39,7 +38,7 @@ class Difference:
 
 
 def scenarios() -> list[Scenario]:
-    """Return every scenario."""
+    """Return all scenarios."""
     return [
         *produce_scenarios(),
         *read_scenarios(),
@@ -51,13 +50,13 @@ def scenarios() -> list[Scenario]:
 
 
 def compare(name: str, kafka: dict[str, Any], ours: dict[str, Any]) -> Iterator[Difference]:
-    """Return the differences of one scenario."""
+    """Yield the differences in one scenario."""
     for path, theirs, mine in differing(kafka, ours):
         yield Difference(name, path, _short(theirs), _short(mine))
 
 
 def _short(value: Any) -> str:
-    """Return a value as text; a log is shown as the offsets and counts of its batches."""
+    """Return a value as text; for a log, return the offsets and record counts of its batches."""
     if isinstance(value, list) and value and isinstance(value[0], dict) and "crc" in value[0]:
         return "batches " + ", ".join(f"{b['base_offset']}+{b['count']}" for b in value)
     return str(value)
@@ -76,7 +75,7 @@ def differences(chosen: Iterable[Scenario], kafka: str, ours: str) -> list[Diffe
 
 
 def markdown(found: list[Difference], count: int) -> str:
-    """Return the list for the page: equal differences of several scenarios share a row."""
+    """Return a Markdown table of the differences; equal differences share a row."""
     rows: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for one in found:
         rows[one.path, one.kafka, one.ours].append(one.scenario)
@@ -104,7 +103,7 @@ def _cell(value: str) -> str:
 
 
 def main() -> None:
-    """Run the scenarios, print the differences, and write the page."""
+    """Run the scenarios, print the differences, and update the page."""
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     chosen = [s for s in scenarios() if not words or any(word in s.name for word in words)]
     with KafkaCluster(config=SETTINGS) as kafka, EmbeddedBroker() as ours:
@@ -116,7 +115,7 @@ def main() -> None:
 
 
 SETTINGS = {"auto.create.topics.enable": "false"}
-"""Settings of the real Kafka that match the embedded broker's defaults."""
+"""Settings of the real Kafka, to match the embedded broker's defaults."""
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""A model of exactly-once: all interleavings of its actors' steps, with faults between them.
+"""A model of exactly-once writes, which is searched for all interleavings of steps and faults.
 
-The decisions come from the product (`spark_kafka_sink/exactly_once`). The model covers the order of
-their callers: drivers, tasks and their lost attempts, Kafka's coordinator, the decision log, and
-Spark's commit log. Read in this order:
+The model uses the decision functions of the product (`spark_kafka_sink/exactly_once`). It covers the
+order in which they are called, and models drivers, tasks and their lost attempts, Kafka's
+coordinator, the decision log, and Spark's commit log. In reading order:
 
-- `world`: the state
+- `world`: the state of the model
 - `scenario`: start states and faults of the searches, and the searches of `make test`
-- `broker`: transactions at their coordinators
-- `context`: the product's decisions, and a driver's turn in a world
+- `broker`: the transactions at their coordinators
+- `context`: the product's decision functions, and a driver's turn in a world
 - `steps`: the steps of drivers and tasks, and the faults
 - `normal`: merges equivalent states
-- `search`: the invariants, the search, and the description of counterexamples
+- `search`: the invariants, the search, and descriptions of counterexamples
 - `planted`: bugs that the search must find
 """

@@ -1,4 +1,4 @@
-"""Search every scenario, or show a planted bug: `python -m tools.model [--full | BUG]`."""
+"""Search all scenarios, or show a planted bug: `python -m tools.model [--full | BUG]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.model.search import describe, search
 
 
 def main() -> int:
-    """Return exit status 1 if a scenario has a counterexample."""
+    """Run the searches; return 1 as the exit status if a scenario has a counterexample."""
     arguments = sys.argv[1:]
     if arguments and arguments != ["--full"]:
         return _show(" ".join(arguments))

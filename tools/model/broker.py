@@ -32,14 +32,14 @@ def status_of(world: World, transaction: Transaction) -> Status:
 
 
 def begin(world: World, transaction: Transaction, status: Status) -> World:
-    """Handle InitProducerId and, unless the task is empty, append acknowledged records."""
+    """Handle InitProducerId and set the transaction's status; unless EMPTY, records are written."""
     if any(each == transaction for each, _ in world.transactions):
         return _set(world, transaction, Status.FENCED)
     return world._replace(transactions=tuple(sorted((*world.transactions, (transaction, status)))))
 
 
 def commit(world: World, transaction: Transaction, version: Version) -> tuple[World, int]:
-    """Handle EndTxn(commit) and return the new world and the response code."""
+    """Handle EndTxn(commit); return the new world and the error code of the response."""
     status = status_of(world, transaction)
     if status is Status.TIMED_OUT:
         return world, _TIMED_OUT[version]
@@ -51,7 +51,7 @@ def commit(world: World, transaction: Transaction, version: Version) -> tuple[Wo
 
 
 def abort(world: World, transactions: Iterable[Transaction]) -> World:
-    """Handle EndTxn(abort), which ends the transaction only if it is open."""
+    """Handle EndTxn(abort) for transactions; those that are not open are unchanged."""
     for each in transactions:
         if status_of(world, each) in UNFINISHED:
             world = _set(world, each, Status.ABORTED)
@@ -59,12 +59,12 @@ def abort(world: World, transactions: Iterable[Transaction]) -> World:
 
 
 def time_out(world: World, transaction: Transaction) -> World:
-    """Abort a transaction that is older than its timeout."""
+    """Abort a transaction because its timeout has passed."""
     return _set(world, transaction, Status.TIMED_OUT)
 
 
 def awaited(world: World) -> set[Transaction]:
-    """Return the transactions that a decision contains or may still contain."""
+    """Return the transactions that are or might still become part of a decision."""
     known: set[Transaction] = set()
     seen = [state for driver in world.drivers for state in (driver.seen, driver.first)]
     for state in (world.log, world.before, *seen):

@@ -1,4 +1,4 @@
-"""Inputs of every step besides the world: the protocol's rules and the scenario."""
+"""The inputs of a step: the rules of the protocol, the scenario, and a driver's turn."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _is_orphan(state: State, candidate: Candidate, given_up: frozenset[str]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The decisions and rules of one protocol."""
+    """The decision functions and rules of a protocol; planted bugs replace some of them."""
 
     judge: Callable[[State, Caller], Verdict | Refusal] = protocol.judge
     commit_step: Callable[
@@ -45,40 +45,40 @@ class Rules:
         RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse,
     ] = protocol.next_commit_step
     abort_reads: bool = True
-    """abort() fences and reads the log if commit() may have run."""
+    """abort() fences and reads the log if commit() might have run."""
     abort_step: Callable[[State, Caller], RollForward[Transaction] | GiveUp | AbortOurs] = (
         protocol.next_abort_step
     )
     commit_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.commit_outcome
     is_orphan: Callable[[State, Candidate, frozenset[str]], bool] = _is_orphan
     attempt_in_id: bool = True
-    """Every attempt has its own transactional ID."""
+    """Each attempt has its own transactional ID."""
     new_epoch: bool = True
-    """InitProducerId gives every commit a new epoch."""
+    """InitProducerId assigns a new epoch to each commit."""
     fence_first: bool = True
     """commit() fences before it reads the log."""
     commits_empty: bool = False
     """A task without rows also returns a transaction."""
     check: bool = True
-    """commit() checks that the transactions are open, before and when it decides."""
+    """commit() checks that the transactions are open before the decision and when it is made."""
     looks_again: bool = True
-    """The first append of an epoch rereads the log before it takes effect."""
+    """The first append with an epoch is preceded by another read of the log."""
     minds_unclear: bool = True
-    """A fenced commit() aborts nothing if one of its appends had no response."""
+    """A fenced commit() does not abort transactions if one of its appends had no response."""
     deciding: tuple[Pc, ...] = (Pc.APPEND, Pc.END, Pc.DONE)
-    """The order of a commit's steps after it has checked the transactions."""
+    """The steps of a commit, in order, after the check of the transactions."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """One protocol in one scenario."""
+    """The rules of a protocol, and a scenario."""
 
     scenario: Scenario
     rules: Rules
 
 
 class Turn(NamedTuple):
-    """A world in which driver `number` takes a step; methods return the changed state."""
+    """A world in which driver `number` takes a step. Methods return a turn with a new world."""
 
     context: Context
     world: World
@@ -101,14 +101,14 @@ class Turn(NamedTuple):
 
     @property
     def seen(self) -> State:
-        """The log as last read."""
+        """The state of the log at the driver's last read."""
         seen = self.driver.seen
         assert seen is not None
         return seen
 
     @property
     def caller(self) -> Caller:
-        """The driver as a caller of the product's decisions."""
+        """The driver as a caller of the product's decision functions."""
         driver, scenario = self.driver, self.context.scenario
         caller = scenario.caller(self.number, driver.batch)
         if scenario.function:
@@ -117,28 +117,28 @@ class Turn(NamedTuple):
 
     @property
     def may_append(self) -> bool:
-        """True if the log accepts a record of the driver, which has the newest epoch."""
+        """True if the log accepts a record of the driver because its epoch is the newest."""
         return self.world.holder == self.number or not self.context.rules.new_epoch
 
     @property
     def is_stale(self) -> bool:
-        """True if the log has changed since the driver read it."""
+        """True if the log has changed since the driver's first read."""
         first = self.driver.first
         return self.context.rules.looks_again and first is not None and first != self.world.log
 
     def has_rows(self, partition: int) -> bool:
-        """Return True if a task of the driver's batch has rows."""
+        """Return True if the task of a partition has rows in the driver's batch."""
         return self.context.scenario.has_rows(self.driver.batch, partition)
 
     def attempt(self, partition: int, attempt: int) -> Transaction:
-        """Return the transaction of a task attempt in the driver's newest planning."""
+        """Return the transaction of a task attempt, for the driver's latest planning."""
         tail = f"/a{attempt}" if self.context.rules.attempt_in_id else ""
         driver = self.driver
         batch = self.context.scenario.rows_name(self.number, driver.batch)
         return transaction(self.caller.query, batch, driver.nonce, partition, tail)
 
     def orphans(self) -> tuple[Transaction, ...]:
-        """Return the listed transactions that may be aborted, given the log that was read."""
+        """Return the unfinished transactions that may be aborted, given the log that was read."""
         nonces = frozenset({self.driver.nonce})
         return tuple(
             [
@@ -168,15 +168,15 @@ class Turn(NamedTuple):
         return self.on(self.world._replace(drivers=drivers))
 
     def now(self, **changes: Any) -> Turn:
-        """Change fields of the driver."""
+        """Replace fields of the driver."""
         return self.put(self.driver._replace(**changes))
 
     def stop(self) -> Turn:
-        """Stop the driver, which can be restarted unless it is a ghost."""
+        """Stop the driver. It can be restarted unless it is a ghost."""
         return self.put(Driver(Pc.FINISHED if self.driver.ghost else Pc.DOWN))
 
     def spend(self, **faults: int) -> Turn:
-        """Subtract faults from the budget."""
+        """Subtract the given numbers of faults from the budget."""
         budget = self.world.budget
         left = {name: getattr(budget, name) - number for name, number in faults.items()}
         return self.on(self.world._replace(budget=budget._replace(**left)))
@@ -197,9 +197,9 @@ class Turn(NamedTuple):
         return self.on(broker.abort(self.world, transactions))
 
     def roll_forward(self) -> tuple[Turn, str | None]:
-        """Commit all transactions of a decision; return the torn batch, if any.
+        """Commit all transactions of the decision; return a description of a torn batch, or None.
 
-        This is one step: partial progress is modelled only for a driver's own transactions.
+        All commits are a single step. Partial progress is modeled only for a driver's own transactions.
         """
         turn = self
         for each in self.decided.transactions:
@@ -210,7 +210,7 @@ class Turn(NamedTuple):
 
 
 def candidate_of(each: Transaction) -> Candidate:
-    """Return a transaction as described by its ID."""
+    """Return the candidate for a transaction, with the properties contained in its ID."""
     return Candidate(
         transactional_id=each.name,
         query=each.query,

@@ -34,9 +34,9 @@ _IN_EPOCH = frozenset(
 
 
 def normalised(world: World) -> World:
-    """Return the world without unused epochs and marks, and without unreferenced transactions.
+    """Return an equivalent world without unused epochs and marks and unreferenced transactions.
 
-    A transaction in no message and no decision can no longer be decided. Such a transaction only
+    A transaction that is not part of a message or a decision can no longer be committed. It only
     blocks readers until it is aborted.
     """
     if world.holder is not None and world.drivers[world.holder].pc not in _IN_EPOCH:
@@ -52,7 +52,7 @@ def normalised(world: World) -> World:
 
 
 def _without_dead_marks(world: World) -> World:
-    """Drop marks with a nonce that no driver has."""
+    """Drop the marks with nonces that no driver has."""
     states = (world.log, world.before, *_known(world))
     if all(state is None or isinstance(state, Decided) or not state.given_up for state in states):
         return world
@@ -68,7 +68,7 @@ def _without_dead_marks(world: World) -> World:
 
 
 def plannings_of(world: World) -> set[Planning]:
-    """Return all plannings that a record contains."""
+    """Return all plannings that are contained in records."""
     decided = [each.decided for each in world.drivers]
     states = (world.log, world.before, *decided, *_known(world))
     return {
@@ -77,7 +77,7 @@ def plannings_of(world: World) -> set[Planning]:
 
 
 def _without_dead_plannings(world: World) -> World:
-    """Drop plannings of runs to which no driver belongs."""
+    """Drop the plannings of runs that have no driver."""
     runs = {each.run for each in world.drivers}
     if all(each.run in runs for each in plannings_of(world)):
         return world

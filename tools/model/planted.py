@@ -1,4 +1,4 @@
-"""Bugs that the search must find: protocols with one replaced decision or step."""
+"""Bugs that the search must find: protocols in which one decision or step is replaced."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _Caller = Callable[[State, Caller], Caller]
 
 @dataclass(frozen=True)
 class Planted:
-    """A bug, the scenario that reveals it, and the first word of the violation."""
+    """A bug, the scenario that reveals it, and the expected first word of the violation."""
 
     name: str
     rules: Rules
@@ -50,7 +50,7 @@ class Planted:
 
 
 def _deciding(state: _State = lambda log: log, caller: _Caller = lambda _, caller: caller) -> Rules:
-    """Return rules that change the arguments of all decisions before the decision to commit."""
+    """Return rules with changed arguments for all functions up to the decision to commit."""
     return Rules(
         judge=lambda log, who: judge(state(log), caller(log, who)),
         commit_step=lambda log, who, ours: next_commit_step(state(log), caller(log, who), ours),

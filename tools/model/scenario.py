@@ -1,4 +1,4 @@
-"""Start states and faults of the searches, and the searches of `make test`."""
+"""The scenarios: start states and faults of the searches, and the searches of `make test`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from spark_kafka_sink.exactly_once.protocol import Caller, Nothing
 from tools.model.world import Budget, Driver, Pc, World
 
 WRITE = "#"
-"""Separator between a batchId and the number of a function's write."""
+"""Separator between a batchId and the number of a write in a foreachBatch function."""
 
 
 class Version(StrEnum):
-    """Version of the transaction protocol, which determines the coordinator's responses."""
+    """The version of the transaction protocol, which determines the coordinator's responses."""
 
     V1 = "transactions V1"
     V2 = "transactions V2"
 
 
 class Goal(StrEnum):
-    """Condition that must stay reachable from every state without a torn batch."""
+    """A condition that must be reachable from every state that has no torn batch."""
 
     ALL = "every checkpoint has all of its batches"
     ANY = "some checkpoint has all of its batches"
@@ -29,25 +29,27 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """What a driver runs: drivers with the same `checkpoint` are restarts of a query, or rivals."""
+    """What a driver runs. Drivers with the same `checkpoint` run the same query."""
 
     query: str | None = "q1"
     checkpoint: int = 0
     reset: bool = False
     starts: bool = True
-    """If False, the driver only serves as the ghost of another driver's commit()."""
+    """False if the driver is only used as the ghost of another driver's commit()."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A scenario with two tasks per batch; `empty` lists (batch, partition) without rows."""
+    """A scenario with two tasks per batch; `empty` contains (batch, partition) without rows."""
 
     name: str
     runners: tuple[Runner, ...] = (Runner(), Runner())
     batches: int = 2
     function: bool = False
-    """The batches are sequential writes of a foreachBatch function with one batchId:
-    they share a scope, and Spark's commit log contains all or none of them."""
+    """True if the batches are sequential writes of a foreachBatch function with one batchId.
+
+    They share a scope, and Spark's commit log contains all or none of them.
+    """
     empty: frozenset[tuple[int, int]] = frozenset()
     version: Version = Version.V2
     goal: Goal = Goal.ALL
@@ -60,7 +62,7 @@ class Scenario:
     failures: int = 0
 
     def caller(self, runner: int, batch: int) -> Caller:
-        """Return the caller when a driver runs a batch."""
+        """Return the caller that represents a driver which runs a batch."""
         who = self.runners[runner]
         return Caller(
             query=who.query,
@@ -70,17 +72,17 @@ class Scenario:
         )
 
     def batch_name(self, runner: int, batch: int) -> str:
-        """Return a stream's batch number, or the batchId."""
+        """Return the batch number of a stream, or the batchId of a job."""
         single = self.function or self.runners[runner].query is None
         return "day" if single else str(batch)
 
     def rows_name(self, runner: int, batch: int) -> str:
-        """Return the name of the rows' batch, which is unique even if batches share a name."""
+        """Return a name for the rows of a batch, which is unique even if batches share a name."""
         name = self.batch_name(runner, batch)
         return f"{name}{WRITE}{batch}" if self.function else name
 
     def has_rows(self, batch: int, partition: int) -> bool:
-        """Return True if a task has rows."""
+        """Return True if the task of a partition has rows in a batch."""
         return (batch, partition) not in self.empty
 
     def start(self) -> World:
@@ -107,7 +109,7 @@ ONE = (Runner(),)
 _JOB = Runner(query=None, checkpoint=0)
 QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
 GHOST = (Runner(), Runner(starts=False))
-"""The second driver is a commit() that continues although it has raised."""
+"""The second driver represents a commit() that continues although it has raised."""
 RESETTING = Scenario(
     name="two queries that both reset",
     runners=tuple(replace(runner, reset=True) for runner in QUERIES),
@@ -184,4 +186,4 @@ FULL = Scenario(
     timeouts=1,
     unclear=1,
 )
-"""Takes minutes and one to two GiB: `python -m tools.model --full`."""
+"""The search of `python -m tools.model --full`, which takes minutes and up to 2 GiB of memory."""

@@ -1,4 +1,4 @@
-"""Invariants, the exhaustive search of a scenario, and the traces of counterexamples."""
+"""The invariants, the exhaustive search of a scenario, and traces of counterexamples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALIVE = frozenset({Status.OPEN, Status.COMMITTED, Status.TIMED_OUT})
 
 
 def violation(scenario: Scenario, world: World) -> str | None:
-    """Return a sentence that describes the violation in a world, or None."""
+    """Return a description of the violation in a world, or None."""
     for each in world.visible:
         if world.visible.count(each) > 1:
             return f"DOUBLED: the rows of task {each[2]}, batch {each[1]}, are visible twice"
@@ -39,14 +39,14 @@ def violation(scenario: Scenario, world: World) -> str | None:
 
 
 def is_torn(world: World) -> bool:
-    """Return True if a decided transaction has timed out, which is a known gap of the protocol."""
+    """Return True if a decided transaction has timed out (a known limit of the protocol)."""
     return isinstance(world.log, Decided) and any(
         status_of(world, each) is Status.TIMED_OUT for each in world.log.transactions
     )
 
 
 def reached(scenario: Scenario, world: World) -> bool:
-    """Return True if everything is written, or if a torn batch has stopped a query."""
+    """Return True if the scenario's goal is reached, or a torn batch has stopped a query."""
     if is_torn(world):
         return any(driver.pc is Pc.TORN for driver in world.drivers)
     if scenario.goal is Goal.FIRST:
@@ -61,8 +61,9 @@ def _is_visible(scenario: Scenario, world: World, partition: int) -> bool:
 
 
 def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, str, int]]:
-    """Return (query, batch name, batch) of every batch that Spark's log or the decision log reports
-    as done.
+    """Yield (query, batch name, batch) of each batch that is done.
+
+    A batch is done if it is in Spark's commit log or has a done record in the decision log.
     """
     for index, runner in enumerate(scenario.runners):
         for batch in range(world.spark[runner.checkpoint]):
@@ -83,7 +84,7 @@ def _harmed(world: World) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A step of a run."""
+    """A step of an actor, or a fault."""
 
     who: str
     what: str
@@ -93,7 +94,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """The shortest run that breaks an invariant or ends where the goal is unreachable."""
+    """The shortest run that violates an invariant or from whose end no goal is reachable."""
 
     violation: str
     events: tuple[Event, ...]
@@ -101,17 +102,17 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Statistics and the counterexample of a search."""
+    """Statistics of a search, and its counterexample, if any."""
 
     worlds: int
     transitions: int
     torn: int
-    """Number of worlds in which a decided transaction has timed out."""
+    """The number of worlds in which a decided transaction has timed out."""
     counterexample: Counterexample | None
 
 
 class _Graph:
-    """Worlds by number, in order of discovery."""
+    """The graph of worlds, which are numbered in order of discovery."""
 
     def __init__(self, start: World) -> None:
         self.worlds = [start]
@@ -156,7 +157,7 @@ class _Graph:
 
 
 def search(scenario: Scenario, rules: Rules | None = None) -> Result:
-    """Search every order of all steps and faults of a scenario, up to the first violation."""
+    """Search all interleavings of steps and faults in a scenario, until the first violation."""
     context = Context(scenario, Rules() if rules is None else rules)
     graph = _Graph(scenario.start())
     found = None
@@ -184,7 +185,7 @@ def _stuck(scenario: Scenario, graph: _Graph) -> Counterexample | None:
 
 
 def describe(start: World, counterexample: Counterexample) -> str:
-    """Return one line per step, then the violation."""
+    """Return a text with one line per step, followed by the violation."""
     lines = []
     before = start
     for number, event in enumerate(counterexample.events, start=1):

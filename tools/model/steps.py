@@ -1,8 +1,8 @@
-"""Steps of each actor: a driver's planning, its tasks, commit() and abort(); and the faults.
+"""The steps of the actors (a driver's planning, its tasks, commit() and abort()), and the faults.
 
-Each task has at most two attempts, of which one returns. Both tasks take one step together, because
+Each task has at most two attempts, of which one returns. Both tasks run in a single step, because
 the order of their writes is not observable. A lost attempt represents an attempt that failed, lost
-a race, or belongs to a retried stage; it continues and writes at any later time.
+to a speculative attempt, or was part of a retried stage. It can still write at any later time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tools.model.world import World
 
 Successors = list[tuple[str, Turn]]
-"""(description of the step, state after it)."""
+"""List of (description of a step, turn after the step)."""
 _STALE = "the end of the log has changed"
 
 
@@ -44,7 +44,7 @@ _STALE = "the end of the log has changed"
 
 
 def start(turn: Turn) -> Successors:
-    """Start the query at the batch after Spark's commit log, even while another driver runs."""
+    """Start the query at the next batch after Spark's commit log; other drivers can be running."""
     scenario, world = turn.context.scenario, turn.world
     batch = world.spark[scenario.runners[turn.number].checkpoint]
     if batch == scenario.batches:
@@ -80,7 +80,7 @@ def plan_end(turn: Turn) -> Successors:
 
 
 def _start_tasks(turn: Turn) -> Turn:
-    """Start the tasks with a nonce that no transaction uses."""
+    """Start the tasks with an unused nonce."""
     world = turn.world
     used = {each.nonce for each, _ in world.transactions}
     for known in (world.zombies, world.drivers, plannings_of(world)):
@@ -97,13 +97,13 @@ def _unused(who: str, used: set[str]) -> str:
 
 
 def run_tasks(turn: Turn) -> Successors:
-    """Let all tasks check the batch, then write it, skip it, or fail."""
+    """Run all tasks, which check the batch and then write it, skip it, or fail."""
     verdict = turn.context.rules.judge(turn.seen, turn.caller)
     if verdict is Verdict.SKIP:
         return [("the tasks skip the batch", _returned(turn, (None,) * TASKS))]
     if verdict is not Verdict.WRITE:
         refused = turn.now(pc=Pc.RAISED, complete=False, seen=None)
-        return [(f"the tasks refuse: {verdict}", refused)]
+        return [(f"the tasks reject the batch: {verdict}", refused)]
     may_lose = [min(left, turn.has_rows(each)) for each, left in enumerate(turn.world.budget.lost)]
     choices = product(*[(False, True)[: 1 + each] for each in may_lose])
     found = [_write(turn, lost) for lost in choices]
@@ -144,7 +144,7 @@ def _returned(turn: Turn, messages: tuple[Transaction | None, ...]) -> Turn:
 
 
 def commit_first(turn: Turn) -> Successors:
-    """InitProducerId for the scope's transactional ID."""
+    """Call InitProducerId for the scope's transactional ID."""
     return [_fence(turn)] if turn.context.rules.fence_first else _read(turn)
 
 
@@ -155,7 +155,7 @@ def commit_second(turn: Turn) -> Successors:
 
 
 def append(turn: Turn) -> Successors:
-    """Append the decision with the epoch of the fence."""
+    """Append the decision with the epoch from InitProducerId."""
     record = turn.decided if turn.decided.transactions else finished(turn.decided)
     if not turn.may_append:
         return [("the append is fenced", _fenced(turn))]
@@ -170,7 +170,7 @@ def append(turn: Turn) -> Successors:
 
 
 def found(turn: Turn) -> Successors:
-    """Append a record that this run has found the batch already written."""
+    """Append a record that assigns a batch found as already written to this run."""
     if not turn.may_append:
         return [("the append of the found record is fenced", _fenced(turn))]
     if turn.is_stale:
@@ -180,7 +180,7 @@ def found(turn: Turn) -> Successors:
 
 
 def _unclear(turn: Turn, what: str, record: State) -> Successors:
-    """Append the record, or lose it, without a response."""
+    """Return the cases in which an append has no response: the record is appended or lost."""
     if not turn.world.budget.unclear:
         return []
     after = turn.spend(unclear=1)
@@ -194,7 +194,7 @@ def _unclear(turn: Turn, what: str, record: State) -> Successors:
 
 
 def roll_forward(turn: Turn) -> Successors:
-    """Commit the decision that was found, regardless of which driver made it."""
+    """Commit the transactions of the decision that was found, even if it is another driver's."""
     taken_over = takes_over(turn.decided, turn.caller)
     turn, torn = turn.roll_forward()
     if torn is not None and not taken_over:
@@ -203,7 +203,7 @@ def roll_forward(turn: Turn) -> Successors:
 
 
 def end(turn: Turn) -> Successors:
-    """Commit one transaction of the driver's own decision."""
+    """Commit the next transaction of the driver's own decision."""
     if not turn.driver.todo:
         return [("no transactions to commit", _next(turn))]
     first, *rest = turn.driver.todo
@@ -247,10 +247,10 @@ def sweep(turn: Turn) -> Successors:
 
 
 def spark_log(turn: Turn) -> Successors:
-    """Write Spark's commit log, which rejects a batch that it already contains."""
+    """Add the batch to Spark's commit log, which fails if the log already contains it."""
     scenario, driver, spark = turn.context.scenario, turn.driver, list(turn.world.spark)
     if driver.ghost:
-        return [("no process learns that commit() has ended", turn.stop())]
+        return [("the result of commit() is lost", turn.stop())]
     batch, last = driver.batch, driver.batch + 1 == scenario.batches
     if scenario.function and not last:
         again = Driver(Pc.PLAN_READ, batch=batch + 1, run=driver.run)
@@ -265,16 +265,17 @@ def spark_log(turn: Turn) -> Successors:
 
 
 def raised(turn: Turn) -> Turn:
-    """Let commit() raise: Spark calls abort() with the same messages."""
+    """Let commit() raise, after which Spark calls abort() with the same messages."""
     if turn.driver.ghost:
         return turn.stop()
     return turn.put(turn.driver.reset(Pc.RAISED)._replace(complete=True))
 
 
 def _fenced(turn: Turn) -> Turn:
-    """Let commit() fail without a decision: it aborts the transactions that it would have decided.
-    The product's `never_decided` excludes decisions of earlier calls for the same tasks; the
-    model has no such calls.
+    """Let commit() fail without a decision, and abort the transactions of its tasks.
+
+    The product's `never_decided` also considers earlier calls for the same tasks, which the model
+    does not have.
     """
     minds = turn.driver.unclear and turn.context.rules.minds_unclear
     return raised(turn if minds else turn.abort(turn.driver.ours))
@@ -299,20 +300,21 @@ def _ask_commit(turn: Turn) -> Turn:
 
 
 def _again(turn: Turn) -> Turn:
-    """Restart the steps of a driver that does not know whether its append succeeded."""
+    """Restart commit() because it is unknown whether an append succeeded."""
     return turn.put(turn.driver.reset(Pc.COMMIT_FIRST)._replace(unclear=True))
 
 
 def _all_open(turn: Turn) -> bool:
-    """Call DescribeTransactions; the log is read in the same step, which does not change the
-    result.
+    """Return True if DescribeTransactions reports all transactions as open.
+
+    The log is read in the same step, which does not affect the result.
     """
     good = broker.UNFINISHED if turn.context.rules.commits_empty else {Status.OPEN}
     return all(broker.status_of(turn.world, each) in good for each in turn.driver.ours)
 
 
 def _next(turn: Turn) -> Turn:
-    """Return the step after the one that has succeeded."""
+    """Advance the driver to its next step after a successful step."""
     order, driver = turn.context.rules.deciding, turn.driver
     first = None if driver.pc is Pc.APPEND else driver.first
     return turn.now(pc=order[order.index(driver.pc) + 1], first=first)
@@ -341,7 +343,7 @@ def _first(turn: Turn, log: State) -> State | None:
 
 
 def abort(turn: Turn) -> Successors:
-    """InitProducerId for the scope's transactional ID, if a decision may be in progress."""
+    """Call InitProducerId for the scope's transactional ID if a decision might be in progress."""
     driver, world = turn.driver, turn.world
     if not (turn.context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
         return [("Spark calls abort()", turn.now(pc=Pc.ABORT_OURS))]
@@ -388,12 +390,12 @@ def _commit_decided(turn: Turn, then: Callable[[Turn], Turn], how: str = "") -> 
 
 
 def abort_done(turn: Turn) -> Successors:
-    """Append the done record, unless another driver has fenced this one."""
+    """Append the done record, unless another driver has fenced this driver."""
     return _append_in_abort(turn, "abort() appends the done record", finished(turn.decided))
 
 
 def give_up(turn: Turn) -> Successors:
-    """Append the record that makes a running commit() fail."""
+    """Append a record that makes a running commit() fail."""
     return _append_in_abort(
         turn, "abort() appends a record that it has given up the tasks", turn.seen
     )
@@ -446,7 +448,7 @@ STEPS: dict[Pc, Callable[[Turn], Successors]] = {
     Pc.GIVE_UP: give_up,
     Pc.ABORT_OURS: abort_ours,
 }
-"""Function of a driver's next step, by state; drivers in final states have none."""
+"""Functions that execute a driver's next step. Drivers in final states have no next step."""
 _COMMIT = frozenset(
     (Pc.COMMIT_FIRST, Pc.COMMIT_SECOND, Pc.APPEND, Pc.ROLL, Pc.END, Pc.DONE, Pc.FOUND, Pc.LIST)
 ) | {Pc.SWEEP}
@@ -455,7 +457,7 @@ _IDLE = ENDED | {Pc.DOWN}
 
 
 def successors(context: Context, world: World) -> Iterator[tuple[str, str, World]]:
-    """Yield (actor, event, next world) of every step or fault that is possible now."""
+    """Yield (actor, event, next world) for each step or fault that is possible in a world."""
     turns = [Turn(context, world, index) for index in range(len(world.drivers))]
     for turn in turns:
         step = STEPS.get(turn.driver.pc)
@@ -495,7 +497,7 @@ def _faults(turns: list[Turn]) -> Iterator[tuple[str, str, Turn]]:
 
 
 def _interrupt(turn: Turn) -> Turn:
-    """Let commit() raise in Spark but continue, as a separate driver."""
+    """Let commit() raise in Spark, but continue as a separate driver."""
     turn = turn.spend(interrupts=1)
     if turn.world.holder == 0:
         turn = turn.on(turn.world._replace(holder=1))

@@ -1,4 +1,4 @@
-"""State of the model: immutable and hashable, so that each state is visited once."""
+"""The state of the model, which is hashable so that each state is visited only once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.protocol import Decided, Done, LogState, Noth
 
 
 class Status(StrEnum):
-    """Status of a task's transaction at its coordinator."""
+    """The status of a task's transaction at its coordinator."""
 
     OPEN = "open"
     EMPTY = "empty"
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 
 class Transaction(NamedTuple):
-    """Transaction of a task; `name` is its transactional ID."""
+    """The transaction of a task attempt; `name` is its transactional ID."""
 
     name: str
     query: str | None
@@ -34,7 +34,7 @@ class Transaction(NamedTuple):
 
     @property
     def transactional_id(self) -> str:
-        """The transactional ID, with the name that the product's decisions use."""
+        """The transactional ID, under the name that the product's decision functions use."""
         return self.name
 
 
@@ -42,7 +42,7 @@ class Transaction(NamedTuple):
 def transaction(
     query: str | None, batch: str, nonce: str, partition: int, tail: str
 ) -> Transaction:
-    """Return the transaction of an attempt; `tail` distinguishes it within its partition."""
+    """Return the transaction of an attempt; `tail` distinguishes attempts of a partition."""
     name = f"{query or 'job'}/{batch}/{nonce}/p{partition}{tail}"
     return Transaction(name, query, batch, nonce, partition)
 
@@ -87,25 +87,25 @@ class Driver(NamedTuple):
     pc: Pc = Pc.DOWN
     batch: int = 0
     nonce: str = ""
-    """Nonce of its newest planning; the first driver's first nonce is d1.0."""
+    """The nonce of the latest planning, such as d1.0 for the first planning of driver 1."""
     run: str = ""
-    """Run ID of a query with a foreachBatch function; each start has a new ID."""
+    """The run ID of a query with a foreachBatch function, which is new at each start."""
     seen: State | None = None
-    """The log as last read."""
+    """The state of the log at the last read."""
     first: State | None = None
-    """A stale state of the log read after the fence, until the next append."""
+    """The state of the log at the first read after InitProducerId, until the next append."""
     unclear: bool = False
     """True if an append of this commit() had no response."""
     messages: tuple[Transaction | None, ...] = ()
-    """Messages of the finished tasks, in order; None: no transaction."""
+    """The messages of the completed tasks, in order; None if a task has no transaction."""
     decided: Decided[Transaction] | None = None
     """The decision in progress."""
     rolling: bool = False
-    """True if `decided` was found in the log, False if this call made it."""
+    """True if `decided` was found in the log, False if this commit() made the decision."""
     todo: tuple[Transaction, ...] = ()
-    """Transactions to end next."""
+    """The transactions that are still to be ended."""
     complete: bool = False
-    """For abort(): True if every task had returned."""
+    """True if all tasks had returned before abort()."""
     ghost: bool = False
     """True for a commit() that continues although it has raised in its driver."""
 
@@ -115,25 +115,25 @@ class Driver(NamedTuple):
         return tuple([each for each in self.messages if each is not None])
 
     def reset(self, pc: Pc) -> Driver:
-        """Return the driver without the progress of commit(), at another step."""
+        """Return the driver at a step, without the progress of commit()."""
         return self._replace(
             pc=pc, seen=None, first=None, unclear=False, decided=None, rolling=False, todo=()
         )
 
 
 class Budget(NamedTuple):
-    """Remaining number of each fault."""
+    """The remaining number of faults of each type."""
 
     crashes: tuple[int, ...]
     """Crashes of each driver or its commit process."""
     lost: tuple[int, ...]
-    """Lost attempts of each partition's task, while another attempt runs."""
+    """Lost attempts of each partition's task while another attempt runs."""
     timeouts: int
     """Expirations of transaction.timeout.ms of a task's transaction."""
     unclear: int
     """Appends to the decision log without a response."""
     stale: int
-    """Reads of the decision log from a former leader that does not have the last record."""
+    """Reads of the decision log from a former leader that lacks the last record."""
     interrupts: int
     """Calls of commit() that continue while the driver calls abort()."""
     failures: int
@@ -141,27 +141,27 @@ class Budget(NamedTuple):
 
 
 class World(NamedTuple):
-    """The complete state."""
+    """The complete state of the model."""
 
     log: State
-    """The decision log's last record of the scope."""
+    """The last record for the scope in the decision log."""
     drivers: tuple[Driver, ...]
     budget: Budget
     spark: tuple[int, ...]
     """Number of batches in the commit log of each checkpoint."""
     before: State | None = None
-    """The record before the last one, while stale reads are possible."""
+    """The record before the last record, if stale reads are possible."""
     holder: int | None = None
-    """Driver with the newest epoch of the scope's transactional ID, while it can append."""
+    """The driver with the newest epoch of the scope's transactional ID, while it can append."""
     transactions: tuple[tuple[Transaction, Status], ...] = ()
     visible: tuple[tuple[str | None, str, int], ...] = ()
-    """(query, batch, partition) of each committed transaction, which readers see."""
+    """(query, batch, partition) of each committed transaction, whose rows are visible."""
     zombies: tuple[Transaction, ...] = ()
     """Attempts that are paused before InitProducerId."""
 
 
 def describe_log(state: State) -> str:
-    """Return the state of the log as text, for traces."""
+    """Return a text that describes the state of the log, for traces."""
     if isinstance(state, Nothing):
         return f"nothing{_marks(state)}"
     if isinstance(state, Done):

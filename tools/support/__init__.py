@@ -1,1 +1,1 @@
-"""Helpers shared by tools and tests."""
+"""Helpers for tools and tests."""

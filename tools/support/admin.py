@@ -1,4 +1,4 @@
-"""Manage topics and leaders of a cluster with independent clients."""
+"""Manage the topics and leaders of a cluster with independent clients."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ _QUIET.propagate = False
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """Administration of the cluster at `bootstrap_servers`."""
+    """Admin functions for the cluster at `bootstrap_servers`."""
 
     bootstrap_servers: str
 
     def client(self) -> AdminClient:
-        """Return a new confluent-kafka admin client without logs; keep it while futures run."""
+        """Return a new confluent-kafka admin client without logging.
+
+        Do not let it be garbage-collected while its futures are in progress.
+        """
         settings: dict[str, str | int | float | bool] = {
             "bootstrap.servers": self.bootstrap_servers,
             "reconnect.backoff.max.ms": 200,
@@ -36,7 +39,7 @@ class Admin:
         return AdminClient(settings, logger=_QUIET)
 
     def broker_ids(self) -> set[int]:
-        """Return the IDs of the brokers in the metadata, or an empty result after a timeout."""
+        """Return the IDs of the brokers in the metadata, or an empty set after a timeout."""
         try:
             return set(self.client().list_topics(timeout=5).brokers)
         except KafkaException:
@@ -49,14 +52,15 @@ class Admin:
         replication: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> str:
-        """Create a topic, wait until every partition's leader serves it, and return its name."""
+        """Create a topic, wait until all of its leaders serve it, and return its name."""
         self.create_topics(NewTopic(name, partitions, replication, config=dict(configs or {})))
         return name
 
     def create_topics(self, *topics: NewTopic) -> None:
-        """Create topics and wait until every partition's leader serves them.
+        """Create topics, and wait until all of their leaders serve them.
 
-        Metadata lists a leader before it serves; until then, Java's producer can hang on the topic.
+        Metadata can contain a leader before it serves its partition. During this time, Java's
+        producer can hang on the topic.
         """
         client = self.client()
         for created in client.create_topics(list(topics)).values():
@@ -69,7 +73,7 @@ class Admin:
         _await_served(client, wanted)
 
     def await_served(self, name: str) -> None:
-        """Wait until every partition's leader serves the topic, e.g. after a broker restart."""
+        """Wait until all leaders of a topic serve it, for example after a broker restart."""
         client = self.client()
         partitions = client.list_topics(name, timeout=_WAIT_S).topics[name].partitions
         _await_served(client, [TopicPartition(name, number) for number in partitions])
@@ -80,15 +84,15 @@ class Admin:
         client.delete_topics([name])[name].result(_WAIT_S)
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Return a map from partition to leader ID (-1: none)."""
+        """Return the leader IDs by partition; -1 if a partition has no leader."""
         return {number: p.leader for number, p in self._topic(topic).partitions.items()}
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Return the ID of the partition's leader (-1: none)."""
+        """Return the ID of a partition's leader, or -1 if it has no leader."""
         return self.leaders(topic)[partition]
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make broker `to` the leader: move it to the front of the replicas and elect it."""
+        """Make broker `to` the first replica of a partition, and elect it as the leader."""
         from kafka import KafkaAdminClient
         from kafka import TopicPartition as PurePartition
 
@@ -102,7 +106,7 @@ class Admin:
         deadline = time.monotonic() + _WAIT_S
         while self.leader(topic, partition) != to:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"broker {to} has not become leader of {topic}-{partition}")
+                raise TimeoutError(f"broker {to} did not become the leader of {topic}-{partition}")
             client = self.client()
             wanted = [TopicPartition(topic, partition)]
             client.elect_leaders(ElectionType.PREFERRED, wanted).result(_WAIT_S)

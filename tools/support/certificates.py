@@ -43,7 +43,7 @@ class KeyKind(Enum):
 
 @dataclass(frozen=True)
 class Validity:
-    """Days relative to today, negative for the past."""
+    """Validity period in days relative to today; negative days are in the past."""
 
     start: float
     end: float
@@ -56,7 +56,7 @@ NOT_YET_VALID = Validity(1, 30)
 
 @dataclass(frozen=True)
 class IssuedCertificate:
-    """A certificate with its key and its issuers, up to the authority's own certificate."""
+    """A certificate with its key and the certificates of its issuers, up to the authority."""
 
     certificate: x509.Certificate
     key: PrivateKey
@@ -72,11 +72,11 @@ class IssuedCertificate:
 
     @property
     def chain_pem(self) -> str:
-        """The certificate and its issuers, in the order in which a server sends them."""
+        """The certificate and those of its issuers, in the order in which a server sends them."""
         return "".join(map(pem, (self.certificate, *self.issuers)))
 
     def key_pem(self, password: str | None = None) -> str:
-        """Return the key as PKCS#8, encrypted with PBES2 and AES-256 if there is a password."""
+        """Return the key as PKCS#8; with a password, encrypt it with PBES2 and AES-256."""
         encryption = (
             serialization.BestAvailableEncryption(password.encode())
             if password
@@ -87,14 +87,14 @@ class IssuedCertificate:
         ).decode()
 
     def write(self, folder: Path, name: str = "server", password: str | None = None) -> Path:
-        """Write one PEM file with key and chain, as for Kafka's PEM keystore and Python's ssl."""
+        """Write a PEM file with key and chain, for Kafka's PEM keystore and Python's ssl module."""
         path = folder / f"{name}.pem"
         path.write_text(self.key_pem(password) + self.chain_pem)
         return path
 
 
 class CertificateAuthority:
-    """Signs certificates; its own certificate is self-signed unless another authority issued it."""
+    """Signs certificates. Its own certificate is self-signed unless it has a parent."""
 
     def __init__(
         self,
@@ -105,9 +105,7 @@ class CertificateAuthority:
         *,
         is_ca: bool = True,
     ) -> None:
-        """Create an authority. If `is_ca` is False, its certificate is not a CA certificate
-        (CA:FALSE).
-        """
+        """Create an authority. If `is_ca` is False, its certificate has CA:FALSE."""
         self._kind = kind
         self._parent = parent
         key = kind.new_key()
@@ -138,13 +136,13 @@ class CertificateAuthority:
     def server(
         self, *hosts: str, validity: Validity = VALID, kind: KeyKind | None = None
     ) -> IssuedCertificate:
-        """Issue a certificate for a broker with these names and addresses, if any."""
+        """Issue a server certificate for names and addresses."""
         return self._issue(
             hosts[0] if hosts else "broker", hosts, ExtendedKeyUsageOID.SERVER_AUTH, validity, kind
         )
 
     def server_with_names(self, names: bytes) -> IssuedCertificate:
-        """Issue a broker certificate with this raw subjectAltName, which may be invalid DER."""
+        """Issue a server certificate with a raw subjectAltName, which can be invalid DER."""
         key = self._kind.new_key()
         extension = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, names)
         builder = _builder(common_name("broker"), key, VALID).issuer_name(self.certificate.subject)

@@ -1,6 +1,6 @@
-"""Java archives of a real Kafka and of Spark's own Kafka sink and Avro, cached in ``.cache/``.
+"""Java archives of Kafka, and of Spark's own Kafka connector and Avro, cached in ``.cache/``.
 
-``python -m tools.support.jars`` fills the cache with the resolver of the installed pyspark (Ivy).
+``python -m tools.support.jars`` downloads them with the resolver of the installed pyspark (Ivy).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from pyspark.java_gateway import launch_gateway
 gateway = launch_gateway()
 jvm = gateway.jvm
 jvm.java.lang.System.setProperty("spark.jars.ivy", sys.argv[1])
-# Ivy gives up on an artifact whose descriptor alone lies in the user's Maven repository.
+# Ivy fails if the user's Maven repository contains only the descriptor of an artifact.
 jvm.java.lang.System.setProperty("user.home", sys.argv[1])
 for uri in sys.argv[2:]:
     jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(jvm.java.net.URI(uri))
 gateway.shutdown()
 """
-# Spark's resolver always omits the Scala library; Ivy itself does not.
+# Spark's resolver always omits the Scala library, so Ivy is called directly.
 _IVY = """
 import shutil
 import sys
@@ -65,7 +65,7 @@ class JarsError(RuntimeError):
 
 
 def _download(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
-    """Copy the archives of `coordinates` into `into` with the installed pyspark's resolver."""
+    """Download archives with the installed pyspark's resolver, and copy them to `into`."""
     scala = [c for c in coordinates if c.startswith(_SCALA)]
     others = [c for c in coordinates if c not in scala]
     with tempfile.TemporaryDirectory(prefix="sks-ivy-") as ivy:
@@ -81,7 +81,7 @@ def _download(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
         if prefixed.is_file():
             prefixed.rename(into / name)
         for other in into.glob(f"{organisation}_{artifact}-[0-9]*.jar"):
-            other.unlink()  # A dependency of another archive requires a different version.
+            other.unlink()  # A different archive depends on a different version.
     if transitive and not scala:
         _copy_scala(into)
 
@@ -116,7 +116,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JarSet:
-    """A folder of archives: Maven coordinates, and whether to include their dependencies."""
+    """A folder of archives, specified by Maven coordinates, with or without dependencies."""
 
     name: str
     coordinates: tuple[str, ...]
@@ -129,7 +129,7 @@ class JarSet:
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """Required file names: artifact-version.jar of each coordinate."""
+        """The required file names: artifact-version.jar for each coordinate."""
         return tuple("{}-{}.jar".format(*c.split(":")[1:]) for c in self.coordinates)
 
     def paths(self) -> tuple[Path, ...]:
@@ -174,8 +174,8 @@ OLD_KAFKA = {
         least=50,
     ),
 }
-"""Releases before 4.0 by number, each with its own version of ZooKeeper, except 2.1.1."""
-# One set works with every tested pyspark: the sink's classes of 4.1 also load in later 4.x.
+"""Kafka releases before 4.0 by number, with the ZooKeeper version of the release."""
+# One set is sufficient for all tested pyspark versions: classes of 4.1 also load in later 4.x.
 SPARK_SINK = JarSet(
     name="spark-sql-kafka-4.1.0",
     coordinates=(
@@ -193,11 +193,11 @@ SPARK_AVRO = JarSet(
     transitive=False,
     least=1,
 )
-"""Spark's `to_avro`; loads in the same releases."""
+"""Archives of Spark's `to_avro`, for the same releases."""
 
 
 def ensure(jars: JarSet) -> JarSet:
-    """Download `jars` unless complete; safe to call from several processes at once.
+    """Download a set unless it is complete. Several processes can call this concurrently.
 
     Raises:
         JarsError: the resolver failed, or archives are missing or damaged.
@@ -233,7 +233,7 @@ def _write_manifest(jars: JarSet, folder: Path) -> None:
 
 
 def _complete(jars: JarSet) -> bool:
-    """Return True if every archive of the manifest exists with the right size."""
+    """Return True if all archives in the manifest exist and have the expected size."""
     manifest = jars.folder / MANIFEST
     if not manifest.is_file():
         return False

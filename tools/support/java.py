@@ -1,4 +1,4 @@
-"""Java processes that end with their parent process, and a JVM reached through Py4J."""
+"""Java processes that are killed with their parent process, and access to a JVM with Py4J."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JavaError(RuntimeError):
 def command(
     main: str, arguments: Sequence[str], options: Sequence[str] = _QUICK, jars: JarSet = KAFKA
 ) -> list[str]:
-    """Return the command line that runs a class of Kafka's archives; it ends with this process.
+    """Return the command line that runs a class of an archive; it is killed with this process.
 
     Raises:
         JavaError: Java is not installed.
@@ -41,7 +41,7 @@ def command(
 
 
 def tied(command_line: Sequence[str]) -> list[str]:
-    """Return the command line, changed so that the process ends with this process."""
+    """Wrap a command line so that its process is killed when this process exits."""
     return [sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()), *command_line]
 
 
@@ -49,7 +49,7 @@ def run_tool(main: str, *arguments: str, timeout_s: float = 120) -> bytes:
     """Run a Kafka tool and return its standard output.
 
     Raises:
-        JavaError: it exits with a status other than 0.
+        JavaError: the exit status of the tool is not 0.
     """
     done = subprocess.run(
         command(main, arguments),
@@ -66,7 +66,7 @@ def run_tool(main: str, *arguments: str, timeout_s: float = 120) -> bytes:
 
 @contextmanager
 def kafka_jvm(options: Sequence[str] = ("-XX:+UseSerialGC", "-Xmx512m")) -> Iterator[Jvm]:
-    """Start a JVM (half a second) and stop it on exit; it also ends with this process."""
+    """Start a JVM (takes half a second), and stop it on exit or when this process exits."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     port, token, process = launch_gateway(
@@ -97,7 +97,7 @@ def _py4j_archive() -> str:
 
 
 class Jvm:
-    """Java packages by name, and conversions that Py4J leaves to its caller."""
+    """Access to Java packages, and conversions that Py4J does not provide."""
 
     def __init__(self, gateway: Any, process_id: int) -> None:
         self._gateway = gateway
@@ -108,7 +108,7 @@ class Jvm:
         self.packages: Any = gateway.jvm
 
     def array(self, element: Any, items: Sequence[Any]) -> Any:
-        """Return a Java array of objects of the class `element`."""
+        """Return a Java array of `items`, which are objects of the class `element`."""
         made = self._gateway.new_array(element, len(items))
         for index, item in enumerate(items):
             made[index] = item
@@ -127,7 +127,7 @@ class Jvm:
         return None if buffer is None else self.data(buffer)
 
     def murmur2(self, key: bytes) -> int:
-        """Return the result of `Utils.murmur2`: a signed 32-bit hash."""
+        """Return the signed 32-bit hash of a key, computed by Kafka's `Utils.murmur2`."""
         return int(self.utils.murmur2(key))
 
     def partition_of(self, key: bytes, partitions: int) -> int:

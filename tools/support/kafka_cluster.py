@@ -1,4 +1,4 @@
-"""Real Kafka clusters on loopback, as context managers: release 4.3.1, and older releases."""
+"""Real Kafka clusters on loopback, with release 4.3.1 or older, as context managers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _READY_S = 180
 
 
 class Cluster(ABC):
-    """Kafka nodes on loopback with their files in `folder`.
+    """Kafka nodes on loopback, whose files are in `folder`.
 
-    `with` starts them, waits until every broker responds to Metadata, and on exit removes all
-    processes and files. Start the nodes from a thread that outlives them: the kernel kills the
-    nodes when that thread ends.
+    As a context manager, it starts the nodes and waits until every broker responds to Metadata. On
+    exit, it kills all processes and deletes all files. Start the nodes from a long-lived thread,
+    because the kernel kills them when the thread that started them exits.
     """
 
     def __init__(self, folder: Path, nodes: Sequence[KafkaNode]) -> None:
@@ -43,16 +43,16 @@ class Cluster(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Write the nodes' files and start every process, without waiting until they are ready."""
+        """Write the nodes' files and start all processes, without waiting until they are ready."""
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every node, comma-separated."""
+        """The host:port of every node, separated by commas."""
         return ",".join(node.address for node in self.nodes)
 
     @property
     def admin(self) -> Admin:
-        """Admin helper for this cluster."""
+        """Admin functions for this cluster."""
         return Admin(self.bootstrap_servers)
 
     def __enter__(self) -> Self:
@@ -80,12 +80,12 @@ class Cluster(ABC):
         return self.nodes[node_id - 1]
 
     def restart(self, node_id: int) -> None:
-        """Restart a stopped or killed node with its files, and wait until all nodes are ready."""
+        """Restart a stopped or killed node with its data, and wait until all nodes are ready."""
         self.node(node_id).start()
         self.wait_ready()
 
     def heal(self) -> None:
-        """Restart stopped nodes and wait until all nodes are ready; try twice.
+        """Restart stopped nodes, and wait until all nodes are ready; try at most twice.
 
         Raises:
             NodeError: a node failed again.
@@ -96,14 +96,14 @@ class Cluster(ABC):
             self._run_all()
 
     def partition_dir(self, topic: str, partition: int, node_id: int = 1) -> Path:
-        """Return the folder with the segments of a partition on a node."""
+        """Return the folder on a node that contains a partition's segments."""
         return self.node(node_id).log_dir / f"{topic}-{partition}"
 
     def wait_ready(self) -> None:
         """Block until every running node listens and appears in the cluster's metadata.
 
         Raises:
-            NodeError: a process ended, or three minutes passed.
+            NodeError: a process exited, or the cluster was not ready within three minutes.
         """
         up = [node for node in self.nodes if node.running]
         for node in up:
@@ -125,7 +125,7 @@ class Cluster(ABC):
 
 
 def run_until_signal(cluster: Cluster) -> None:
-    """Run a cluster until SIGINT or SIGTERM."""
+    """Run a cluster until this process receives SIGINT or SIGTERM."""
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
@@ -136,12 +136,12 @@ def run_until_signal(cluster: Cluster) -> None:
 
 
 _HEAP_MIB = 384
-# Tests run concurrently on few cores: prefer quick compilation to optimized code.
+# Tests run concurrently on few cores, so quick compilation is better than optimized code.
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, str]:
-    """Return Kafka's defaults, with internal topics that fit the cluster and faster groups."""
+    """Return settings for small clusters: replication of internal topics, and fast rebalances."""
     copies = str(len(nodes))
     voters = ",".join(f"{n.node_id}@127.0.0.1:{n.controller_port}" for n in nodes)
     return {
@@ -168,7 +168,7 @@ def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, st
 class KafkaCluster(Cluster):
     """A KRaft cluster of combined broker and controller nodes; `config` adds server properties.
 
-    The default `java_options` start processes quickly; use others for measurements.
+    The default `java_options` make processes start quickly. Set different options for measurements.
     """
 
     def __init__(
@@ -224,25 +224,25 @@ log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
-# Short enough for a killed broker's partitions to move soon, long enough for a busy machine: a
-# broker of 2.1 whose session has expired may never be registered again (KAFKA-7165).
+# Short enough that the partitions of a killed broker soon have new leaders. Long enough for a busy
+# machine: a broker of 2.1 whose session expired might never be registered again (KAFKA-7165).
 _TICK_MS = 500
 _SESSION_MS = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
 class ZooKeeperBroker(KafkaNode):
-    """A broker that uses ZooKeeper, and therefore has no controller port."""
+    """A broker that uses ZooKeeper and has no controller port."""
 
     controller_port: int = 0
 
     def log_option(self) -> str:
-        """Return the logging option: releases before 4.0 use log4j 1."""
+        """Return Java's logging option. Releases before 4.0 use log4j 1."""
         return f"-Dlog4j.configuration=file:{self.folder.parent / 'log4j.properties'}"
 
 
 class ZooKeeperCluster(Cluster):
-    """Brokers of an older release and one ZooKeeper; `config` adds server properties."""
+    """Brokers of an older release and one ZooKeeper node; `config` adds server properties."""
 
     def __init__(
         self, release: str, nodes: int = 2, config: Mapping[str, str] | None = None
@@ -297,7 +297,7 @@ class ZooKeeperCluster(Cluster):
         }
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         log4j = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
-        # ZooKeeper's log4j beans need classes that the current logging library no longer has.
+        # ZooKeeper's log4j beans need classes that current logging libraries no longer have.
         options = (*QUICK, _ZOOKEEPER_HEAP, log4j, "-Dzookeeper.jmx.log4j.disable=true")
         line = command(_ZOOKEEPER, [str(properties)], options, self._jars)
         with (self.folder / "zookeeper.log").open("ab") as log:

@@ -1,4 +1,4 @@
-"""One Kafka process, both broker and controller: files, start, stop, kill, pause."""
+"""A Kafka process that is both broker and controller, with its files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PREFIX = "sks-kafka-"
 
 
 def new_folder() -> Path:
-    """Return a new temporary folder whose name contains this process's ID."""
+    """Create a temporary folder whose name contains the ID of this process."""
     _sweep()
     return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
 
@@ -58,8 +58,8 @@ appender.out.name=out
 appender.out.layout.type=PatternLayout
 appender.out.layout.pattern=[%d] %p %m (%c)%n
 """
-# These are below the range of ephemeral ports, so that a stopped node's
-# ports are still free when it restarts.
+# The range is below the ephemeral ports, so that a stopped node's ports are still free when it
+# restarts.
 _PORTS = (20_000, 32_000)
 _STOP_S = 40
 _UP_S = 180
@@ -70,18 +70,19 @@ class NodeError(RuntimeError):
 
 
 class _PortLocks:
-    """Ports picked by test processes: for each port, a byte of one file is locked until the process
-    ends. This prevents other processes from picking a free port before its server starts.
+    """Prevents two test processes from choosing the same port before its server starts.
+
+    For each chosen port, a byte of a file is locked until the process exits.
     """
 
     def __init__(self) -> None:
         path = Path(tempfile.gettempdir()) / "kafkaprod-test-ports"
-        # When the process ends, the file is closed, which releases the locks.
+        # When the process exits, the file is closed, which releases the locks.
         self._file = path.open("ab")
         self._mine: set[int] = set()
 
     def take(self, port: int) -> bool:
-        """Lock a port for this process; return True if no other process holds it."""
+        """Lock a port for this process; return False if a different process holds the lock."""
         if port in self._mine:
             return False
         try:
@@ -94,13 +95,13 @@ class _PortLocks:
 
 @functools.cache
 def _port_locks(process: int) -> _PortLocks:
-    """Return the locks of this process; a forked child does not inherit its parent's."""
+    """Return the locks of a process. Forked children do not inherit locks."""
     del process
     return _PortLocks()
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a free TCP port that no other test will pick."""
+    """Return a free TCP port that no other test process will choose."""
     while True:
         port = random.randrange(*_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -111,7 +112,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 @dataclass(slots=True, kw_only=True)
 class KafkaNode:
-    """A node of a KRaft cluster in `folder`: its files, and its process if it is running."""
+    """A node of a KRaft cluster, with its files in `folder` and its process if it is running."""
 
     node_id: int
     folder: Path
@@ -121,7 +122,7 @@ class KafkaNode:
     java_options: tuple[str, ...] = ()
     jars: JarSet = KAFKA
     scram: tuple[str, ...] = ()
-    """Users to create when formatting, in the syntax of StorageTool's --add-scram."""
+    """Users that are created during formatting, in the syntax of StorageTool's --add-scram."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -130,7 +131,7 @@ class KafkaNode:
 
     @property
     def log_dir(self) -> Path:
-        """Folder that contains the partitions' folders."""
+        """The folder that contains the folders of the partitions."""
         return self.folder / "data"
 
     @property
@@ -170,14 +171,14 @@ class KafkaNode:
             )
 
     def log_option(self) -> str:
-        """Return Java's option for the logging configuration file."""
+        """Return the Java option that specifies the logging configuration file."""
         return f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
 
     def wait_listening(self) -> None:
-        """Block until the port accepts connections.
+        """Wait until the port accepts connections.
 
         Raises:
-            NodeError: the process ended, or three minutes passed.
+            NodeError: the process exited, or did not listen within three minutes.
         """
         deadline = time.monotonic() + _UP_S
         while time.monotonic() < deadline:
@@ -189,9 +190,7 @@ class KafkaNode:
         raise NodeError(f"Kafka node {self.node_id} did not start:\n{self.log_end()}")
 
     def stop(self) -> None:
-        """Shut down with SIGTERM, which first moves leaders to other nodes; kill the process if it
-        hangs.
-        """
+        """Shut down the node in a controlled way with SIGTERM; kill the process if it hangs."""
         if self.process is None:
             return
         self.process.terminate()
@@ -207,7 +206,7 @@ class KafkaNode:
             self.process.wait()
 
     def pause(self) -> None:
-        """Send SIGSTOP: connections stay open, but nothing responds."""
+        """Send SIGSTOP: connections stay open, but the node does not respond."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -215,11 +214,11 @@ class KafkaNode:
         self._signal(signal.SIGCONT)
 
     def log_end(self) -> str:
-        """Return the last lines of the server log."""
+        """Return the end of the server log."""
         return self.server_log.read_text(errors="replace")[-3000:]
 
     def write_properties(self, settings: Mapping[str, str]) -> None:
-        """Create the node's folder and write server.properties into it."""
+        """Create the node's folder, and write server.properties to it."""
         self.folder.mkdir(parents=True)
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         (self.folder / "server.properties").write_text("".join(lines))

@@ -1,7 +1,7 @@
-"""Exec a command that the kernel kills when the parent dies: launcher.py PID COMMAND.
+"""Run a command that the kernel kills when its parent exits: launcher.py PID COMMAND.
 
-A killed test process cannot clean up. Only Linux supports this signal; on other systems the command
-just runs, and only the context managers clean up.
+A killed test process cannot clean up its child processes. Only Linux supports the parent-death
+signal. On other systems, the command runs without it, and only the context managers clean up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Set the parent-death signal, check that the parent is alive, and exec the command."""
+    """Set the parent-death signal, check that the parent is running, and execute the command."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Send requests of any version on one socket, with arbitrary values and batches."""
+"""A client that sends requests of any version on a socket, with arbitrary values and batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT = timedelta(seconds=10)
 
 
 class RawClient:
-    """Requests of any version, built from plain values; two readers parse the responses."""
+    """Sends requests of any version, built from plain values; two decoders parse the responses."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, port = bootstrap_servers.split(",", maxsplit=1)[0].rsplit(":", 1)
@@ -60,13 +60,13 @@ class RawClient:
         return self.receive(api, version)
 
     def closed(self) -> bool:
-        """Return True if the broker closes the connection without another response."""
+        """Return True if the broker closes the connection without a response."""
         with contextlib.suppress(ConnectionResetError):
             return self.socket.recv(1) == b""
         return True
 
     def next_frame(self) -> bytes:
-        """Return the next response as received, without its size."""
+        """Return the bytes of the next response, without its size field."""
         return self._exactly(int.from_bytes(self._exactly(4), "big"))
 
     def _exactly(self, size: int) -> bytes:
@@ -81,7 +81,7 @@ class RawClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOf:
-    """Common fields of a batch's records; `producer` is (id, epoch, first sequence)."""
+    """Fields of a batch and its records; `producer` is (ID, epoch, first sequence)."""
 
     producer: tuple[int, int, int] = (-1, -1, -1)
     codec: int = 0
@@ -91,7 +91,7 @@ class BatchOf:
 
 
 def batch(count: int = 1, **changes: Any) -> bytearray:
-    """Return a batch built by kafka-python from the fields of `BatchOf`."""
+    """Return a batch that kafka-python encodes; `changes` are fields of `BatchOf`."""
     of = BatchOf(**changes)
     builder = DefaultRecordBatchBuilder(2, of.codec, False, *of.producer, 1 << 24)
     now = int(time.time() * 1000) if of.timestamp is None else of.timestamp
@@ -102,7 +102,7 @@ def batch(count: int = 1, **changes: Any) -> bytearray:
 
 
 def old_messages(magic: int, count: int = 1) -> bytes:
-    """Return a message set in format 0 or 1, written by kafka-python."""
+    """Return a message set in format 0 or 1 that kafka-python encodes."""
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
     for offset in range(count):
         builder.append(offset, 1_000, b"k", b"v")
@@ -123,13 +123,13 @@ def produce_values(
 def produce(
     client: RawClient, topic: str, records: bytes | bytearray | None, acks: int = -1
 ) -> Any:
-    """Produce to partition 0 with version 9 and return the partition's response."""
+    """Send a Produce request (version 9) for partition 0; return the partition's response."""
     response = client.call(ApiKey.PRODUCE, 9, **produce_values(topic, records, acks))
     return response.responses[0].partition_responses[0]
 
 
 def new_producer_id(client: RawClient) -> int:
-    """Return a new producer ID; retry while Kafka reserves its first block of IDs."""
+    """Return a new producer ID; retry while Kafka allocates its first block of IDs."""
     for _ in range(100):
         response = client.call(ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=TIMEOUT)
         if response.error_code is not ErrorCode.coordinator_load_in_progress:
@@ -165,7 +165,7 @@ def _wait_for_leader(client: RawClient, name: str) -> None:
 
 
 def _leads(client: RawClient, name: str, described: Any) -> bool:
-    """Return True if the leader knows that it leads; the metadata may be slightly ahead."""
+    """Return True if a partition's leader already serves it; metadata can be slightly ahead."""
     partition = {"partition_index": described.partition_index, "timestamp": -1}
     topic = {"name": name, "partitions": [partition]}
     answer = client.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[topic])
@@ -201,7 +201,7 @@ def fetch(client: RawClient, topic: str, offset: int, version: int = 11, **chang
 
 
 def batches(data: bytes | None) -> list[Any]:
-    """Return the complete batches; Kafka may truncate the last one."""
+    """Return the complete batches in fetched data; Kafka can truncate the last batch."""
     found = []
     data = bytes(data or b"")
     while len(data) > 61 and (header := BatchHeader.parse(data)).size <= len(data):

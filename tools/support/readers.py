@@ -1,7 +1,7 @@
-"""Independent clients that read a whole topic into the same list of records.
+"""Functions that read a whole topic with independent clients.
 
-All readers return the records in the topic at the time of the call, from first to last offset,
-sorted by partition and offset. Kafka's console consumer prints text: keys and values must be UTF-8.
+All readers return the records that are in the topic at the time of the call, sorted by partition
+and offset. For Kafka's console consumer, which prints text, keys and values must be UTF-8.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class ReaderError(RuntimeError):
-    """A reader failed, or timed out before the end of the topic."""
+    """A reader failed or timed out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class ForeignRecord:
-    """One record; `timestamp` in milliseconds, null keys and values as None."""
+    """A record. `timestamp` is in milliseconds; null keys and values are None."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class ForeignRecord:
 
 
 def in_order(records: list[ForeignRecord]) -> list[ForeignRecord]:
-    """Return the records sorted by partition, then offset, as every reader returns them."""
+    """Return the records sorted by partition and offset."""
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
@@ -46,7 +46,7 @@ COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 def ranges(
     bootstrap_servers: str, topic: str, isolation: str = COMMITTED
 ) -> dict[int, tuple[int, int]]:
-    """Return the first offset and the end offset of each partition, as the broker reports them."""
+    """Return the first offset and the end offset of each partition, as reported by the broker."""
     with closing(_consumer(bootstrap_servers, isolation)) as consumer:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         return {
@@ -58,7 +58,7 @@ def ranges(
 
 
 def count(bootstrap_servers: str, topic: str) -> int:
-    """Return the number of offsets in use in the topic: records and transaction markers."""
+    """Return the number of offsets in a topic, including those of transaction markers."""
     return sum(end - start for start, end in ranges(bootstrap_servers, topic).values())
 
 
@@ -87,7 +87,7 @@ def _consumer(bootstrap_servers: str, isolation: str) -> Consumer:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": isolation,
-            "fetch.wait.max.ms": 10,  # An empty fetch marks the end of a partition.
+            "fetch.wait.max.ms": 10,  # An empty response indicates the end of a partition.
             "check.crcs": True,
             "reconnect.backoff.max.ms": 500,
         }
@@ -134,7 +134,7 @@ _CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 def by_console_consumer(bootstrap_servers: str, topic: str) -> list[ForeignRecord]:
-    """Read with Kafka's console consumer (Java); an empty topic needs no process."""
+    """Read with Kafka's console consumer (Java), which is not started if the topic is empty."""
     expected = count(bootstrap_servers, topic)
     if not expected:
         return []

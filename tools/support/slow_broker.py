@@ -1,8 +1,8 @@
-"""A broker that accepts records at a fixed rate and discards them; it runs as a separate process.
+"""A broker that accepts records at a fixed rate and discards them, in a separate process.
 
     python -m tools.support.slow_broker PARTITIONS BYTES_PER_SECOND
 
-Prints its port. A real broker would need disk space for the records, and its speed would
+It prints its port. A real broker would need disk space for the records, and its speed would
 depend on the load of the machine.
 """
 
@@ -23,7 +23,7 @@ HIGHEST_PRODUCE = 12
 
 
 class SlowBroker:
-    """Responds to a producer no faster than the rate allows."""
+    """Accepts records from a producer at a limited rate."""
 
     def __init__(self, partitions: int, rate: float) -> None:
         self.partitions = partitions
@@ -34,7 +34,7 @@ class SlowBroker:
         self._free_at = 0.0
 
     def serve(self) -> None:
-        """Accept connections until the process ends."""
+        """Serve connections until the process exits."""
         while True:
             connection, _ = self.server.accept()
             threading.Thread(target=self._talk, args=(connection,), daemon=True).start()

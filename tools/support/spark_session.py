@@ -1,4 +1,4 @@
-"""Spark session of the tests."""
+"""The Spark session for tests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KRB5_CONFIG = "KRB5_CONFIG"
-"""Environment variable with the path of Kerberos's file, used by Python's library."""
+"""Environment variable with the path of the Kerberos configuration, for Python's library."""
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 def start(folder: Path) -> SparkSession:
-    """Start Spark with all of its files in `folder`."""
+    """Start a Spark session that stores all of its files in `folder`."""
     events = folder / "events"
     events.mkdir()
     settings = {

@@ -1,4 +1,4 @@
-"""Create open transactions, as a task leaves them, and their batches."""
+"""Create open transactions, like those that a failed task leaves, and batches for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batch(
     leader_epoch: int = 0,
     sequence: int = -1,
 ) -> bytes:
-    """Return records with key `b"k"` from offset `base`, transactional if they have a producer."""
+    """Return a batch of records with key `b"k"`; with a producer, the batch is transactional."""
     keys = pa.array([b"k"] * len(values), pa.binary())
     columns = Columns(value=pa.array(values, pa.binary()), key=keys)
     encoded = encode_records(columns, np.arange(len(values), dtype=np.int32))
@@ -58,14 +58,14 @@ TIMEOUT_MS = 600_000
 def open_transaction(
     client: BlockingClient, name: str, topic: str, partition: int = 0
 ) -> OpenTransaction:
-    """Open a transaction with one record, whose value is the transactional ID."""
+    """Open a transaction and write one record, whose value is the transactional ID."""
     return open_transactions(client, [name], [TopicPartition(topic, partition)])[0]
 
 
 def open_transactions(
     client: BlockingClient, names: Sequence[str], places: Sequence[TopicPartition]
 ) -> list[OpenTransaction]:
-    """Open a transaction for each name, distributed over the partitions."""
+    """Open a transaction for each name; distribute them over the partitions."""
     deadline = client.deadline(120)
     lookup = CoordinatorLookup(client)
     init = ApiDriver(client, InitProducerIdHandler(TIMEOUT_MS), lookup, names)
@@ -80,7 +80,7 @@ def open_transactions(
 
 
 def write(client: BlockingClient, owner: OpenTransaction, place: TopicPartition) -> None:
-    """Write one record in a transaction."""
+    """Write one record in an open transaction."""
     deadline, name = client.deadline(60), owner.transactional_id
     if owner.version.needs_add_partitions:
         add = ApiDriver(

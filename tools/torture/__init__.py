@@ -1,9 +1,9 @@
-"""Inject faults, drawn from seeds, between clients and real Kafka nodes, and check the output.
+"""Tests that inject random, reproducible faults between clients and real Kafka nodes.
 
 - `proxy`: proxies that inject faults into requests and responses
-- `cluster`: the clusters behind the proxies
+- `cluster`: the clusters to which the proxies connect
 - `ledger`: the results of all runs
-- `producer`: scenarios of producer sessions (`make torture`)
-- `streams`: scenarios of Spark streams and jobs (`make torture-eos`)
+- `producer`: scenarios with producer sessions (`make torture`)
+- `streams`: scenarios with Spark streams and jobs (`make torture-eos`)
 - `fuzz`: fuzzing of the decoders (`make fuzz`)
 """

@@ -1,4 +1,4 @@
-"""Run new seeds with `python -m tools.torture --runs N`; `--seed N` repeats a seed verbosely."""
+"""Run N new seeds: `python -m tools.torture --runs N`. `--seed N` repeats a seed with debug logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.torture.producer.run import CONTEXTS, Result, run, traced
 
 
 def main() -> None:
-    """Return exit status 1 if a run failed."""
+    """Run the seeds; exit with status 1 if a run fails."""
     arguments = _arguments()
     # SIGTERM's default action would not unmount the disk or delete the cluster's files.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -35,7 +35,7 @@ def _arguments() -> argparse.Namespace:
         "--disk",
         type=Path,
         default=None,
-        help="folder on a small file system, for tests of a full disk",
+        help="folder on a small file system, for tests with a full disk",
     )
     return parser.parse_args()
 
@@ -55,7 +55,7 @@ def _repeat(arguments: argparse.Namespace, disk: Path | None) -> bool:
 
 
 def _run_new(arguments: argparse.Namespace, disk: Path | None) -> bool:
-    """Run the plans on one cluster, which is replaced if a run breaks it."""
+    """Run the plans on one cluster, which is replaced if it breaks; return True on success."""
     first = PRODUCER.next_seed()
     seeds = deque(range(first, first + arguments.runs))
     bad: list[int] = []
@@ -68,7 +68,7 @@ def _run_new(arguments: argparse.Namespace, disk: Path | None) -> bool:
                     _show(result)
                     bad += [result.plan.seed] if result.wrong else []
         except NodeError as error:
-            _say(f"a new cluster is needed: {error}")
+            _say(f"starting a new cluster: {error}")
     _say(summary(PRODUCER.lines()))
     _say(f"{arguments.runs} runs, {len(bad)} failed{': ' if bad else ''}{bad or ''}")
     return bool(bad)

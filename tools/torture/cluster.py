@@ -1,8 +1,8 @@
-"""Clusters whose clients connect through proxies; brokers and readers connect directly.
+"""Clusters to which clients connect through proxies; brokers and readers connect directly.
 
-The cluster of the producer scenarios has two listeners for clients, each with its proxies:
-PLAINTEXT, and SASL_SSL with SCRAM and sessions of two seconds. A node's log folder can be on a
-small disk that can be filled: a tmpfs if root, or any folder of the user.
+The cluster for the producer scenarios has two listeners for clients, each with separate proxies:
+PLAINTEXT, and SASL_SSL with SCRAM and sessions of two seconds. To test a full disk, the log folder
+of one node can be on a small file system: a tmpfs if the user is root, or a given folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STEP = 1 << 16
 
 @contextlib.contextmanager
 def small_disk(folder: Path | None = None) -> Iterator[Path | None]:
-    """Yield an empty folder on a small file system, or None if none can be provided."""
+    """Yield an empty folder on a small file system, or None if there is no such file system."""
     if folder is not None:
         yield folder
         return
@@ -63,12 +63,12 @@ def fill(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Free the space that `fill` took."""
+    """Free the space that `fill` used."""
     (folder / "ballast").unlink(missing_ok=True)
 
 
 class Release(StrEnum):
-    """A Kafka release; releases before 4.0 have transactions V1 and need ZooKeeper."""
+    """A Kafka release. Releases before 4.0 have transactions V1 and need ZooKeeper."""
 
     V4_3_1 = "4.3.1"
     V3_9_1 = "3.9.1"
@@ -77,7 +77,7 @@ class Release(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Brokers:
-    """A cluster of `nodes` nodes of a release; `two_phase` enables KIP-939 on brokers and sink."""
+    """The configuration of a cluster; `two_phase` enables KIP-939 on the brokers and in the sink."""
 
     nodes: int = 1
     release: Release = Release.V4_3_1
@@ -85,8 +85,9 @@ class Brokers:
 
     @property
     def lists_transactions(self) -> bool:
-        """True since Kafka 3.0; in older releases, open transactions of lost attempts must time
-        out.
+        """True if the release can list transactions (3.0 or later).
+
+        In older releases, open transactions of lost attempts must time out.
         """
         return self.release is not Release.V2_8_2
 
@@ -105,7 +106,7 @@ QUICK_TO_FAIL_OVER = {
     "controller.quorum.fetch.timeout.ms": "2000",
     "log.index.size.max.bytes": "4096",
 }
-"""Settings for failover to another node within two seconds."""
+"""Settings that make partitions fail over to a different node within two seconds."""
 _SETTINGS = {
     **QUICK_TO_FAIL_OVER,
     "log.segment.delete.delay.ms": "500",
@@ -113,11 +114,14 @@ _SETTINGS = {
     "controlled.shutdown.enable": "true",
 }
 DISK_NODE = 3
-"""The node whose log folder is on the small disk."""
+"""The ID of the node whose log folder is on the small file system."""
 
 
 def proxied_listeners(node: KafkaNode, proxied: Mapping[str, tuple[int, int]]) -> dict[str, str]:
-    """Return the settings of listeners with these ports of their own and of their proxies."""
+    """Return the settings of listeners that advertise proxies.
+
+    `proxied` contains the port of the listener and the port of its proxy by listener name.
+    """
     direct = f"PLAINTEXT://{node.address}"
     own = [direct, *(f"{name}://{HOST}:{port}" for name, (port, _) in proxied.items())]
     shown = [direct, *(f"{name}://{HOST}:{proxy}" for name, (_, proxy) in proxied.items())]
@@ -134,9 +138,10 @@ def proxied_listeners(node: KafkaNode, proxied: Mapping[str, tuple[int, int]]) -
 
 
 class TortureCluster(KafkaCluster):
-    """`bootstrap_servers` connects directly, `client_options` through the proxies.
+    """A cluster whose clients connect through proxies if they use `client_options`.
 
-    `disk`: a folder on a small file system for the third node's logs; None without one.
+    `bootstrap_servers` connects directly. `disk` is a folder on a small file system for the logs of
+    node `DISK_NODE`, or None.
     """
 
     def __init__(self, disk: Path | None = None) -> None:
@@ -153,11 +158,11 @@ class TortureCluster(KafkaCluster):
 
     @property
     def all_proxies(self) -> list[Proxy]:
-        """Proxies of every broker and both listeners."""
+        """The proxies of all brokers and both listeners."""
         return [proxy for proxies in self._proxies.values() for proxy in proxies.values()]
 
     def client_options(self, *, secured: bool) -> dict[str, str]:
-        """Return the sink options that route connections through the proxies."""
+        """Return the client options to connect through the proxies."""
         proxies = self._proxies[_SECURED if secured else _PLAIN]
         servers = ",".join(f"{HOST}:{proxy.port}" for proxy in proxies.values())
         options = {"kafka.bootstrap.servers": servers}
@@ -193,7 +198,7 @@ class TortureCluster(KafkaCluster):
             shutil.rmtree(self.disk / "data", ignore_errors=True)
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
-        """Return a node's own listeners, and its log folder on the small disk."""
+        """Return the settings of a node's listeners and of its log folder."""
         number = node.node_id
         listeners = {
             name: (ports[number], self._proxies[name][number].port)
@@ -217,7 +222,7 @@ class TortureCluster(KafkaCluster):
         return {f"{prefix}{name}": value for name, value in settings.items()}
 
     def _make_certificates(self) -> Encryption:
-        """Create one certificate for brokers and proxies."""
+        """Create a certificate that the brokers and proxies share."""
         self._certificates.mkdir()
         authority = CertificateAuthority()
         trusted = authority.write(self._certificates)
@@ -237,7 +242,10 @@ _OLD = {
 
 
 class EosCluster(Cluster):
-    """`bootstrap_servers` connects directly, `proxied_servers` through the gates."""
+    """A cluster whose clients connect through gates if they use `proxied_servers`.
+
+    `bootstrap_servers` connects directly.
+    """
 
     least_down_s = 0.0
     """Minimum downtime of a killed node in seconds."""
@@ -250,7 +258,7 @@ class EosCluster(Cluster):
 
     @property
     def proxied_servers(self) -> str:
-        """host:port of every gate, comma-separated."""
+        """The host:port of every gate, separated by commas."""
         return ",".join(f"{HOST}:{gate.port}" for gate in self.gates.values())
 
     def __enter__(self) -> Self:
@@ -267,30 +275,30 @@ class EosCluster(Cluster):
         super().close()
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
-        """Return the listener that clients reach through the node's gate."""
+        """Return the settings of the listener that clients reach through the node's gate."""
         number = node.node_id
         return proxied_listeners(node, {_PLAIN: (self._ports[number], self.gates[number].port)})
 
     def heal(self) -> None:
-        """Open every gate, restart stopped nodes, and wait until all nodes are ready."""
+        """Open all gates, restart stopped nodes, and wait until all nodes are ready."""
         for gate in self.gates.values():
             gate.open_gate()
         super().heal()
 
 
 class _KRaft(EosCluster, KafkaCluster):
-    """Cluster of the current release."""
+    """A cluster of the current release."""
 
 
 class _Old(EosCluster, ZooKeeperCluster):
-    """Cluster of a release before 4.0."""
+    """A cluster of a release before 4.0."""
 
     least_down_s = 12.0
-    """ZooKeeper keeps the ID of a killed broker until its session expires."""
+    """ZooKeeper retains the ID of a killed broker until its session expires."""
 
 
 def eos_cluster(brokers: Brokers) -> EosCluster:
-    """Return a new cluster of these brokers."""
+    """Return a new cluster with this configuration."""
     if brokers.release is not Release.V4_3_1:
         return _Old(brokers.release, nodes=brokers.nodes, config=_OLD)
     config = {**QUICK_TO_FAIL_OVER, **(_TWO_PHASE if brokers.two_phase else {})}

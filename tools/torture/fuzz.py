@@ -1,7 +1,7 @@
-"""Coverage-guided fuzzing: `python -m tools.torture.fuzz FRAMES [TARGET]`, one process per target.
+"""Fuzz the decoders, guided by coverage: `python -m tools.torture.fuzz FRAMES [TARGET]`.
 
-For any input, each target must parse it or raise ProtocolError within a time limit, without an
-allocation out of proportion to the input.
+Each target runs in its own process. It must parse any input or raise ProtocolError within a time
+limit and a memory limit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TYPES = tuple(
     for kind in kinds
 )
 MEMORY_MIB = 1024
-"""Memory limit in MiB for decoding."""
+"""Memory limit per target in MiB."""
 SECONDS = 5
 """Time limit per input in seconds."""
 _VERSIONS = encode(
@@ -63,14 +63,14 @@ _VERSIONS = encode(
 
 
 def fuzz_decode(data: bytes) -> None:
-    """Decode requests and responses of every API in every version."""
+    """Decode requests and responses of all APIs in all versions."""
     if len(data) > 2:
         kind = TYPES[int.from_bytes(data[:2], "big") % len(TYPES)]
         decode(kind, memoryview(data)[2:])
 
 
 def fuzz_headers(data: bytes) -> None:
-    """Decode a request header, and a response with its header."""
+    """Decode request headers, and responses with their headers."""
     if data[:1] < b"\x80":
         read_request_header(data[1:])
     else:
@@ -78,7 +78,7 @@ def fuzz_headers(data: bytes) -> None:
 
 
 def fuzz_frames(data: bytes) -> None:
-    """Decode a stream that arrives in pieces."""
+    """Decode frames of a stream that arrives in pieces."""
     reader = FrameReader()
     step = 1 + (data[0] if data else 0)
     for at in range(1, len(data), step):
@@ -86,7 +86,7 @@ def fuzz_frames(data: bytes) -> None:
 
 
 def fuzz_connection(data: bytes) -> None:
-    """Feed a connection with arbitrary bytes, or with frames that claim to answer its requests."""
+    """Feed a connection with arbitrary bytes, or with frames that look like its responses."""
     connection = Connection("fuzz")
     connection.move(State.CONNECTING)
     connection.connected(0.0)
@@ -112,7 +112,7 @@ def _answer(correlation_id: int, body: bytes) -> bytes:
 
 
 def fuzz_records(data: bytes) -> None:
-    """Decode a record batch; the checksum is corrected to reach the code after the check."""
+    """Decode a record batch whose checksum has been corrected."""
     batch = bytearray(data)
     if len(batch) > 21:
         batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
@@ -123,7 +123,7 @@ def fuzz_records(data: bytes) -> None:
 
 
 def fuzz_decompress(data: bytes) -> None:
-    """Decompress with every codec."""
+    """Decompress data with each codec."""
     if data:
         decompress(Codec(data[0] % len(Codec)), data[1:], 1 << 20)
 
@@ -139,7 +139,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 def fuzz(name: str, runs: int) -> None:
-    """Run one target and exit the process with its status: 0 without findings."""
+    """Run a target, and exit the process with status 0 if there are no findings."""
     target = TARGETS[name]
 
     def one(data: bytes) -> None:
@@ -160,7 +160,7 @@ def fuzz(name: str, runs: int) -> None:
 
 
 def _limit_memory() -> None:
-    """Limit memory: larger allocations raise MemoryError, which counts as a finding."""
+    """Limit the memory of the process: MemoryError counts as a finding."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (MEMORY_MIB << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -174,17 +174,17 @@ SHARES = {
     "records": 10,
     "decompress": 10,
 }
-"""Percentage of the frames for each target."""
+"""Percentage of the frames that each target gets."""
 
 
 def fuzz_apart(name: str, frames: int) -> subprocess.CompletedProcess[str]:
-    """Run one target in a separate process."""
+    """Run a target in a separate process."""
     command = [sys.executable, "-m", "tools.torture.fuzz", str(frames), name]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def main() -> None:
-    """Return exit status 1 if a target found something."""
+    """Run the targets; exit with status 1 if there are findings."""
     total, failed = int(sys.argv[1]), 0
     for name, share in SHARES.items():
         frames, started = total * share // 100, time.monotonic()

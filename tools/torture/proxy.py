@@ -35,24 +35,24 @@ if TYPE_CHECKING:
 
 
 class Fault(StrEnum):
-    """What the proxy does to a request; the broker receives it only if documented."""
+    """What the proxy does with a request or its response."""
 
     LOSE_REQUEST = "lose_request"
-    """Close the connection before the broker receives the request."""
+    """The connection is closed before the broker receives the request."""
     CUT_REQUEST = "cut_request"
     """The broker receives half of the request, then the connection is closed."""
     SWALLOW_REQUEST = "swallow_request"
-    """Silently drop all traffic in both directions."""
+    """The request and all later traffic in both directions are silently dropped."""
     LOSE_RESPONSE = "lose_response"
-    """The broker applies the request; the client's connection is closed before the response."""
+    """The broker applies the request; the connection is closed before the client's response."""
     RESET_RESPONSE = "reset_response"
     """Like LOSE_RESPONSE, but the connection is reset."""
     CUT_RESPONSE = "cut_response"
     """The client receives half of the response, then the connection is closed."""
     SWALLOW_RESPONSE = "swallow_response"
-    """The broker applies the request; the client receives nothing more."""
+    """The broker applies the request; the response and all later traffic are dropped."""
     HALF_CLOSE = "half_close"
-    """The broker applies the request; only the sending direction to the client is shut down."""
+    """The broker applies the request; only the direction to the client is closed."""
     DELAY_REQUEST = "delay_request"
     DELAY_RESPONSE = "delay_response"
     DRIBBLE = "dribble"
@@ -62,13 +62,13 @@ class Fault(StrEnum):
     REPEAT_RESPONSE = "repeat_response"
     """The same response arrives twice."""
     REFUSE = "refuse"
-    """The broker never receives the request; the client receives an error that implies this."""
+    """The broker does not receive the request; the client receives an unambiguous error."""
     DENY = "deny"
     """The broker applies the request; the client receives an ambiguous error."""
     DUPLICATE = "duplicate"
     """The broker applies the request; the client receives DUPLICATE_SEQUENCE_NUMBER."""
     FORGET = "forget"
-    """The broker never receives the request; the client receives UNKNOWN_PRODUCER_ID."""
+    """The broker does not receive the request; the client receives UNKNOWN_PRODUCER_ID."""
 
 
 FORGED = frozenset({Fault.REFUSE, Fault.FORGET})
@@ -99,7 +99,7 @@ UNKNOWN_PRODUCER_ID = 59
 
 @dataclass(kw_only=True)
 class Schedule:
-    """Draw faults: `rate` is per Produce request; other requests get a quarter of it."""
+    """Draws faults. `rate` is the probability for Produce; a quarter of it is used otherwise."""
 
     seed: int
     kinds: tuple[Fault, ...]
@@ -111,7 +111,7 @@ class Schedule:
     _random: dict[int, Random] = field(default_factory=dict)
 
     def draw(self, node: int, *, produce: bool) -> Fault | None:
-        """Return the fault for the next request to a broker."""
+        """Return the fault for the next request to a broker, or None."""
         with self._lock:
             random = self._of(node)
             chance, pick = random.random(), random.random()
@@ -125,12 +125,12 @@ class Schedule:
             return fault
 
     def delay(self, node: int) -> float:
-        """Return a delay in seconds."""
+        """Return the delay of a slow response in seconds."""
         with self._lock:
             return self._of(node).uniform(0.01, self.longest_delay)
 
     def code(self, node: int, fault: Fault) -> int:
-        """Return the error code for the client."""
+        """Return an error code that the client receives for a fault."""
         if fault is Fault.DUPLICATE:
             return DUPLICATE_SEQUENCE
         if fault is Fault.FORGET:
@@ -147,7 +147,7 @@ class Schedule:
 
 
 def refusal(frame: bytes, code: int) -> bytes:
-    """Return a framed response with error `code` for each partition of a Produce request."""
+    """Return a response frame with an error for each partition of a Produce request."""
     header = read_request_header(frame)
     kind = request_type(ApiKey.PRODUCE, header.version)
     request, _ = decode(kind, frame, header.body_offset)
@@ -172,7 +172,7 @@ def _topic(topic: Any, code: int) -> dict[str, Any]:
 
 
 def is_success(frame: bytes, version: int) -> bool:
-    """Return True if a broker's response to a Produce request accepts every partition."""
+    """Return True if a response to a Produce request contains no errors."""
     _, answer = read_response(response_type(ApiKey.PRODUCE, version), frame)
     return all(
         part.error_code == ErrorCode.none
@@ -191,7 +191,7 @@ _SWALLOW = frozenset({Fault.SWALLOW_REQUEST, Fault.SWALLOW_RESPONSE})
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A request whose response is outstanding; `forged` responses do not come from the broker."""
+    """A request whose response is outstanding; `forged` is a response made by the proxy."""
 
     version: int
     fault: Fault | None
@@ -207,9 +207,9 @@ class Encryption:
 
 
 class Proxy:
-    """Listener for the clients of one broker; `schedule` can be changed between runs.
+    """A listener for the clients of one broker; `schedule` can be changed between runs.
 
-    With `encryption`, it uses TLS on both sides.
+    With `encryption`, the proxy uses TLS on both sides.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class Proxy:
             tell(f"PROXY broker={self.node} {text}")
 
     def close_connections(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         for pipe in list(self._pipes):
             pipe.close()
 
@@ -250,7 +250,7 @@ class Proxy:
         self._pipes.discard(pipe)
 
     def draw(self, *, produce: bool) -> Fault | None:
-        """Return the fault for the next request."""
+        """Return the fault for the next request, or None."""
         schedule = self.schedule
         return None if schedule is None else schedule.draw(self.node, produce=produce)
 
@@ -258,7 +258,7 @@ class Proxy:
         while not self._closed:
             try:
                 client, _ = self._listener.accept()
-            except OSError as error:  # on this connection only, unless the listener is closed
+            except OSError as error:  # Affects only this connection, unless the listener is closed.
                 self.say(f"accept failed: {error}")
                 time.sleep(_ACCEPT_AGAIN_S)
                 continue
@@ -289,7 +289,7 @@ class Proxy:
 
 @dataclass(eq=False)
 class Pipe:
-    """One connection: requests go to the broker, responses to the client.
+    """A connection, on which requests and responses are forwarded.
 
     `raw` is the client's socket; `client` is the same socket, or the plaintext end of a TLS relay.
     """
@@ -453,8 +453,9 @@ def _read(end: socket.socket, count: int) -> bytes | None:
 
 
 def _abort(end: socket.socket) -> None:
-    """Reset the connection, even while another thread reads, by connecting to an unspecified
-    address.
+    """Reset a connection by connecting its socket to an unspecified address.
+
+    This works even while another thread reads from the socket.
     """
     _LIBC.connect(end.fileno(), _UNSPECIFIED, len(_UNSPECIFIED))
 
@@ -464,8 +465,10 @@ _MAX_HOLD_S = 60.0
 
 @dataclass(slots=True)
 class EndTxns:
-    """Holds one commit for all gates of a cluster: the commit of the `wanted`th transaction whose
-    ID starts with `pattern`. A transaction is identified by its ID and its producer's epoch.
+    """Delays the commit of one transaction at all gates of a cluster.
+
+    The transaction is the `wanted`th whose ID matches `pattern` at its start. A transaction is
+    identified by its transactional ID, producer ID and producer epoch.
     """
 
     pattern: str = ""
@@ -476,14 +479,14 @@ class EndTxns:
     _lock: Lock = field(default_factory=Lock)
 
     def arm(self, pattern: str, wanted: int) -> None:
-        """Start waiting for the `wanted`th commit; 0 stops this."""
+        """Select the commit to delay; `wanted` is 0 to delay none."""
         with self._lock:
             self.pattern, self.wanted, self._seen = pattern, wanted, set()
             self.reached.clear()
             self.released.clear()
 
     def wait_if_held(self, frame: bytes) -> None:
-        """Block until the request may proceed."""
+        """Block while the request must be delayed."""
         api_key, _, _ = read_request_start(frame)
         if not self.wanted or api_key != ApiKey.END_TXN:
             return
@@ -499,7 +502,7 @@ class EndTxns:
 
 
 class HoldingPipe(Pipe):
-    """A connection whose commits can be held back."""
+    """A connection whose commits can be delayed."""
 
     end_txns: EndTxns
 
@@ -509,7 +512,7 @@ class HoldingPipe(Pipe):
 
 
 class Gate(Proxy):
-    """A proxy that can be closed: existing and new connections are reset."""
+    """A proxy that can be closed, which resets existing and new connections."""
 
     def __init__(self, node: int, target_port: int, end_txns: EndTxns) -> None:
         self._shut = False
@@ -538,8 +541,9 @@ class Gate(Proxy):
 
 
 def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
-    """Parse an EndTxn request. Return (transactional ID, producer ID, producer epoch), and True if
-    it commits.
+    """Parse an EndTxn request.
+
+    Return (transactional ID, producer ID, producer epoch), and True if the request is a commit.
     """
     header = read_request_header(frame)
     request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)
@@ -551,15 +555,15 @@ _CHUNK = 65_536
 
 
 class TlsRelay:
-    """Encrypts what is written to `plain` for the peer of `raw`, and decrypts what comes from it.
+    """Relays data between the plaintext socket `plain` and the TLS peer of `raw`.
 
-    One thread handles both directions, because SSL objects are not thread-safe. The end of either
-    side is passed on to the other without a TLS close_notify, as when a process dies.
+    One thread handles both directions, because SSL objects are not thread-safe. If one side is
+    closed, the other side is also closed, without a TLS close_notify, as if a process had died.
 
     Args:
-        raw: a connected socket, which the relay owns from now on.
+        raw: a connected socket, which the relay closes.
         context: contains the certificate of this side, or the trusted authorities.
-        server_name: name of the server at `raw`; None if the peer is a client.
+        server_name: name of the server at `raw`, or None if the peer is a client.
     """
 
     def __init__(
@@ -576,7 +580,7 @@ class TlsRelay:
         Thread(target=self._run, daemon=True, name="tls-relay").start()
 
     def _run(self) -> None:
-        # Closing a side from another thread ends this one: select then raises ValueError.
+        # If another thread closes a socket, select raises ValueError, which ends this thread.
         with suppress(OSError, ValueError):
             self._do_handshake()
             while len(self._ended) < 2:

@@ -1,1 +1,1 @@
-"""Raw requests to a real Kafka and to the embedded broker; see `tools.compat.compare_brokers`."""
+"""Scenarios of raw requests for `tools.compat.compare_brokers`."""

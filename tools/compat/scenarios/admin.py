@@ -1,4 +1,4 @@
-"""Scenarios of topics, configs, groups and the cluster."""
+"""Scenarios with topics, configs, groups and the cluster."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _coordinator(world: World, version: int) -> None:
 
 @play
 def _strangers(world: World, api: ApiKey, version: int) -> None:
-    """Send requests of members that do not belong to any group."""
+    """Send group requests with unknown member IDs."""
     find(world)
     for group, member in ((world.topic, "x"), (world.topic, ""), ("", "x")):
         values = {"group_id": group, "member_id": member, "generation_id": 3}
@@ -185,7 +185,7 @@ def _join(world: World, version: int) -> None:
 
 @play
 def _offsets(world: World, version: int) -> None:
-    """Commit offsets without members and read them back."""
+    """Commit offsets of a group without members, and read them back."""
     find(world)
     world.create(2)
     asked = [
@@ -270,7 +270,7 @@ def _topic_scenarios() -> Iterator[Scenario]:
 
 
 def admin_scenarios() -> Iterator[Scenario]:
-    """Return all scenarios without records."""
+    """Yield all admin scenarios; these do not write records."""
     yield from _topic_scenarios()
     for version in range(14):
         yield Scenario(f"metadata {version}", _metadata(version, ["own"]))
@@ -318,7 +318,7 @@ def _asked(resource: tuple[int, str], *names: str) -> dict[str, Any]:
 
 
 def _until(world: World, resource: tuple[int, str], name: str, value: str | None) -> None:
-    """Wait until a value is in effect; None waits until it is unset."""
+    """Wait until a config has a value, or until it is unset if `value` is None."""
     deadline = time.monotonic() + SOCKET_SECONDS
     while time.monotonic() < deadline:
         found = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **_asked(resource, name)).results[0]
@@ -328,7 +328,7 @@ def _until(world: World, resource: tuple[int, str], name: str, value: str | None
 
 
 def _brokers(world: World) -> None:
-    """Change configs of the only broker and of all brokers, and describe a topic."""
+    """Change configs of the only broker and of all brokers, and describe the configs of a topic."""
     world.create()
     everybody, one, topic = (BROKER, ""), (BROKER, "1"), (TOPIC, world.topic)
     _describe(world, one, "message.max.bytes", "node.id", FLUSH)
@@ -365,7 +365,7 @@ def _refused_of_brokers(world: World, name: str) -> None:
 
 
 def _others(world: World) -> None:
-    """Use resources that do not exist or have no configs."""
+    """Describe and change configs of resources that do not exist or have no configs."""
     for resource in (
         (BROKER, "9"),
         (BROKER, "x"),
@@ -398,7 +398,7 @@ def _groups(world: World) -> None:
 
 
 def _legacy(version: int) -> Play:
-    """Use AlterConfigs, which replaces all configs."""
+    """Send AlterConfigs, which replaces all configs."""
 
     def alter(world: World, kind: int, name: str, **configs: str | None) -> None:
         given = [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()]
@@ -434,13 +434,13 @@ def _legacy(version: int) -> Play:
 
 
 def _listed(world: World) -> None:
-    """List the resources that can be described; of topics only this one, because others exist."""
+    """List the resources that have configs; ignore the topics of other scenarios."""
     for version, kinds in ((0, []), (1, [BROKER, LOGGER]), (1, [GROUP]), (1, [77]), (1, [16])):
         world.ask(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds)
 
 
 def config_scenarios() -> Iterator[Scenario]:
-    """Return all config scenarios, except scenarios of only topics."""
+    """Yield the config scenarios, except those that only use topics."""
     yield Scenario("configs of brokers", _brokers)
     for name in ("", "1"):
         yield Scenario(f"configs of broker '{name}', refused", _refused_of_brokers(name))

@@ -1,4 +1,4 @@
-"""Scenarios of a group's only member: its sessions, its return as a static member, its offsets."""
+"""Scenarios with a single group member: sessions, static membership and offsets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOTH = (*RANGE, {"name": "sticky", "metadata": b"s"})
 
 
 class Member:
-    """A group member at one JoinGroup version, with the versions released together with it."""
+    """A group member that uses one JoinGroup version, and matching versions of other requests."""
 
     def __init__(self, world: World, version: int, instance: str | None = None) -> None:
         self.world = world
@@ -29,7 +29,7 @@ class Member:
         self.generation = -1
 
     def join(self, protocols: Any = RANGE, **changes: Any) -> None:
-        """Join, twice if the first response only assigns the member ID."""
+        """Join the group. If the response only assigns a member ID, join again with it."""
         values = {
             "group_id": self.world.topic,
             "session_timeout": timedelta(seconds=10),
@@ -46,7 +46,7 @@ class Member:
             self.join(protocols, **changes)
 
     def sync(self, assignment: bytes | None = b"mine", **changes: Any) -> None:
-        """Sync the group, with an assignment if given."""
+        """Send SyncGroup, with an assignment for this member unless it is None."""
         mine = [{"member_id": self.id, "assignment": assignment}]
         values = {
             "protocol_type": "consumer",
@@ -94,9 +94,7 @@ def find(world: World) -> None:
 
 @play
 def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
-    """Let a static member return with its instance ID, and send a request with its former member
-    ID.
-    """
+    """Let a static member rejoin with its instance ID, then use its former member ID."""
     world.create()
     find(world)
     former = Member(world, version, "i")
@@ -121,7 +119,7 @@ def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
 
 
 def _returns_early(world: World) -> None:
-    """Let a static member return before the first assignment."""
+    """Let a static member rejoin before the first assignment."""
     find(world)
     former, back = Member(world, 9, "i"), Member(world, 9, "i")
     former.join()
@@ -177,7 +175,7 @@ def _commits(world: World) -> None:
 
 
 def _pending(world: World) -> None:
-    """Use an assigned member ID before joining with it."""
+    """Send requests with an assigned member ID that has not joined yet."""
     find(world)
     member = Member(world, 9)
     values: dict[str, Any] = {"protocol_type": "consumer", "protocols": RANGE, "member_id": ""}
@@ -193,7 +191,7 @@ def _pending(world: World) -> None:
 
 
 def group_scenarios() -> Iterator[Scenario]:
-    """Return all scenarios of a single member."""
+    """Yield all scenarios with a single member."""
     for version in (5, 7, 8, 9):
         yield Scenario(f"static member {version}, it comes back", _returns(version))
     yield Scenario("static member 9, it comes back with more protocols", _returns(9, BOTH))

@@ -1,4 +1,4 @@
-"""Scenarios of partition placement and leaders on one node, and of authorized operations."""
+"""Scenarios with replica assignments and elections on one node, and authorized operations."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _delete_offsets(world: World) -> None:
 
 
 def _operations(world: World) -> None:
-    """Return the bit fields of authorized operations."""
+    """Request the bit fields of authorized operations."""
     world.create()
     find(world)
     nobody = Member(world, 9)
@@ -142,7 +142,7 @@ def _operations(world: World) -> None:
 
 
 def placement_scenarios() -> Iterator[Scenario]:
-    """Return scenarios of assignments, reassignments, elections, and deleted offsets."""
+    """Yield the scenarios with assignments, reassignments, elections and deleted offsets."""
     for name, assignments in _ASSIGNMENTS.items():
         for version in (0, 3):
             play = _grow(version, assignments, validate=False)

@@ -1,4 +1,4 @@
-"""Scenarios of Produce."""
+"""Scenarios with Produce requests."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 HEADER = varint(1) + varint(1) + b"h" + varint(1) + b"v"
 WITH_FLAWS = (Codec.NONE, Codec.GZIP, Codec.ZSTD)
-"""Codecs to test: Kafka validates plain and compressed records with different code."""
+"""Codecs for invalid records. Kafka validates uncompressed and compressed records differently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """Fields of a record; `size` overrides the length field unless None."""
+    """The fields of a record; `size` replaces the length field unless it is None."""
 
     delta: int = 0
     attributes: int = 0
@@ -38,7 +38,7 @@ class Raw:
     size: int | None = None
 
     def bytes(self) -> bytes:
-        """Return the record preceded by its length."""
+        """Return the record, preceded by its length."""
         body = struct.pack("b", self.attributes) + varint(self.time) + varint(self.delta)
         body += self.key + self.value + self.headers
         return varint(len(body) if self.size is None else self.size) + body
@@ -46,10 +46,10 @@ class Raw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """A batch of two records, the second of which is `second`, and its surroundings.
+    """The content of a batch with two records.
 
-    `count` is the count in the header; `behind` follows the last record; `change` is applied to the
-    compressed bytes.
+    `count` is the record count in the header. `behind` is appended to the records. `change` is
+    applied to the compressed bytes.
     """
 
     first: Raw = Raw()
@@ -228,7 +228,7 @@ def _none(world: World, /, version: int, **values: object) -> None:
 
 @play
 def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bool = True) -> None:
-    """Send the same partition twice in a request, or in several items of its topic."""
+    """Send a request that contains a partition several times, in one or several topic items."""
     world.create()
     data = [{"index": 0, "records": records} for records in batches]
     parts = [data] if one_topic else [[one] for one in data]
@@ -253,7 +253,7 @@ def _twice_scenarios() -> Iterator[Scenario]:
 
 
 def _partly(world: World) -> None:
-    """Send one valid, one broken, and one missing partition."""
+    """Send a valid batch, an invalid batch, and a batch for a missing partition in one request."""
     world.create(2)
     broken = BATCHES["a wrong checksum"]()
     data = [
@@ -265,7 +265,7 @@ def _partly(world: World) -> None:
 
 
 def _half_an_old_time(world: World) -> None:
-    """Send records with different times, one of them not allowed."""
+    """Send records with different timestamps, one of which is out of range."""
     world.create(message_timestamp_before_max_ms="1000000")
     data = batch(2)
     struct.pack_into(">q", data, 27, 5)
@@ -290,7 +290,7 @@ def _records(world: World, /, body: Body, codec: Codec, **configs: str) -> None:
 
 
 def _record_scenarios() -> Iterator[Scenario]:
-    """Return scenarios of the records in a batch."""
+    """Yield the scenarios with different records in a batch."""
     for name, body in BODIES.items():
         for codec in WITH_FLAWS:
             yield Scenario(f"records, {codec.name.lower()}, {name}", _records(body, codec))

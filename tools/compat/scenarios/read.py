@@ -1,4 +1,4 @@
-"""Scenarios of Fetch, ListOffsets and OffsetForLeaderEpoch."""
+"""Scenarios with Fetch, ListOffsets and OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TIMES = (-6, -5, -4, -3, -2, -1, 0, 1_000, 1_500, 2_000, 3_001, 1 << 50)
 
 
 def _filled(world: World) -> None:
-    """Write offsets 0..1 with time 1000, 2..4 with 3000, 5..6 with 2000."""
+    """Write offsets 0 to 1 with timestamp 1000, 2 to 4 with 3000, and 5 to 6 with 2000."""
     world.create()
     for count, time in ((2, 1_000), (3, 3_000), (2, 2_000)):
         produce(world.client, world.topic, batch(count, timestamp=time))
@@ -113,7 +113,7 @@ def _fetch_scenarios() -> Iterator[Scenario]:
 
 
 def read_scenarios() -> Iterator[Scenario]:
-    """Return all scenarios of reading."""
+    """Yield all scenarios that read records or offsets."""
     yield from _fetch_scenarios()
     for version in range(1, 11):
         for timestamp in TIMES if version in {1, 5, 7, 8, 9, 10} else (-1, -2, 1_500):

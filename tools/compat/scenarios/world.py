@@ -1,4 +1,4 @@
-"""Broker of one scenario: a raw client, a new topic, and the recorded responses."""
+"""`World`: a raw client of a broker, with a new topic and the responses of one scenario."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IDS = {"producer_id", "member_id", "leader", "current_txn_start_offset", "repli
 _TIMES = {"last_timestamp", "transaction_start_time"}
 _ORDERED = ("name", "topic", "group_id", "index", "partition_index")
 _DAY_MS = 86_400_000
-# retention.ms is omitted because the real Kafka is configured to keep everything.
+# retention.ms is omitted because the real Kafka is configured not to delete old records.
 CONFIGS = (
     "cleanup.policy",
     "consumer.session.timeout.ms",
@@ -49,7 +49,7 @@ CONFIGS = (
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """Return a value of a response in comparable form."""
+    """Convert a value of a response to a form that can be compared between brokers."""
     if name in _TEXTS:
         return "text" if value else "no text"
     if name == "records":
@@ -88,7 +88,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _place(value: Any) -> tuple[Any, ...]:
-    """Return the sort key of an item in a response, because the order is arbitrary."""
+    """Return a sort key for an item of a response. The order of items is arbitrary."""
     if not isinstance(value, dict):
         return ()
     return tuple(str(value.get(name)) for name in _ORDERED)
@@ -101,7 +101,7 @@ def _id(value: Any) -> str:
 
 
 def moment(milliseconds: int) -> str | int:
-    """Return a time in ms since 1970, or a placeholder if it is the time of the test run."""
+    """Return `milliseconds` (since 1970), or a placeholder if it is close to the current time."""
     near = abs(milliseconds - time.time() * 1000) < _DAY_MS
     return "now" if near else milliseconds
 
@@ -114,7 +114,7 @@ def _configs(configs: Any) -> Any:
 
 
 def batches(data: bytes) -> list[Any]:
-    """Return the batches of a fetched log, without a truncated last batch."""
+    """Return the batches of a fetched log in comparable form, without a truncated last batch."""
     found = []
     while len(data) >= HEADER_SIZE and (header := BatchHeader.parse(data)).size <= len(data):
         found.append(_batch(data[: header.size], header))
@@ -147,9 +147,7 @@ def _batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
 
 
 def differing(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Return (path, theirs, ours) for each difference; values of different shapes differ as a
-    whole.
-    """
+    """Yield (path, Kafka's value, our value) for each difference."""
     if isinstance(kafka, dict) and isinstance(ours, dict) and kafka.keys() == ours.keys():
         for key in kafka:
             yield from differing(kafka[key], ours[key], f"{path}.{key}" if path else str(key))
@@ -183,7 +181,7 @@ def changed(offset: int, kind: str, value: int, *, count: int = 2, crc: bool = T
 
 
 def _body(change: Callable[[bytearray], None]) -> bytes:
-    """Return a batch of two records with another body, and the right length and checksum."""
+    """Return a batch of two records with a changed body, and with correct length and checksum."""
     data = batch(2)
     change(data)
     struct.pack_into(">i", data, LENGTH, len(data) - 12)
@@ -275,7 +273,7 @@ SOCKET_SECONDS = 5.0
 
 
 def play(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Play]:
-    """Turn a function of a world and more arguments into a function that binds these arguments."""
+    """Decorate a function so that it binds all arguments except the first, the world."""
 
     def bind(*args: _P.args, **kwargs: _P.kwargs) -> Play:
         return lambda world: function(world, *args, **kwargs)
@@ -285,20 +283,20 @@ def play(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Play]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A named sequence of requests to both brokers."""
+    """A named sequence of requests, which is sent to both brokers."""
 
     name: str
     play: Play
 
 
 class World:
-    """Requests to one broker; `seen` collects the responses as plain values."""
+    """A connection to one broker; `seen` contains the responses in comparable form."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.topic = topic
         self.seen: dict[str, Any] = {}
         self.last: Any = None
-        """The last response as received, or None."""
+        """The last response as it was received, or None."""
         self._servers = bootstrap_servers
         self.client = RawClient(bootstrap_servers)
         self.client.socket.settimeout(SOCKET_SECONDS)
@@ -314,7 +312,7 @@ class World:
         create(self.client, self.topic, partitions, **configs)
 
     def producer(self, name: str = "p") -> int:
-        """Return a producer ID, always the same for the same name."""
+        """Return the producer ID for a name; create it on first use."""
         if name not in self._producers:
             self._producers[name] = new_producer_id(self.client)
         return self._producers[name]
@@ -326,7 +324,7 @@ class World:
         return self._topic_id
 
     def ask(self, api: ApiKey, version: int, **values: Any) -> Any:
-        """Send a request and record the response, or that the connection was closed."""
+        """Send a request; record the response, or that the broker closed the connection."""
         label = f"{len(self.seen) + 1} {api.name.lower()}"
         self.last = None
         try:
@@ -341,7 +339,7 @@ class World:
         return self.seen[label]
 
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
-        """Repeat a request while this error occurs: a real broker needs time to update."""
+        """Repeat a request while `error` occurs, because a real broker needs time to update."""
         deadline = time.monotonic() + SOCKET_SECONDS
         while error.name in repr(self.client.call(api, version, **values)):
             if time.monotonic() > deadline:
@@ -349,7 +347,7 @@ class World:
             time.sleep(0.05)
 
     def produce(self, records: bytes | None, version: int = 9, **changes: Any) -> Any:
-        """Produce to partition 0, or to another `topic` and `partition`, with other `acks`."""
+        """Send a Produce request for partition 0 of the topic; `changes` replace its fields."""
         data = {"index": changes.pop("partition", 0), "records": records}
         item = {"name": changes.pop("topic", self.topic), "partition_data": [data]}
         if version >= 13:
@@ -360,9 +358,7 @@ class World:
         return self.ask(ApiKey.PRODUCE, version, **values)
 
     def _silent(self, version: int, values: Any) -> None:
-        """Send a request without a response; the next request shows if the connection is still
-        open.
-        """
+        """Send a request that has no response, then check that the connection is still open."""
         self.client.send(ApiKey.PRODUCE, version, **values)
         self.ask(ApiKey.METADATA, 9, topics=[])
 
@@ -381,7 +377,7 @@ class World:
 
 
 def keep_everything(bootstrap_servers: str) -> None:
-    """Set log.retention.ms=-1 on the embedded broker, as on the compared Kafka."""
+    """Set log.retention.ms=-1 on the embedded broker, as on the real Kafka."""
     change = {"name": "log.retention.ms", "config_operation": 0, "value": "-1"}
     brokers = {"resource_type": 4, "resource_name": "", "configs": [change]}
     with RawClient(bootstrap_servers) as client:
@@ -390,7 +386,7 @@ def keep_everything(bootstrap_servers: str) -> None:
 
 
 def run(scenario: Scenario, bootstrap_servers: str, number: int) -> dict[str, Any]:
-    """Run one scenario; an exception is recorded like a response."""
+    """Run a scenario on a broker and return the responses. An exception is also recorded."""
     world = World(bootstrap_servers, f"compared-{number:04}")
     try:
         scenario.play(world)

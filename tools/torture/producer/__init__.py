@@ -1,7 +1,7 @@
 """Run producer sessions under network and cluster faults: the scenarios of `make torture`.
 
-- `plan`: the actions of a run, drawn from its seed, and the writer that does it
-- `run`: executes the plan
-- `check`: the conditions that must hold afterwards
+- `plan`: the plan of a run, which is drawn from its seed, and the writer that executes it
+- `run`: executes a plan on a cluster
+- `check`: the conditions that must hold after a run
 - `planted`: bugs that the runs must find
 """

@@ -1,4 +1,4 @@
-"""Check a run: a pure function of the producer's reports and the records read."""
+"""Checks of a run, as pure functions of the producer's reports and the records in the topic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATUSES = (DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.NOT_PERSISTED)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A record of the log: its partition and offset, and the session and row that wrote it."""
+    """A record in the topic: its partition and offset, and the session and row it came from."""
 
     partition: int
     offset: int
@@ -34,7 +34,7 @@ class Found:
 def violations(
     plan: Plan, sessions: Sequence[SessionResult], log: Iterable[ForeignRecord] | None
 ) -> list[str]:
-    """Return all violations; `log` is None if the topic no longer exists."""
+    """Return descriptions of all violations; `log` is None if the topic no longer exists."""
     found = None if log is None else [_parse(record) for record in log]
     texts = [
         f"session {one.session}: {text}" for one in sessions for text in _check_report(plan, one)
@@ -62,7 +62,7 @@ def _parse(record: ForeignRecord) -> Found:
 def _check_report(plan: Plan, one: SessionResult) -> Iterator[str]:
     total = one.report.records
     if not one.accepted <= total <= one.attempted:
-        yield f"{one.accepted} to {one.attempted} rows were appended, the report counts {total}"
+        yield f"{one.accepted} to {one.attempted} rows were appended, but the report has {total}"
     yield from _failure(plan, one)
     counted = Counter[int]()
     for ack in one.acks:
@@ -77,11 +77,11 @@ def _check_report(plan: Plan, one: SessionResult) -> Iterator[str]:
 
 def _failure(plan: Plan, one: SessionResult) -> Iterator[str]:
     if one.error is None and one.report.persisted != one.report.records:
-        yield f"no failure, but {one.report.persisted} of {one.report.records} persisted"
+        yield f"no failure, but only {one.report.persisted} of {one.report.records} persisted"
     error = one.error or one.append_error
     recreated = plan.topic_may_be_deleted and "recreated during the write" in str(error)
     if error is not None and plan.must_succeed and not recreated:
-        yield f"nothing in this plan explains {type(error).__name__}: {error}"
+        yield f"the plan does not explain {type(error).__name__}: {error}"
     if one.error is None:
         return
     if not isinstance(one.error, DeliveryError) or "sender thread stopped" in str(one.error):
@@ -113,14 +113,14 @@ def _check_log(plan: Plan, one: SessionResult, found: list[Found]) -> Iterator[s
     if one.error is None and one.append_error is None and not plan.topic_may_be_deleted:
         missing = set(range(one.attempted)) - {record.number for record in found}
         if missing:
-            yield f"{len(missing)} rows are missing, the first is {min(missing)}"
+            yield f"{len(missing)} rows are missing; the first is {min(missing)}"
     elif one.error is None and one.append_error is None and 0 < len(found) < one.attempted:
         lost = one.attempted - len(found)
-        yield f"LOST: {lost} rows went to a topic that was deleted during the write"
+        yield f"LOST: {lost} rows were written to a topic that was deleted during the write"
     if any(record.number >= one.attempted for record in found):
-        yield "rows exist that were never appended"
+        yield "the topic has rows that were never appended"
     if len(found) != len({record.number for record in found}):
-        yield "rows exist twice"
+        yield "the topic has duplicate rows"
 
 
 def _partition(
@@ -129,7 +129,7 @@ def _partition(
     numbers = [record.number for record in here]
     wrong = [(a, b) for a, b in pairwise(numbers) if a >= b]
     if wrong:
-        yield f"order: {wrong[0][1]} comes after {wrong[0][0]}, {len(wrong)} such"
+        yield f"wrong order: {wrong[0][1]} is after {wrong[0][0]}; {len(wrong)} cases"
     if len(numbers) > part.persisted + part.possibly_persisted:
         yield (
             f"found {len(numbers)} rows, persisted {part.persisted}, "

@@ -1,4 +1,4 @@
-"""Plan of one run, drawn from its seed only."""
+"""The plan of a run, which depends only on the seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ClusterFault(StrEnum):
-    """Fault of the brokers or the topic while the sessions write."""
+    """A fault of the brokers or the topic while the sessions write."""
 
     NONE = "none"
     KILL = "kill"
@@ -67,8 +67,7 @@ _WEIGHTS = {
     ClusterFault.FULL_DISK: 1,
 }
 _LAST = (*(each for each in ClusterFault if each not in _DELETING), *_DELETING)
-"""Order of the faults: faults that delete the topic come last, because no other fault can follow.
-"""
+"""Order of the faults. Faults that delete the topic are last, because no fault can follow them."""
 _QUICK = (ClusterFault.NONE, ClusterFault.MOVE, ClusterFault.SMALL_MESSAGES)
 _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
     ((), 2),
@@ -86,15 +85,15 @@ PATIENT_MS = 40_000
 _SECURED = 0.25
 """Fraction of the runs that use SASL_SSL."""
 _FIRST_SECURED = 278
-"""First seed with SASL_SSL; earlier runs in the ledger were drawn without it."""
+"""First seed that can use SASL_SSL. Earlier runs in the ledger were drawn without SASL_SSL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that a run needs besides a cluster; times are in ms unless noted otherwise.
+    """All parameters of a run except the cluster. Times are in ms unless noted otherwise.
 
-    `patient`: delivery.timeout.ms exceeds the duration of all faults, and the topic is not deleted.
-    `secured`: the sessions use SASL_SSL and reauthenticate every two seconds.
+    `patient` is True if delivery.timeout.ms exceeds the duration of all faults and the topic is not
+    deleted. `secured` is True if the sessions use SASL_SSL and reauthenticate every two seconds.
     """
 
     seed: int
@@ -115,14 +114,14 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Short name of the scenario."""
+        """A short name for the scenario."""
         kinds = [*self.cluster_faults, "faults" if self.faults else "no-faults"]
         return "+".join([*kinds, "secured"] if self.secured else kinds)
 
     @property
     def must_succeed(self) -> bool:
-        """True if nothing in the plan can make a session fail."""
-        # A leader may return some of these error codes after it has appended the batch.
+        """True if no session may fail with this plan."""
+        # A leader can return some of these error codes after it has appended the batch.
         doubtful = LOSSES | {Fault.DENY, Fault.REFUSE}
         alone = len(self.cluster_faults) == 1 and not doubtful & set(self.faults)
         doubts = not alone or self.cluster_faults not in {
@@ -135,14 +134,14 @@ class Plan:
     def is_fragile(self) -> bool:
         """True if a lost response can make a session fail.
 
-        Batches that might be in the log are not sent with a new epoch. A broker checks the size
-        before it checks for duplicates, so it rejects parts of a batch appended before the limit
-        was lowered.
+        Batches that might be in the log are not resent with a new epoch. A broker checks the size
+        before it checks for duplicates. After the limit was lowered, it therefore rejects a retry
+        of a batch that it has appended.
         """
         return Fault.FORGET in self.faults or ClusterFault.SMALL_MESSAGES in self.cluster_faults
 
     def with_long_request_timeout(self) -> Plan:
-        """Return the plan with a longer request timeout if a slow machine could break the run."""
+        """Return the plan with a longer request timeout if a slow machine could make it fail."""
         if not (self.is_fragile and self.must_succeed):
             return self
         options = dict(self.options) | {"request.timeout.ms": "15000"}
@@ -150,12 +149,12 @@ class Plan:
 
     @property
     def topic_may_be_deleted(self) -> bool:
-        """True if acknowledged records may be deleted with the topic."""
+        """True if acknowledged records can be deleted with the topic."""
         return bool(set(_DELETING) & set(self.cluster_faults))
 
 
 def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
-    """Return the plan of a seed; `quick`: no broker is stopped."""
+    """Return the plan for a seed. With `quick`, no broker is stopped."""
     random = Random(seed)
     cluster_faults = _cluster_faults(random, disk=disk, quick=quick)
     faults = random.choices([mix for mix, _ in _MIXES], [weight for _, weight in _MIXES])[0]
@@ -223,7 +222,7 @@ _EMPTY_SESSIONS = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """A batch reported as written; `base_offset` is -1 if the response did not contain it."""
+    """An acknowledged batch; `base_offset` is -1 if the response did not contain it."""
 
     partition: int
     base_offset: int
@@ -232,11 +231,10 @@ class Ack:
 
 @dataclass(slots=True, kw_only=True)
 class SessionResult:
-    """One session, which appended rows 0 to `attempted` - 1; the first `accepted` rows did not
-    raise.
+    """The result of a session.
 
-    `error` ended the session, `append_error` was raised by `append` without ending it. Times are in
-    seconds.
+    The session called `append` for `attempted` rows, of which the first `accepted` succeeded.
+    `error` ended the session; `append_error` did not. Times are in seconds.
     """
 
     session: int
@@ -250,7 +248,7 @@ class SessionResult:
 
 
 class Writer:
-    """Write until `is_over` in a separate thread; `way`: options for connecting to the cluster."""
+    """Writes in a separate thread; `way` contains the options to connect to the cluster."""
 
     def __init__(self, plan: Plan, way: Mapping[str, str], topic: str, debug: str) -> None:
         self.done: list[SessionResult] = []
@@ -265,7 +263,7 @@ class Writer:
         self._config = ProducerConfig.parse({**named, **extra})
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Run at least the planned number of sessions."""
+        """Run sessions until `is_over`, but at least the planned number."""
         while len(self.done) < self._plan.sessions or not is_over():
             if self._random.random() < _EMPTY_SESSIONS:
                 pool.give_back_session(pool.borrow_session(self._config))
@@ -345,12 +343,12 @@ def value(plan: Plan, session: int, number: int) -> bytes:
 
 
 def partition_of(plan: Plan, number: int) -> int:
-    """Return the partition of a row that names its partition: round robin with some repetitions."""
+    """Return the explicit partition of a row: round robin with some repetitions."""
     return number // 3 % plan.partitions
 
 
 def close_sessions() -> None:
-    """Close the clients in the pool."""
+    """Close the idle clients in the pool."""
     pool.POOL.close()
 
 

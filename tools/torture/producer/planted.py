@@ -1,4 +1,4 @@
-"""Bugs that the harness must find, patched into the producer temporarily."""
+"""Bugs that the harness must find; they are patched into the producer temporarily."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def sequence_reused_after_a_timeout() -> Iterator[None]:
-    """Treat a batch without a response as not sent, so that the next batch gets its sequence."""
+    """Treat a batch without a response as not sent, so that the next batch reuses its sequence."""
     original = Sender._complete
 
     def complete(self: Sender, completion: Completion) -> None:
@@ -54,7 +54,7 @@ def duplicate_is_a_failure() -> Iterator[None]:
 
 @contextmanager
 def split_without_drain() -> Iterator[None]:
-    """Renumber the parts of a split batch as if no batch had been sent after it."""
+    """Renumber the parts of a split batch as if it were the last batch that was sent."""
     original = ResponseHandler._split
 
     def split(
@@ -89,7 +89,7 @@ def answers_matched_to_the_wrong_request() -> Iterator[None]:
 
 @contextmanager
 def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
-    """Start the new epoch at once, without waiting for outstanding responses."""
+    """Start a new epoch immediately, without waiting for outstanding responses."""
     original = ResponseHandler._retry
 
     def retry(
@@ -107,7 +107,7 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
 
 
 class _Anything(int):
-    """A value equal to every correlation ID."""
+    """A value that equals all correlation IDs."""
 
     def __call__(self, frame: memoryview) -> _Anything:
         read_correlation_id(frame)

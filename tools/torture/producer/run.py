@@ -1,4 +1,4 @@
-"""Run one plan: create the topic, write under faults, read the topic back, and check it."""
+"""Run a plan: create a topic, write to it while faults occur, read it, and check the result."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ _END = {True: "lived on", False: "died"}
 
 
 class ClusterFaults:
-    """Cluster faults, run in the thread that started the brokers, which end with that thread."""
+    """Injects cluster faults, in the thread that started the brokers.
+
+    The brokers are killed when this thread exits.
+    """
 
     def __init__(self, cluster: TortureCluster, plan: Plan, topic: str) -> None:
         self._cluster = cluster
@@ -69,7 +72,7 @@ class ClusterFaults:
         self._topic = topic
         self._random = Random(f"{plan.seed}/nemesis")
         self.notes: list[str] = []
-        """Notable events of the run."""
+        """Unusual events during the run."""
         self._do: dict[ClusterFault, Callable[[], None]] = {
             ClusterFault.NONE: lambda: time.sleep(0.8),
             ClusterFault.KILL: self._kill,
@@ -101,7 +104,7 @@ class ClusterFaults:
         self._cluster.restart(node)
 
     def _kill_for_long(self) -> None:
-        """Kill a broker until its partitions have new leaders, and a little longer."""
+        """Kill a broker, and restart it after its partitions have new leaders."""
         self._cluster.node(self._node()).kill()
         time.sleep(self._random.uniform(3.0, 4.0))
 
@@ -140,7 +143,7 @@ class ClusterFaults:
         time.sleep(0.5)
 
     def _few_replicas(self) -> None:
-        """Stop one replica of three while all three are required."""
+        """Stop one of three replicas while all three are required."""
         self.configure("min.insync.replicas", "3")
         node = self._cluster.node(self._node())
         node.pause()
@@ -149,7 +152,7 @@ class ClusterFaults:
         self.configure("min.insync.replicas", str(self._plan.min_isr))
 
     def _small_messages(self) -> None:
-        """Lower the message size limit so that a record still fits but a batch does not."""
+        """Lower the message size limit so that single records fit, but not batches."""
         size = self._plan.value_size + 150
         self.configure("max.message.bytes", str(self._random.choice((size, size * 3))))
         time.sleep(0.7)
@@ -168,7 +171,7 @@ class ClusterFaults:
         self._cluster.restart(DISK_NODE)
 
     def configure(self, name: str, value: str) -> None:
-        """Change a topic option."""
+        """Change a config of the topic."""
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self._topic, incremental_configs=[entry])
         client = self._cluster.admin.client()
@@ -176,7 +179,7 @@ class ClusterFaults:
 
 
 def create(cluster: TortureCluster, plan: Plan, topic: str) -> None:
-    """Create the run's topic; retry while the old topic is still being deleted."""
+    """Create the run's topic; retry while an old topic with this name is being deleted."""
     deadline = time.monotonic() + _WAIT_S
     configs = {"min.insync.replicas": str(plan.min_isr)}
     while True:
@@ -196,12 +199,12 @@ _TIMEOUT_S = 100
 _POLL_S = 1.0
 """Seconds between checks of the brokers while the writer finishes."""
 _LOG_END = 1_000
-"""Characters of a broker's log in a result."""
+"""Maximum number of characters of a broker's log in a result."""
 
 
 @dataclass(kw_only=True)
 class Result:
-    """Result of a run."""
+    """The result of a run."""
 
     plan: Plan
     schedule: Schedule
@@ -212,11 +215,11 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """Outcome: "ok", or the first violation."""
+        """The outcome: "ok", or the first violation."""
         return self.wrong[0][:300] if self.wrong else "ok"
 
     def line(self) -> dict[str, Any]:
-        """Return the ledger line."""
+        """Return the result in the form of the ledger."""
         sessions = self.writer.done if self.writer else []
         reports = [one.report for one in sessions]
         parts = [part for report in reports for part in report.partitions]
@@ -240,7 +243,7 @@ class Result:
 
 
 def run(cluster: TortureCluster, plan: Plan, debug: str = "") -> Result:
-    """Execute a plan; the cluster is healthy again afterwards."""
+    """Execute a plan, then repair the cluster."""
     schedule = Schedule(seed=plan.seed, kinds=plan.faults, rate=plan.rate)
     result = Result(plan=plan, schedule=schedule)
     started = time.monotonic()
@@ -299,7 +302,7 @@ def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) 
 
 
 def await_writer(writing: Future[None], cluster: TortureCluster, result: Result) -> None:
-    """Wait for the last sessions; log and restart brokers that exit during the wait.
+    """Wait for the last sessions. Brokers that exit in this time are reported and restarted.
 
     Raises:
         TimeoutError: the writer hangs.

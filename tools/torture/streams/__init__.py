@@ -1,10 +1,10 @@
-"""Inject seeded faults at steps of a stream into a real Kafka: scenarios of `make torture-eos`.
+"""Inject faults at steps of Spark streams that write to a real Kafka (`make torture-eos`).
 
-- `scenarios`: the steps, actions and kinds of fault, and how they combine
-- `plan`: the plan that a seed draws from a scenario, and the records of a run
-- `run`, `supervisor`: execute plans, several at once, with the drivers of `drivers` and
-  `driver_child`
+- `scenarios`: the steps, the actions and the kinds of faults, and how they are combined
+- `plan`: the plan of a run, which is drawn from a seed and a scenario, and the records of a run
+- `run`, `supervisor`: execute plans, several concurrently
+- `drivers`, `driver_child`: the Spark drivers of the runs
 - `check`: the checks of a run
 - `planted`: bugs that the runs must find
-- `injection`: loaded by every process of a run, to stop it at a step
+- `injection`: hooks that stop the processes of a run at steps
 """

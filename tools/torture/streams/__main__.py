@@ -1,4 +1,4 @@
-"""Run new seeds with `python -m tools.torture.streams --runs N`; `--seed N` repeats a seed.
+"""Run N new seeds: `python -m tools.torture.streams --runs N`. `--seed N` repeats a seed.
 
 After SIGTERM, the command finishes the current runs and exits.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Return exit status 1 if a run failed."""
+    """Run the seeds; exit with status 1 if a run fails."""
     arguments = _arguments()
     plans = [plan for sink in arguments.sink or Sink for plan in _plans(arguments, sink)]
     campaign = Campaign(plans, Path(tempfile.mkdtemp(prefix="torture-eos-")))
@@ -40,7 +40,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.torture.streams")
-    parser.add_argument("--runs", type=int, default=30, help="number of runs of each sink")
+    parser.add_argument("--runs", type=int, default=30, help="number of runs per sink")
     parser.add_argument("--seed", type=int, default=None, help="repeat the run with this seed")
     parser.add_argument("--jobs", type=int, default=2, help="number of concurrent runs")
     parser.add_argument("--sink", type=Sink, choices=list(Sink), action="append")

@@ -1,4 +1,4 @@
-"""Independent readers of a topic, and checks of a run: pure functions of the records read."""
+"""Independent readers of a topic, and checks of a run (pure functions of the records read)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A record of the topic or the dead letter topic, as read by a read_committed reader."""
+    """A record that a read_committed reader found in the topic or the dead letter topic."""
 
     partition: int
     offset: int
@@ -38,7 +38,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """`lost` and `doubled` count records; `wrong` describes other violations."""
+    """Violations: the numbers of lost and duplicated records, and descriptions in `wrong`."""
 
     lost: int
     doubled: int
@@ -48,7 +48,7 @@ class Findings:
 def findings(
     source: Source, topic: Sequence[Found], dead: Sequence[Found], *, once: bool
 ) -> Findings:
-    """Return all violations in the records read; `once`: every number must occur exactly once."""
+    """Return all violations in the records; with `once`, duplicates are violations."""
     good = set(range(source.total)) - source.dead
     parts = (("topic", good, topic), ("dead letters", set(source.dead), dead))
     lost, doubled, wrong = 0, 0, list[str]()
@@ -61,7 +61,7 @@ def findings(
         doubled += sum(again.values()) - len(again)
         wrong += [f"{name}: LOST {_few(missing)}"] if missing else []
         wrong += [f"{name}: DOUBLED {_few(sorted(again))}"] if again and once else []
-        wrong += [f"{name}: must not be written there: {_few(strange)}"] if strange else []
+        wrong += [f"{name}: unexpected records: {_few(strange)}"] if strange else []
     wrong += _misplaced(source, topic)
     if once:
         wrong += _out_of_order(source, topic)
@@ -82,7 +82,7 @@ def _misplaced(source: Source, found: Iterable[Found]) -> Iterator[str]:
 
 
 def _out_of_order(source: Source, found: Iterable[Found]) -> Iterator[str]:
-    """Check the order per partition and file: one task writes each, batches are sequential."""
+    """Yield violations of the order: one task writes each file, and batches are sequential."""
     by_file: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     by_partition: defaultdict[int, list[int]] = defaultdict(list)
     for one in sorted(found, key=lambda record: (record.partition, record.offset)):
@@ -105,7 +105,7 @@ _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 def read(servers: str, topic: str, isolation: str = COMMITTED) -> list[Found]:
-    """Return all records that a reader with this isolation level can read now."""
+    """Return all records that can currently be read with an isolation level."""
     return [
         Found(record.partition, record.offset, number_of(record.value))
         for record in by_confluent(servers, topic, isolation)
@@ -113,7 +113,7 @@ def read(servers: str, topic: str, isolation: str = COMMITTED) -> list[Found]:
 
 
 def blocked_partitions(servers: str, topic: str) -> dict[int, int]:
-    """Return the first offset blocked by an open transaction, for each blocked partition."""
+    """Return the first blocked offset of each partition that an open transaction blocks."""
     stable = ranges(servers, topic)
     return {
         partition: stable[partition][1]
@@ -123,15 +123,16 @@ def blocked_partitions(servers: str, topic: str) -> dict[int, int]:
 
 
 def open_transactions(servers: str) -> list[str]:
-    """Return the transactional IDs that Kafka's kafka-transactions tool lists as open."""
+    """Return the IDs of the open transactions, as listed by Kafka's kafka-transactions tool."""
     printed = run_tool(_TRANSACTIONS_TOOL, "--bootstrap-server", servers, "list").decode()
     lines = (line.split() for line in printed.splitlines())
     return sorted(words[0] for words in lines if words and words[-1] in _OPEN)
 
 
 def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:
-    """Return the partitions that are still blocked after a timeout; markers follow a commit with a
-    delay.
+    """Wait until no partition is blocked; return those that are still blocked after a timeout.
+
+    Markers are written with a delay after a commit.
     """
     deadline = time.monotonic() + seconds
     while (held := blocked_partitions(servers, topic)) and time.monotonic() < deadline:
@@ -140,7 +141,7 @@ def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:
 
 
 class TopicWatch:
-    """Poll the number of offsets that a topic has in use."""
+    """Polls the number of offsets in a topic."""
 
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
         settings = {
@@ -152,7 +153,7 @@ class TopicWatch:
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
 
     def count(self) -> int:
-        """Return the number of offsets in use, or -1 if a broker does not report it."""
+        """Return the number of offsets in the topic, or -1 if a broker does not respond."""
         count = 0
         try:
             for partition in self._partitions:
@@ -167,7 +168,7 @@ class TopicWatch:
 
 
 def fence_producer(servers: str, transactional_id: str) -> None:
-    """Fence the producer that uses this ID by initializing a second producer with the same ID."""
+    """Fence the producer with a transactional ID by initializing another one with the same ID."""
     settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
     Producer(settings).init_transactions(_TIMEOUT_S)
 
@@ -178,10 +179,10 @@ _BEGUN = re.compile(rf"{re.escape(Step.TASK_BEGUN)} #\d+ (\{{.*\}})")
 
 
 def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
-    """Return the aim that the run in `folder` missed, judged by its logs, or an empty string.
+    """Return why a run did not have the intended effect, or an empty string if it did.
 
-    A stage is retried if its tasks cannot fetch data of a lost executor; a task that runs twice
-    starts two attempts.
+    The logs in `folder` show if a stage was retried (because its tasks could not fetch the data of
+    a lost executor), and if a task had two attempts.
     """
     step = plan.faults[0].stop.step if plan.faults else None
     if plan.kind is Kind.STAGE_RETRIED and step not in LOG and _FETCH_FAILED not in logged:
@@ -192,7 +193,7 @@ def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
 
 
 def most_attempts(trace: str) -> int:
-    """Return the highest number of attempts of any task in the trace of a run."""
+    """Return the maximum number of attempts per task, according to the trace of a run."""
     attempts: defaultdict[tuple[int | None, int], set[int]] = defaultdict(set)
     for found in _BEGUN.finditer(trace):
         where = json.loads(found[1])

@@ -1,6 +1,7 @@
-"""Driver process: `driver_child PROFILE FOLDER JAVA-OPTIONS` executes commands from stdin.
+"""A Spark driver that executes commands from stdin: `driver_child PROFILE FOLDER JAVA-OPTIONS`.
 
-Commands are JSON, and so are responses, which start with "@ ". It exits at the end of its input.
+Commands are lines of JSON. Responses are lines of JSON after "@ ". The process exits at the end of
+its input.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CORES, _MEMORY_MIB = 2, 600
 
 
 def start_cluster(settings: Mapping[str, str], folder: str) -> str:
-    """Start a driver's JVM that also runs a master and workers; return the master's URL."""
+    """Start the driver's JVM, with a Spark master and workers in it; return the master's URL."""
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)
@@ -108,7 +109,7 @@ def _session(profile: dict[str, Any], folder: str, java_options: str) -> SparkSe
     master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,2]"
     settings = {
         **_SETTINGS,
-        # A daemon would stop its workers together with the executor.
+        # With a daemon, the workers would exit together with the executor.
         "spark.python.use.daemon": str(not profile["lone_workers"]).lower(),
         "spark.driver.extraJavaOptions": f"{java_options} -Dderby.system.home={folder}",
         "spark.executor.extraJavaOptions": java_options,
@@ -131,7 +132,7 @@ def _listen(commands: queue.SimpleQueue[dict[str, Any] | None]) -> None:
     for line in sys.stdin:
         commands.put(json.loads(line))
     commands.put(None)
-    # Stop the query if the harness has exited.
+    # The harness has exited: stop this process even if stopping the query hangs.
     threading.Timer(5, os._exit, (1,)).start()
 
 
@@ -179,7 +180,7 @@ def _rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
 
 
 def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
-    """Assign each Kafka partition to one task, plus one task without partitions; delay the rows."""
+    """Assign each Kafka partition to one task, add a task without rows, and delay the rows."""
     count = spec["owned_partitions"]
     frame = frame.selectExpr("value", "place AS partition" if spec["explicit"] else "key", "nap")
     frame = repartition_by_kafka_partition(
@@ -189,7 +190,7 @@ def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
 
 
 def _await_executors(spark: SparkSession) -> None:
-    """Wait until all executors run, because an earlier run may have killed an executor."""
+    """Wait until all executors are running, because an earlier run might have killed one."""
     context = spark.sparkContext
     wanted = 1 if str(context.master).startswith("local[") else 1 + EXECUTORS
     while context._jsc.sc().getExecutorMemoryStatus().size() < wanted:

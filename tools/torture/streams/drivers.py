@@ -1,7 +1,7 @@
-"""Drivers as separate processes: start, send commands, pause, kill.
+"""Start, control, pause and kill Spark drivers in separate processes.
 
-`python -m tools.torture.streams.drivers FILE` writes an archive of Spark's classes for all JVMs
-(JEP 350), which halves the start time of drivers.
+`python -m tools.torture.streams.drivers FILE` writes an archive of Spark's classes (JEP 350), which
+halves the start time of drivers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TIMEOUT_S = 300
 
 
 def class_archive() -> Path:
-    """Return the class archive, created if missing; only the JVM that wrote it can use it."""
+    """Return the path of the class archive for this JVM; create the archive if it is missing."""
     path = CACHE / "torture-eos" / f"spark-{pyspark.__version__}.jsa"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def class_archive() -> Path:
 
 
 def main(path: str) -> None:
-    """Load the classes that a stream needs, so that the JVM archives them."""
+    """Run a stream to load the classes that it needs, so that the JVM archives them."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ArchiveClassesAtExit={path}"
     with tempfile.TemporaryDirectory() as folder:
@@ -88,9 +88,7 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class Driver:
-    """A driver and its child processes; `folder` is its folder, `java_options` the options of its
-    JVMs.
-    """
+    """A driver and its child processes; `java_options` are options for its JVMs."""
 
     def __init__(
         self, profile: Profile, folder: Path, control: Path, java_options: str = ""
@@ -125,7 +123,7 @@ class Driver:
         return self._process.poll() is None
 
     def wait_ready(self) -> None:
-        """Block until the driver accepts commands.
+        """Wait until the driver accepts commands.
 
         Raises:
             TimeoutError: the driver did not start in time.
@@ -139,17 +137,17 @@ class Driver:
 
     @property
     def logged(self) -> str:
-        """Log output of this run."""
+        """The log output of the current run."""
         with self.log.open(errors="replace") as log:
             log.seek(self._log_start)
             return log.read()
 
     def start_run(self) -> None:
-        """Mark the log output so far as belonging to earlier runs."""
+        """Exclude the previous log output from `logged`."""
         self._log_start = self.log.stat().st_size
 
     def start_stream(self, spec: dict[str, Any]) -> None:
-        """Make the driver run a stream or a job to its end."""
+        """Make the driver run a stream or a job to completion."""
         self.busy = True
         self._tell({"start": spec})
 
@@ -158,7 +156,7 @@ class Driver:
         self._tell({"stop": True})
 
     def next_message(self) -> dict[str, Any] | None:
-        """Return the next message, if any: "ready", "ended", "failed" or "stopped"."""
+        """Return the next message ("ready", "ended", "failed" or "stopped"), or None."""
         with suppress(queue.Empty):
             said = self._messages.get_nowait()
             self.busy = False
@@ -166,27 +164,27 @@ class Driver:
         return None
 
     def kill(self) -> None:
-        """Send SIGKILL to all of its processes at once."""
+        """Send SIGKILL to all processes of the driver."""
         processes = self._processes()
         _signal(processes, signal.SIGKILL)
         self._process.wait()
         psutil.wait_procs(processes, timeout=10)
 
     def kill_without_workers(self) -> None:
-        """Send SIGKILL to driver and JVM; their Python processes live until they notice."""
+        """Send SIGKILL to the driver and its JVM, but not to the Python workers."""
         _signal([one for one in self._processes() if not _is_worker(one)], signal.SIGKILL)
         self._process.wait()
 
     def pause(self) -> None:
-        """Send SIGSTOP to all of its processes."""
+        """Send SIGSTOP to all processes of the driver."""
         _signal(self._processes(), signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Send SIGCONT to all of its processes."""
+        """Send SIGCONT to all processes of the driver."""
         _signal(self._processes(), signal.SIGCONT)
 
     def executors(self) -> list[psutil.Process]:
-        """Return the processes of the executors' JVMs."""
+        """Return the JVM processes of the executors."""
         return [one for one in self._processes() if _EXECUTOR in _command(one)]
 
     def _processes(self) -> list[psutil.Process]:
@@ -209,7 +207,7 @@ class Driver:
 
 
 class Drivers:
-    """Pool of drivers; idle drivers are reused by the next run with the same profile."""
+    """A pool of drivers. Idle drivers are reused by the next run with the same profile."""
 
     def __init__(self, folder: Path, java_options: str = "") -> None:
         self._folder = folder

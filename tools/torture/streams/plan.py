@@ -1,4 +1,4 @@
-"""Plan of one run, drawn from its seed only."""
+"""The plan of a run, which depends only on the seed."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ if TYPE_CHECKING:
 
 
 NO_PARTITION = 999
-"""Partition in records that must go to the dead letter topic."""
+"""Partition of records that must be written to the dead letter topic."""
 _FIRST_MTIME = 1_700_000_000
 _KEYS = 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """`rows` is the row count of each file; numbers continue across files, starting at 0.
+    """The files of a run, whose records are numbered from 0 across all files.
 
-    `explicit`: records name their partition; otherwise they have a key. `dead`: numbers that must
-    go to the dead letter topic. Each row of the files `slow` takes `nap_ms`. The last micro-batch
-    is held back until the others are finished.
+    `rows` contains the row count of each file. With `explicit`, records specify their partition;
+    otherwise they have keys. `dead` contains the numbers of the records for the dead letter topic.
+    Each row of the files in `slow` takes `nap_ms` milliseconds. The last micro-batch starts after
+    all other micro-batches are complete.
     """
 
     seed: int
@@ -71,7 +72,7 @@ class Source:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """First number of each file."""
+        """The first record number of each file."""
         return tuple(accumulate(self.rows, initial=0))[:-1]
 
     def files_of(self, batch: int) -> range:
@@ -79,25 +80,25 @@ class Source:
         return range(len(self.rows))[batch * self.files_per_batch :][: self.files_per_batch]
 
     def numbers_of(self, batch: int) -> range:
-        """Return the numbers of a micro-batch."""
+        """Return the record numbers of a micro-batch."""
         files = self.files_of(batch)
         first = self.starts[files[0]]
         return range(first, first + sum(self.rows[file] for file in files))
 
     def good_before(self, number: int) -> int:
-        """Return how many numbers below this one belong in the topic."""
+        """Return how many records with lower numbers must be in the topic."""
         return number - sum(dead < number for dead in self.dead)
 
     def file_of(self, number: int) -> int:
-        """Return the file with a number; one task writes each file from first to last row."""
+        """Return the file that contains a record number; one task writes each file in order."""
         return max(file for file, start in enumerate(self.starts) if start <= number)
 
     def place(self, number: int) -> int:
-        """Return the partition that a record names, if records name partitions."""
+        """Return the explicit partition of a record, if records specify partitions."""
         return NO_PARTITION if number in self.dead else number // 3 % self.partitions
 
     def write(self, folder: Path, batches: Iterable[int]) -> None:
-        """Write the files of these micro-batches; the stream reads them by modification time."""
+        """Write the files of micro-batches; the stream reads them in order of modification time."""
         folder.mkdir(parents=True, exist_ok=True)
         for file in (file for batch in batches for file in self.files_of(batch)):
             # Spark's file source ignores names that start with a dot.
@@ -123,7 +124,7 @@ class Source:
 
 
 def number_of(value: bytes | None) -> int:
-    """Return the number in a record."""
+    """Return the record number in a value."""
     return int((value or b"-1:").split(b":", 1)[0])
 
 
@@ -152,7 +153,7 @@ _ACCOMPANYING = (
     Kind.DRIVER_KILLED,
 )
 _FURTHER = 0.35
-"""Fraction of the runs with a second fault besides that of their kind."""
+"""Fraction of the runs with an additional fault."""
 _NAP_MS = 12
 _UNLISTED_TIMEOUT_MS = 60_000
 _MANY_ROWS = (45, 80, 110)
@@ -161,8 +162,10 @@ _ROWS = (0, 1, 3, 30, 70, 150)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """`action` runs when `stop` is reached, on broker `node` if any, for `seconds` seconds. If the
-    fault is `optional`, its step need not be reached.
+    """An action that runs when a step is reached.
+
+    `node` is the affected broker, if any. `seconds` is the duration of the action. If the fault is
+    `optional`, its step need not be reached.
     """
 
     stop: Stop
@@ -174,7 +177,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that a run needs besides a cluster."""
+    """All parameters of a run except the cluster."""
 
     seed: int
     kind: Kind
@@ -196,7 +199,7 @@ class Plan:
 
     @property
     def must_tear(self) -> bool:
-        """True if the batch must be torn; two-phase transactions have no timeout."""
+        """True if the batch must be torn. Two-phase transactions have no timeout."""
         return self.kind in TEARING and not (self.kind is Kind.TORN and self.brokers.two_phase)
 
     @property
@@ -209,7 +212,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Fixed properties of a plan; those that are None are drawn."""
+    """Properties of a plan that are not drawn from the seed. Properties that are None are drawn."""
 
     kind: Kind | None = None
     step: Step | None = None
@@ -219,7 +222,7 @@ class Choice:
 
 
 def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
-    """Return the plan of a seed."""
+    """Return the plan for a seed."""
     random = Random(f"{seed}/{sink}")
     kind = choice.kind or _kind_of(seed, sink)
     scenario = SCENARIOS[kind]
@@ -252,7 +255,7 @@ def _timeout_ms(scenario: Scenario, brokers: Brokers) -> int | None:
 
 @cache
 def kinds_in_turn(sink: Sink) -> tuple[Kind, ...]:
-    """Return the kinds by weight, in an order in which consecutive seeds cover all kinds."""
+    """Return the kinds, repeated by weight, so that consecutive seeds cover all kinds."""
     kinds = {kind: scenario for kind, scenario in SCENARIOS.items() if sink in scenario.sinks}
     turns = [kind for kind, scenario in kinds.items() for _ in range(scenario.often)]
     Random(sink).shuffle(turns)
@@ -265,7 +268,7 @@ def _kind_of(seed: int, sink: Sink) -> Kind:
 
 
 def _nodes_of(seed: int, sink: Sink, kind: Kind) -> int:
-    """Return the number of nodes for a seed, which varies from run to run of a kind."""
+    """Return the number of nodes for a seed, which varies between the runs of a kind."""
     turns = kinds_in_turn(sink)
     rounds, place = divmod(seed, len(turns))
     before = rounds * turns.count(kind) + turns[:place].count(kind)
@@ -313,7 +316,7 @@ def _faults(
 
 
 def _further(random: Random, sink: Sink, where: tuple[int, int]) -> tuple[Fault, ...]:
-    """Return another fault in another batch, for some of the runs."""
+    """Return an additional fault in a different batch for some of the runs."""
     if random.random() >= _FURTHER:
         return ()
     scenario = SCENARIOS[random.choice(_ACCOMPANYING)]
@@ -325,7 +328,7 @@ def _further(random: Random, sink: Sink, where: tuple[int, int]) -> tuple[Fault,
 
 
 def _source(random: Random, seed: int, sink: Sink, scenario: Scenario, batch: int) -> Source:
-    """Return a source in which each task of the fault's batch has several Arrow batches."""
+    """Return a source whose tasks have several Arrow batches in the batch of the fault."""
     per_batch = random.choice((2, 3))
     batches = random.choice((3, 4))
     explicit = scenario.shuffled or random.random() < 0.6
@@ -356,5 +359,5 @@ def _source(random: Random, seed: int, sink: Sink, scenario: Scenario, batch: in
 
 
 def is_watched(stop: Stop) -> bool:
-    """Return True if the harness itself observes the step, in the topic."""
+    """Return True if the harness detects the step by polling the topic."""
     return stop.step in LOG

@@ -24,17 +24,20 @@ _SEED = 7
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """`bug` is revealed by `kind` at `steps` of batch 0, with one of these `signs`."""
+    """A bug, and the kind of fault that reveals it at `steps` of batch 0.
+
+    The result of the run must contain one of `signs`.
+    """
 
     bug: Bug
     kind: Kind
     steps: tuple[Stop, ...]
     signs: tuple[str, ...]
     actions: tuple[Action, ...] = ()
-    """Action at the steps, if it differs from the action of the kind."""
+    """The actions at the steps, if they differ from the action of the kind."""
 
     def plan(self) -> Plan:
-        """Return a small, deterministic plan."""
+        """Return a small deterministic plan that reveals the bug."""
         plan = draw(_SEED, Sink.EXACTLY_ONCE, Choice(kind=self.kind, nodes=1))
         source = replace(
             plan.source,
@@ -101,12 +104,12 @@ PLANTED = (
 
 
 def is_revealed(planted: Planted, result: Result) -> bool:
-    """Return True if the run reports the effect of the bug."""
+    """Return True if the result of a run shows the effect of the bug."""
     return any(sign in text for text in result.wrong for sign in planted.signs)
 
 
 def main(names: Iterable[str]) -> None:
-    """Return exit status 1 if a bug is not found."""
+    """Run the planted bugs; exit with status 1 if a bug is not found."""
     missed = 0
     wanted = set(names) or set(Bug)
     folder = Path(tempfile.mkdtemp(prefix="torture-eos-planted-"))

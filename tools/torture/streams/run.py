@@ -1,4 +1,4 @@
-"""Run one plan: topics, files, the stream under faults, the last batch, reading, checking."""
+"""Run a plan: write a stream while faults occur, then read and check the topics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _STABLE_S = 60.0
 _OPTIONS = {
     "kafka.request.timeout.ms": "3000",
     "kafka.delivery.timeout.ms": "120000",
-    "kafka.max.block.ms": "120000",  # A step may wait for another driver to start.
+    "kafka.max.block.ms": "120000",  # A step can wait for another driver to start.
     "kafka.reconnect.backoff.max.ms": "300",
     "kafka.linger.ms": "0",
 }
@@ -56,7 +56,7 @@ _TOLERANT = {"errors.tolerance": "all"}
 
 @dataclass(kw_only=True)
 class Result:
-    """Result of a run; `starts` counts the starts of the stream."""
+    """The result of a run; `starts` is the number of times that the stream was started."""
 
     plan: Plan
     commit: str
@@ -71,13 +71,13 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """Outcome: "ok", "torn" if the batch must be torn, or the first violation."""
+        """The outcome: "ok", "torn" (an expected torn batch), or the first violation."""
         if self.wrong:
             return self.wrong[0][:300]
         return TORN if self.is_torn else OK
 
     def line(self) -> dict[str, Any]:
-        """Return the ledger line."""
+        """Return the result in the form of the ledger."""
         return {
             "kind": self.plan.kind,
             "step": self.plan.where,
@@ -127,7 +127,7 @@ def commit_id() -> str:
 
 
 def _link_run_folder(drivers: Drivers, folder: Path) -> None:
-    """Link a fixed path to this run's folder, for processes of reused drivers."""
+    """Make a fixed path a link to this run's folder, for the processes of reused drivers."""
     link = drivers.control / "run"
     link.unlink(missing_ok=True)
     link.symlink_to(folder.resolve())
@@ -148,14 +148,14 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
         supervisor.run(_TIMEOUT_S)
         cluster.heal()
         # For a stream, a batch without faults cleans up after killed attempts. A job is started
-        # again, as if by a scheduler that did not notice that it had succeeded.
+        # again, as if its scheduler had not detected its success.
         if not supervisor.is_torn:
             if not plan.job:
                 source.write(folder / "input", [last])
             supervisor.run(_TIMEOUT_S)
         if plan.kind is Kind.OTHER_CHECKPOINT:
             refused = supervisor.is_refused(str(folder / "checkpoint-2"))
-            result.wrong += [] if refused else ["a new checkpoint is not refused"]
+            result.wrong += [] if refused else ["a new checkpoint is not rejected"]
     finally:
         stage = supervisor.stage
         result.starts, result.failures = stage.starts, stage.failures
@@ -219,17 +219,17 @@ def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush it."""
     print(text, flush=True)
 
 
 _WINDOW = 60
-"""Number of next plans in which a job searches for a plan that fits its cluster and drivers."""
+"""Number of next plans from which a job chooses a plan for its cluster and drivers."""
 _MAX_CLUSTERS_LOST = 5
 
 
 class Campaign:
-    """Execute plans in `folder`; results go to the ledger and to standard output."""
+    """Executes plans in `folder`; adds the results to the ledger and prints them."""
 
     def __init__(self, plans: Sequence[Plan], folder: Path) -> None:
         self._folder = folder
@@ -242,7 +242,7 @@ class Campaign:
         self.failed = 0
 
     def run(self, jobs: int) -> None:
-        """Run until no plan is left."""
+        """Run all plans, with `jobs` concurrent runs."""
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             with ThreadPoolExecutor(jobs) as pool:
@@ -253,7 +253,7 @@ class Campaign:
             raise
 
     def stop(self) -> None:
-        """Start no further run."""
+        """Do not start further runs."""
         self._plans.clear()
 
     def _work(self, job: int) -> None:
@@ -261,7 +261,7 @@ class Campaign:
             try:
                 self._on_one_cluster(plan)
             except NodeError as error:
-                say(f"a new cluster is needed: {error}")
+                say(f"starting a new cluster: {error}")
                 self._lost_clusters += 1
                 if self._lost_clusters > _MAX_CLUSTERS_LOST:
                     raise
@@ -283,7 +283,7 @@ class Campaign:
             self._left_open(cluster, good)
 
     def _next(self, job: int) -> Plan | None:
-        """Return a plan for a new cluster; jobs start at both ends of the list of cluster kinds."""
+        """Return a plan for a new cluster, or None; jobs prefer different kinds of clusters."""
         with self._lock:
             window = sorted(self._plans[:_WINDOW], key=lambda plan: (plan.brokers, plan.seed))
             if not window:
@@ -293,7 +293,7 @@ class Campaign:
             return plan
 
     def _next_like(self, last: Plan) -> Plan | None:
-        """Return a plan for the same cluster, and for the same drivers if possible."""
+        """Return a plan for the same cluster (and the same drivers if possible), or None."""
         with self._lock:
             fit = [plan for plan in self._plans[:_WINDOW] if plan.brokers == last.brokers]
             if not fit:
@@ -312,7 +312,7 @@ class Campaign:
             shutil.rmtree(own, ignore_errors=True)
 
     def _left_open(self, cluster: EosCluster, good: list[Result]) -> None:
-        """Count and log transactions that successful runs have left open."""
+        """Log open transactions of successful runs, which count as failures."""
         topics = {result.topic for result in good if result.plan.sink in ONCE}
         if not topics or not good[0].plan.brokers.lists_transactions:
             return

@@ -1,4 +1,4 @@
-"""Names of the steps at which a run can stop, for the harness and the run's processes."""
+"""The steps at which a run can stop, the actions, and the kinds of faults."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 class Step(StrEnum):
     """A step in the processing of a micro-batch.
 
-    The harness detects the steps in `LOG` in the topic, for any sink, and `END_TXN` on the way to
-    the broker. A Python process reaches all other steps, and waits until the harness releases it.
+    The harness detects the steps in `LOG` by polling the topic, and `END_TXN` at a gate. All other
+    steps are reached by a Python process, which waits until the harness releases it.
     """
 
     LOG_HALF = "log.half"
@@ -20,44 +20,44 @@ class Step(StrEnum):
     """All of a batch's records are in the topic."""
 
     BEGINNING = "plan.beginning"
-    """Before InitProducerId of the transaction that all tasks share."""
+    """Before InitProducerId for the shared transaction."""
     BEGUN = "plan.begun"
     """After InitProducerId, before the fenced read of the decision log."""
     PLANNED = "plan.writer"
-    """The writer of a micro-batch exists, but its tasks have not started."""
+    """The writer of a micro-batch has been created, but its tasks have not started."""
     TASK_BEGUN = "task.begun"
     TASK_APPENDED = "task.appended"
-    """Between two Arrow batches."""
+    """Between two Arrow batches of a task."""
     TASK_FLUSHED = "task.flushed"
-    """After the last acknowledgement."""
+    """After the last acknowledgement of a task."""
     TASK_ENDED = "task.ended"
     """Before the task returns its commit message."""
     COMMIT_BEGUN = "commit.begun"
     COMMIT_ENDED = "commit.ended"
-    """Before Spark's own commit log."""
+    """Before Spark writes its commit log."""
 
     TASK_OPENING = "task.opening"
-    """Before InitProducerId of a task's transaction."""
+    """Before InitProducerId for a task's transaction."""
     TASK_OPENED = "task.opened"
-    """After InitProducerId, or after claiming a part of the shared transaction; no records yet."""
+    """After InitProducerId or the claim of a shared transaction, before the first record."""
     TASK_CLAIMED = "task.claimed"
-    """A task without rows has claimed its part of the shared transaction."""
+    """After a task without rows has claimed its part of the shared transaction."""
     FENCING = "driver.fencing"
-    """Before InitProducerId for the driver's own ID."""
+    """Before InitProducerId for the driver's transactional ID."""
     FENCED = "driver.fenced"
     LOG_READ = "driver.log-read"
     CHECKED = "driver.checked"
-    """The leaders have the records that the tasks report for the shared transaction."""
+    """After the check that the leaders have all records of the shared transaction."""
     APPENDING = "driver.appending"
-    """Before appending to the decision log: first the decision, then the done record; only the
-    done record if tasks share a transaction."""
+    """Before an append to the decision log: the decision (unless tasks share a transaction), and
+    the done record."""
     APPENDED = "driver.appended"
     APPENDED_UNCOMMITTED = "driver.appended-uncommitted"
-    """The record is in the log, but its transaction is open."""
+    """After an append to the decision log, while its transaction is still open."""
     ENDING = "driver.ending"
     """Before EndTxn of the tasks' transactions."""
     END_TXN = "net.end-txn"
-    """A commit of a task's transaction, or of the shared transaction, on its way to the broker."""
+    """The commit of a task's transaction or of the shared transaction has reached a gate."""
 
     ABORT_BEGUN = "abort.begun"
     ABORT_ENDED = "abort.ended"
@@ -79,25 +79,25 @@ DECIDING = (
     Step.ENDING,
 )
 EXACTLY_ONCE = frozenset({*PLANNING, *OPENING, *DECIDING, Step.END_TXN})
-"""Steps that only a sink with transactions reaches."""
+"""Steps that occur only in sinks with transactions."""
 SHARED_ONLY = frozenset({*PLANNING, Step.TASK_CLAIMED, Step.CHECKED})
-"""Steps that only a batch in one shared transaction reaches."""
+"""Steps that occur only if tasks share a transaction."""
 SEVERAL_ONLY = frozenset({Step.FENCING, Step.FENCED, Step.ENDING})
-"""Commit steps that only a batch in several transactions reaches."""
+"""Commit steps that occur only if each task has a transaction."""
 UNNUMBERED = frozenset({*PLANNING, Step.PLANNED})
 """Steps at which the number of the micro-batch is unknown."""
 TWICE = frozenset(
     {Step.TASK_APPENDED, Step.APPENDING, Step.APPENDED_UNCOMMITTED, Step.APPENDED, Step.END_TXN}
 )
-"""Steps that a task or a commit reaches at least twice."""
+"""Steps that occur at least twice in a task or a commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The `hit`th time that a process reaches `step` in micro-batch `batch` (None: in any).
+    """The `hit`th time that a process reaches `step` in a micro-batch (any if `batch` is None).
 
-    Hits are counted separately for each task attempt or commit. `after`: the number of the
-    plan's stop that must have been reached before.
+    Hits are counted separately for each task attempt or commit. `after` is the number of a stop of
+    the plan that must be reached first.
     """
 
     step: Step
@@ -122,63 +122,65 @@ class Sink(StrEnum):
     EXACTLY_ONCE = "exactly-once"
     """One transaction per task."""
     ATOMIC = "atomic"
-    """Exactly once with atomicBatch=true: one transaction for the batch."""
+    """Exactly once with atomicBatch=true: one shared transaction per batch."""
 
 
 ONCE = frozenset({Sink.EXACTLY_ONCE, Sink.ATOMIC})
 OURS = ONCE | {Sink.AT_LEAST_ONCE}
 SEVERAL = frozenset({Sink.EXACTLY_ONCE})
-"""Sinks with several transactions per batch, and a decision separate from their ends."""
+"""Sinks with several transactions per batch, for which a decision record is needed."""
 SHARED = frozenset({Sink.ATOMIC})
 
 
 class Action(StrEnum):
-    """Action to take when a step is reached."""
+    """An action that runs when a step is reached."""
 
     KILL_PROCESS = "kill-process"
     """SIGKILL for the Python process that has reached the step."""
     PAUSE_PROCESS = "pause-process"
     """SIGSTOP for the process that has reached the step, and SIGCONT after a pause."""
     KILL_DRIVER = "kill-driver"
-    """SIGKILL for the driver and everything that it has started."""
+    """SIGKILL for the driver and all of its child processes."""
     KILL_DRIVERS = "kill-drivers"
     """SIGKILL for all running drivers."""
     KILL_JVM = "kill-jvm"
-    """SIGKILL for the driver only; its Python processes detect this themselves."""
+    """SIGKILL for the driver and its JVM, but not for its Python processes."""
     PAUSE_DRIVER = "pause-driver"
-    """SIGSTOP for the driver's processes; SIGCONT after another takes over the checkpoint."""
+    """SIGSTOP for the driver's processes; SIGCONT after a second driver has taken over."""
     SECOND_DRIVER = "second-driver"
-    """Another driver starts on the same checkpoint."""
+    """Start a second driver with the same checkpoint."""
     STOP_QUERY = "stop-query"
-    """`query.stop()`, then a start."""
+    """Call `query.stop()`, then start the query again."""
     KILL_EXECUTOR = "kill-executor"
     KILL_BROKER = "kill-broker"
-    """SIGKILL for a broker, and a restart after a pause."""
+    """SIGKILL for a broker, which is restarted after a pause."""
     PAUSE_BROKER = "pause-broker"
     CUT_NETWORK = "cut-network"
-    """One broker accepts no connections for some time."""
+    """Close the gate of a broker for some time."""
     RAISE = "raise"
-    """The step raises."""
+    """Make the step raise an exception."""
     MOVE_COORDINATORS = "move-coordinators"
     """Move the leaders of the transaction log to other brokers."""
     WAKE_LATE = "wake-late"
-    """SIGSTOP for a task's process, and SIGKILL for its executor, so that another attempt is made;
-    SIGCONT after the batch is decided.
+    """SIGSTOP for a task's process and SIGKILL for its executor, so that the task is retried.
+
+    SIGCONT follows after the batch is decided.
     """
     EXCEED_TIMEOUT = "exceed-timeout"
-    """Hold the step longer than transaction.timeout.ms."""
+    """Delay the step for longer than transaction.timeout.ms."""
     SLEEP = "sleep"
-    """SIGSTOP for a task's process, so that a concurrent attempt starts; SIGCONT after the batch is
-    decided.
+    """SIGSTOP for a task's process, so that a speculative attempt starts.
+
+    SIGCONT follows after the batch is decided.
     """
     WAKE = "wake"
-    """SIGCONT for the processes that resume late."""
+    """SIGCONT for the processes that `WAKE_LATE` or `SLEEP` has stopped."""
     START_SECOND = "start-second"
-    """Start another driver on the checkpoint; hold this step until that driver reaches its own."""
+    """Start a second driver, and delay this step until the second driver reaches its step."""
     RELEASE_FIRST = "release-first"
-    """Release the first driver, and after a pause the second driver."""
+    """Release the first driver and, after a pause, the second driver."""
     TAKE_TURNS = "take-turns"
-    """Release the other driver; hold this step until that driver reaches its own."""
+    """Release the other driver, and delay this step until that driver reaches its step."""
     FENCE_TASKS = "fence-tasks"
     """A separate producer takes over the transactional IDs of the batch's tasks."""
     NOTHING = "nothing"
@@ -189,7 +191,7 @@ TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START
 
 
 class Kind(StrEnum):
-    """Kind of fault: a row in the table of results."""
+    """A kind of fault, which is a row in the table of results."""
 
     NONE = "no fault"
     WORKER_KILLED = "worker killed"
@@ -229,11 +231,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Start settings of a driver; runs with the same profile can share it in sequence.
+    """Settings of a driver; successive runs with the same profile can reuse the driver.
 
-    `executors`: True for a cluster of two executors, False to run in the driver's process.
-    `lone_workers`: Python workers outlive their executor. `hosts`: each executor has its own
-    address, so that Spark can run a slow task a second time.
+    `executors` is True for a cluster of two executors, and False to run tasks in the driver's
+    process. With `lone_workers`, Python workers outlive their executor. With `hosts`, each executor
+    has its own address, which is necessary for speculative execution.
     """
 
     executors: bool = False
@@ -243,13 +245,13 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """How a run of a kind is drawn; steps that a sink does not reach are omitted.
+    """Parameters of the runs of a kind; steps that a sink does not reach are omitted.
 
-    `seconds`: the shortest and longest pause. `profile`: the settings of the drivers. `shuffled`:
-    the writing tasks read shuffle files of other executors. `slow`: the batch of the fault takes
-    some seconds, so that the fault occurs during it. `timeout_ms`: transaction.timeout.ms. `until`:
-    the steps at which the action can end. `job`: a batch job with a batchId. `often`: the weight of
-    the scenario among all runs.
+    `seconds` is the minimum and maximum duration of a pause. `profile` contains the settings of the
+    drivers. With `shuffled`, the writing tasks read shuffle files of other executors. With `slow`,
+    the batch of the fault takes several seconds, so that the fault occurs during the batch.
+    `timeout_ms` is transaction.timeout.ms. `until` contains the steps at which the action can end.
+    `job` is True for a batch job with a batchId. `often` is the weight of the scenario.
     """
 
     steps: tuple[Step, ...]
@@ -395,7 +397,7 @@ SCENARIOS: dict[Kind, Scenario] = {
 }
 
 TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
-"""The only kinds of fault that may end with a torn batch."""
+"""The kinds of faults that are allowed to cause a torn batch."""
 
 
 _NEVER: dict[Sink, frozenset[Step]] = {
@@ -413,5 +415,5 @@ def steps_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
 
 
 def ends_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
-    """Return the steps of the sink at which the action ends."""
+    """Return the steps of the sink at which the action can end."""
     return tuple(step for step in scenario.until if step not in _NEVER[sink])

@@ -1,4 +1,4 @@
-"""The drivers of a run, the stops at which they wait, and the loop that injects the faults."""
+"""Supervises the drivers of a run, and injects the faults at the stops of the plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TRANSACTIONS = "__transaction_state"
 
 
 class Actions:
-    """All actions, by name; each releases the process at the step, at once or later."""
+    """All actions by name. Each action releases the process at the step, immediately or later."""
 
     def __init__(self, cluster: EosCluster, stage: Stage, stops: Stops, folder: Path) -> None:
         self._cluster = cluster
@@ -39,9 +39,9 @@ class Actions:
         self._stops = stops
         self._folder = folder
         self._paused: list[int] = []
-        """Paused processes to resume late."""
+        """Paused processes that `Action.WAKE` resumes."""
         self._held: list[int] = []
-        """Faults whose steps are held until another driver reaches its own step."""
+        """Faults whose steps are delayed until another driver reaches its step."""
         self._all: dict[Action, Callable[[Reached], None]] = {
             Action.NOTHING: lambda at: stops.release(at.number),
             Action.RAISE: lambda at: stops.release(at.number, RAISE),
@@ -76,7 +76,7 @@ class Actions:
 
     @property
     def is_holding(self) -> bool:
-        """True if a step is held until another driver reaches its own step."""
+        """True if a step is delayed until another driver reaches its step."""
         return bool(self._held)
 
     def _release_later(self, at: Reached, seconds: float) -> None:
@@ -175,7 +175,7 @@ class Actions:
         self._held.append(at.number)
 
     def release(self) -> None:
-        """Release steps that were held until another driver reached its own step."""
+        """Release the steps that are delayed until another driver reaches its step."""
         while self._held:
             self._stops.release(self._held.pop())
 
@@ -204,11 +204,11 @@ _MAX_STARTS = 12
 
 
 class StuckError(RuntimeError):
-    """The stream does not finish."""
+    """The stream did not finish."""
 
 
 class Stage:
-    """Drivers of a run in `folder`; `spec` is the command for each driver."""
+    """The drivers of a run, and scheduled calls; `spec` is the command for the drivers."""
 
     def __init__(
         self, drivers: Drivers, profile: Profile, folder: Path, spec: dict[str, Any]
@@ -218,25 +218,23 @@ class Stage:
         self._folder = folder
         self.spec = spec
         self.running: list[Driver] = []
-        """Drivers whose stream has neither ended nor failed, oldest first."""
+        """Drivers whose stream is running, oldest first."""
         self.used: list[Driver] = []
-        """Live drivers of this run."""
+        """The drivers of this run that are alive."""
         self.starts = 0
         self.ended = 0.0
-        """Time at which a driver last reported the end of the stream, or 0."""
+        """The time at which a driver last reported the end of the stream, or 0."""
         self.failures: list[str] = []
         self._due: list[tuple[float, Callable[[], None]]] = []
 
     def prepare(self, count: int, spare: int) -> None:
-        """Keep `count` idle drivers for steps that must not wait, and `spare` more drivers
-        starting.
-        """
+        """Take `count` drivers that are ready, and let `spare` more drivers start."""
         self._drivers.expect(self._profile, max(count - len(self.used), 0) + spare)
         while len(self.used) < count:
             self._take()
 
     def start(self, **changes: Any) -> Driver:
-        """Start the stream on its checkpoint, with an idle driver if there is one.
+        """Start the stream with its checkpoint, on an idle driver of the run if there is one.
 
         Raises:
             StuckError: the stream was started too many times.
@@ -252,7 +250,7 @@ class Stage:
         return driver
 
     def listen(self) -> None:
-        """Read messages of the drivers, and detect exited drivers."""
+        """Read the messages of the drivers, and detect drivers that have exited."""
         for driver in list(self.running):
             said = driver.next_message()
             if said is not None:
@@ -266,7 +264,7 @@ class Stage:
                 self.kill(driver)
 
     def kill(self, *drivers: Driver) -> None:
-        """Send SIGKILL to these drivers and all of their processes."""
+        """Send SIGKILL to all processes of these drivers."""
         for driver in drivers:
             driver.kill()
             self.forget(driver)
@@ -278,7 +276,7 @@ class Stage:
             self.running.remove(driver)
 
     def close(self) -> None:
-        """Return idle drivers to the pool and kill the others."""
+        """Return idle drivers to the pool, and kill all other drivers."""
         for driver in self.used:
             if driver in self.running or not driver.alive:
                 driver.kill()
@@ -303,7 +301,7 @@ class Stage:
         self._due.append((time.monotonic() + seconds, what))
 
     def run_due_calls(self) -> None:
-        """Run all scheduled calls that are due."""
+        """Execute the scheduled calls that are due."""
         now = time.monotonic()
         due = [what for when, what in self._due if when <= now]
         self._due = [(when, what) for when, what in self._due if when > now]
@@ -317,7 +315,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Process `process` waits at the stop of fault `number`; 0 if no process waits."""
+    """A stop that was reached. `process` is the ID of the waiting process, or 0 if none waits."""
 
     fault: Fault
     number: int
@@ -325,7 +323,7 @@ class Reached:
 
 
 class Stops:
-    """Stops of a run in `folder`; `topic` is also the prefix of its transactional IDs."""
+    """The stops of a run; `topic` is also the prefix of the transactional IDs."""
 
     def __init__(self, cluster: EosCluster, plan: Plan, folder: Path, topic: str) -> None:
         self._plan = plan
@@ -339,12 +337,12 @@ class Stops:
 
     @property
     def waiting(self) -> list[Fault]:
-        """Faults whose steps have not been reached."""
+        """The faults whose steps have not been reached."""
         return list(self._waiting.values())
 
     @property
     def missed(self) -> bool:
-        """True if a mandatory step was never reached."""
+        """True if the step of a fault that is not optional was not reached."""
         return any(not fault.optional for fault in self.waiting)
 
     def take_reached(self) -> Iterator[Reached]:
@@ -356,7 +354,7 @@ class Stops:
                 yield Reached(fault, number, process)
 
     def release(self, number: int, word: str = "go") -> None:
-        """Release the process at the stop of this fault, or let it fail."""
+        """Release the process at the stop of a fault, or make its step fail (`word`)."""
         if self._plan.faults[number].stop.step is Step.END_TXN:
             self._end_txns.released.set()
         path = go_file(self._folder, number)
@@ -372,7 +370,7 @@ class Stops:
         self._watch.close()
 
     def _who_is_at(self, number: int, fault: Fault) -> int | None:
-        """Return the process that has reached the step; 0 if the harness itself observed it."""
+        """Return the ID of the process at the step, 0 if no process waits, or None if not reached."""
         if fault.stop.step in LOG:
             return 0 if self._watch.count() >= self._records_at(fault) else None
         if fault.stop.step is Step.END_TXN:
@@ -381,7 +379,7 @@ class Stops:
         return int(at.read_text()) if at.exists() else None
 
     def _arm(self, prefix: str) -> None:
-        """Let the gates hold the commit that a fault waits for."""
+        """Make the gates delay the commit at which a fault occurs."""
         self._end_txns.arm("", 0)
         for fault in self._plan.faults:
             if fault.stop.step is Step.END_TXN:
@@ -396,9 +394,9 @@ class Stops:
 
 
 def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
-    """Return the ID pattern of the stop's batch after the prefix, and the number of the match.
+    """Return the pattern of transactional IDs (after the prefix), and which match is the stop.
 
-    The shared transactions of a stream's batches have the same ID; their order distinguishes them.
+    The shared transactions of all batches have the same ID and are distinguished by their order.
     """
     batch = stop.batch
     if sink in SHARED:
@@ -416,7 +414,7 @@ _REFUSED_S = 120.0
 
 
 class Supervisor:
-    """Supervise a run in `folder`; `spec` is the command for a driver."""
+    """Supervises a run; `spec` is the command for the drivers."""
 
     def __init__(
         self, cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path, spec: dict[str, Any]
@@ -428,11 +426,11 @@ class Supervisor:
         self._actions = Actions(cluster, self.stage, self.stops, folder)
 
     def run(self, seconds: float) -> None:
-        """Run until a driver has finished the stream and all others are idle.
+        """Run until a driver has finished the stream and all other drivers are idle.
 
         Raises:
-            StuckError: no step is reached for a long time, the stream never finishes, or
-                the stream is restarted more often than the faults explain.
+            StuckError: no step is reached for a long time, the stream does not finish, or the
+                stream is restarted too often.
         """
         stage = self.stage
         stage.ended = 0.0
@@ -452,7 +450,7 @@ class Supervisor:
 
     @property
     def _deaths_ahead(self) -> int:
-        """Number of drivers that later faults will kill."""
+        """Return the number of drivers that later faults will kill."""
         return sum(fault.action in KILL_DRIVERS for fault in self.stops.waiting)
 
     def _is_over(self) -> bool:
@@ -475,12 +473,12 @@ class Supervisor:
 
     @property
     def is_torn(self) -> bool:
-        """True if the query stops because of a torn batch, even after a restart."""
+        """True if the query fails because of a torn batch, even after a restart."""
         last = self.stage.failures[-2:]
         return len(last) > 1 and all(TORN in text for text in last)
 
     def is_refused(self, checkpoint: str) -> bool:
-        """Return True if the same stream is rejected with another checkpoint."""
+        """Return True if the same stream is rejected with a different checkpoint."""
         stage = self.stage
         stage.start(checkpoint=checkpoint)
         before, deadline = len(stage.failures), time.monotonic() + _REFUSED_S
@@ -490,6 +488,6 @@ class Supervisor:
         return any(OTHER_QUERY in text for text in stage.failures[before:])
 
     def close(self) -> None:
-        """Release all processes, return idle drivers to the pool, and kill the others."""
+        """Release all processes, return idle drivers to the pool, and kill all other drivers."""
         self.stops.close()
         self.stage.close()

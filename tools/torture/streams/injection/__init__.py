@@ -1,4 +1,4 @@
-"""Fault injection that every Python process of a run loads at start; processes stop at named steps.
+"""Fault injection in the Python processes of a run, which stop at named steps.
 
-`sitecustomize` is loaded through PYTHONPATH; the package does not refer to it.
+Every Python process of a run loads `sitecustomize` on startup, because it is in PYTHONPATH.
 """

@@ -1,7 +1,7 @@
-"""Steps and bugs that are patched into the sink in every process of a run.
+"""Hooks for steps, and bugs, which are patched into the sink in every process of a run.
 
-This module is loaded at the start of every process, before the sink, and therefore imports modules
-of the sink inside functions. The patches for bugs take effect only in runs with the bug.
+This module is loaded before the sink when a process starts. It therefore imports modules of the
+sink only inside functions. The patches for a bug take effect only in runs with this bug.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PRODUCER_FENCED = 90
 
 
 class Bug(StrEnum):
-    """A bug of the sink."""
+    """A bug that can be planted into the sink."""
 
     MARKER_NOT_CHECKED = "marker not checked"
     QUERY_NOT_COMPARED = "queryId not compared"
@@ -53,7 +53,7 @@ class Bug(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """`make` receives `module`'s `function` and returns its replacement."""
+    """A patch of a function in a module; `make` returns the replacement for the function."""
 
     module: str
     function: str
@@ -116,7 +116,7 @@ def _abort_all(original: Function) -> Function:
 
 
 def _accept(*_: object) -> None:
-    """Accept everything, in place of a check."""
+    """Accept all arguments; replaces a check."""
 
 
 def _end_first(original: Function) -> Function:
@@ -216,15 +216,15 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
 _WRITER = "spark_kafka_sink.spark.writer"
 _SESSION = "spark_kafka_sink.producer.session"
 TASK, JOB = "task", "job"
-"""Scopes that are not names of arguments."""
+"""Values of `Point.scope` that are not argument names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`before` and `after`: steps at the start and end of a call of `module`'s `function`.
+    """A function in a module, and the steps `before` and `after` each call of it.
 
-    `scope`: how to identify the micro-batch within the call: by the task, or by the argument
-    `batchId`; jobs have none. `detail`: the part of the first argument to add to the trace.
+    `scope` specifies how the micro-batch is identified: by the task, by the name of an argument, or
+    not at all (jobs). `detail` is the part of the first argument that is added to the trace.
     """
 
     module: str
@@ -281,11 +281,11 @@ POINTS = (
 
 
 CONTROL = "TORTURE_EOS_CONTROL"
-"""Environment variable with the folder in which `run` is a link to the folder of the run."""
+"""Environment variable with a folder in which `run` is a link to the folder of the run."""
 BUG = "bug"
-"""File in the folder of the run that names the run's bug, if any."""
+"""Name of the file in the folder of the run that contains the run's bug, if any."""
 RAISE = "raise"
-"""Content of a `stop-N.go` file that makes the step fail."""
+"""Content of a `stop-N.go` file to make the step fail."""
 _POLL_S = 0.005
 
 
@@ -294,7 +294,7 @@ class StepError(RuntimeError):
 
 
 class Reporter:
-    """Reports steps of one process; `control` is the folder in the variable `CONTROL`."""
+    """Reports the steps of a process; `control` is the value of the variable `CONTROL`."""
 
     def __init__(self, control: str) -> None:
         self._run = Path(control) / "run"
@@ -313,7 +313,7 @@ class Reporter:
     def scope(
         self, kind: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Iterator[None]:
-        """Attribute steps in this context to the task, or to the micro-batch in the arguments."""
+        """Associate steps in this context with the task, or with the micro-batch in the arguments."""
         if kind is None:
             yield
             return
@@ -331,7 +331,7 @@ class Reporter:
             self._where = before
 
     def reached(self, step: Step, detail: str = "") -> None:
-        """Log a step with a detail, and wait if the step is a stop.
+        """Add a step to the trace, and wait if the run must stop at this step.
 
         Raises:
             StepError: the harness makes the step fail.
@@ -354,12 +354,12 @@ class Reporter:
 
 
 def go_file(run: Path, number: int) -> Path:
-    """Return the file that releases the process at a stop."""
+    """Return the path of the file that releases the process at a stop."""
     return run / f"stop-{number}.go"
 
 
 def at_file(run: Path, number: int) -> Path:
-    """Return the file with the ID of the process that has reached a stop."""
+    """Return the path of the file with the ID of the process that has reached a stop."""
     return run / f"stop-{number}.at"
 
 
@@ -378,14 +378,14 @@ def _task() -> dict[str, Any]:
 
 
 def trace(run: Path, text: str) -> None:
-    """Append a line to the trace of the run; lines of all processes are in time order."""
+    """Append a line to the trace of the run, which all processes share."""
     line = f"{time.time():.3f} {os.getpid()} {text}\n"
     with suppress(OSError), (run / "trace.log").open("a") as file:
         file.write(line)
 
 
 def trace_size(run: Path) -> int:
-    """Return the size of the trace in bytes, which grows whenever a step is reached."""
+    """Return the size of the trace in bytes. It increases whenever a step is reached."""
     path = run / "trace.log"
     return path.stat().st_size if path.exists() else 0
 
@@ -431,7 +431,7 @@ def install() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Find the modules that contain steps like Python would, and patch them after loading."""
+    """Finds modules with the default finders; modules with steps are patched after loading."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -450,7 +450,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Load a module like `original` does, then plant the bugs and wrap the steps."""
+    """Loads a module with the `original` loader, then plants the bugs and wraps the steps."""
 
     def __init__(self, original: Loader, reporter: Reporter) -> None:
         self._original = original
