@@ -1,8 +1,8 @@
 """A model of exactly-once writes, which is searched for all interleavings of steps and faults.
 
-The model uses the decision functions of the product (`spark_kafka_sink/exactly_once`). It covers the
-order in which they are called, and models drivers, tasks and their lost attempts, Kafka's
-coordinator, the decision log, and Spark's commit log. In reading order:
+The model calls the decision functions of the product (`spark_kafka_sink/exactly_once`). It
+simulates drivers, tasks and their lost attempts, Kafka's coordinator, the decision log, and Spark's
+commit log. In reading order:
 
 - `world`: the state of the model
 - `scenario`: start states and faults of the searches, and the searches of `make test`

@@ -62,7 +62,7 @@ class Rules:
     check: bool = True
     """commit() checks that the transactions are open before the decision and when it is made."""
     looks_again: bool = True
-    """The first append with an epoch is preceded by another read of the log."""
+    """Before the first append with an epoch, the log is read again."""
     minds_unclear: bool = True
     """A fenced commit() does not abort transactions if one of its appends had no response."""
     deciding: tuple[Pc, ...] = (Pc.APPEND, Pc.END, Pc.DONE)
@@ -122,7 +122,7 @@ class Turn(NamedTuple):
 
     @property
     def is_stale(self) -> bool:
-        """True if the log has changed since the driver's first read."""
+        """True if the driver's read after InitProducerId returned a stale state of the log."""
         first = self.driver.first
         return self.context.rules.looks_again and first is not None and first != self.world.log
 
@@ -199,7 +199,8 @@ class Turn(NamedTuple):
     def roll_forward(self) -> tuple[Turn, str | None]:
         """Commit all transactions of the decision; return a description of a torn batch, or None.
 
-        All commits are a single step. Partial progress is modeled only for a driver's own transactions.
+        All commits are a single step. Partial progress is modeled only for the driver's own
+        transactions.
         """
         turn = self
         for each in self.decided.transactions:

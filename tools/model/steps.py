@@ -170,7 +170,7 @@ def append(turn: Turn) -> Successors:
 
 
 def found(turn: Turn) -> Successors:
-    """Append a record that assigns a batch found as already written to this run."""
+    """Append a record that this run of the query has found the batch already written."""
     if not turn.may_append:
         return [("the append of the found record is fenced", _fenced(turn))]
     if turn.is_stale:
@@ -272,10 +272,11 @@ def raised(turn: Turn) -> Turn:
 
 
 def _fenced(turn: Turn) -> Turn:
-    """Let commit() fail without a decision, and abort the transactions of its tasks.
+    """Let commit() fail without a decision.
 
-    The product's `never_decided` also considers earlier calls for the same tasks, which the model
-    does not have.
+    It aborts the transactions of its tasks, unless one of its appends had no response. The
+    product's `never_decided` also considers earlier calls for the same tasks, which the model does
+    not have.
     """
     minds = turn.driver.unclear and turn.context.rules.minds_unclear
     return raised(turn if minds else turn.abort(turn.driver.ours))
@@ -300,7 +301,7 @@ def _ask_commit(turn: Turn) -> Turn:
 
 
 def _again(turn: Turn) -> Turn:
-    """Restart commit() because it is unknown whether an append succeeded."""
+    """Restart commit() after an append without a response, or if the log has changed."""
     return turn.put(turn.driver.reset(Pc.COMMIT_FIRST)._replace(unclear=True))
 
 

@@ -93,7 +93,7 @@ class Driver(NamedTuple):
     seen: State | None = None
     """The state of the log at the last read."""
     first: State | None = None
-    """The state of the log at the first read after InitProducerId, until the next append."""
+    """The state of the log if the read after InitProducerId was stale, until the next append."""
     unclear: bool = False
     """True if an append of this commit() had no response."""
     messages: tuple[Transaction | None, ...] = ()

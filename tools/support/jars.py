@@ -150,7 +150,7 @@ KAFKA = JarSet(
     least=80,
 )
 OLD_KAFKA = {
-    # Its own ZooKeeper client, 3.4.13, cannot parse addresses formatted by Java 14 and later.
+    # The default ZooKeeper client, 3.4.13, cannot parse addresses formatted by Java 14 or later.
     "2.1.1": JarSet(
         name="kafka-2.1.1",
         coordinates=(
@@ -174,7 +174,7 @@ OLD_KAFKA = {
         least=50,
     ),
 }
-"""Kafka releases before 4.0 by number, with the ZooKeeper version of the release."""
+"""Kafka releases before 4.0 by number, with ZooKeeper."""
 # One set is sufficient for all tested pyspark versions: classes of 4.1 also load in later 4.x.
 SPARK_SINK = JarSet(
     name="spark-sql-kafka-4.1.0",

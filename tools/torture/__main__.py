@@ -1,4 +1,7 @@
-"""Run N new seeds: `python -m tools.torture --runs N`. `--seed N` repeats a seed with debug logs."""
+"""Run N new seeds: `python -m tools.torture --runs N`.
+
+`--seed N` repeats a seed with debug logs.
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Release(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Brokers:
-    """The configuration of a cluster; `two_phase` enables KIP-939 on the brokers and in the sink."""
+    """The configuration of a cluster; `two_phase` enables KIP-939 on brokers and in the sink."""
 
     nodes: int = 1
     release: Release = Release.V4_3_1

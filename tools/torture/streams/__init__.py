@@ -1,4 +1,4 @@
-"""Inject faults at steps of Spark streams that write to a real Kafka (`make torture-eos`).
+"""Inject faults into Spark streams that write to a real Kafka (`make torture-eos`).
 
 - `scenarios`: the steps, the actions and the kinds of faults, and how they are combined
 - `plan`: the plan of a run, which is drawn from a seed and a scenario, and the records of a run

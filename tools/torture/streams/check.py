@@ -168,7 +168,7 @@ class TopicWatch:
 
 
 def fence_producer(servers: str, transactional_id: str) -> None:
-    """Fence the producer with a transactional ID by initializing another one with the same ID."""
+    """Fence the producer of a transactional ID by initializing a second producer with the ID."""
     settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
     Producer(settings).init_transactions(_TIMEOUT_S)
 

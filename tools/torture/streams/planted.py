@@ -67,7 +67,7 @@ PLANTED = (
         (_at(Step.COMMIT_ENDED),),
         ("DOUBLED",),
     ),
-    Planted(Bug.QUERY_NOT_COMPARED, Kind.OTHER_CHECKPOINT, (), ("is not refused",)),
+    Planted(Bug.QUERY_NOT_COMPARED, Kind.OTHER_CHECKPOINT, (), ("is not rejected",)),
     Planted(
         Bug.READ_BEFORE_FENCE,
         Kind.DRIVERS_INTERLEAVED,

@@ -144,7 +144,7 @@ class Action(StrEnum):
     KILL_DRIVERS = "kill-drivers"
     """SIGKILL for all running drivers."""
     KILL_JVM = "kill-jvm"
-    """SIGKILL for the driver and its JVM, but not for its Python processes."""
+    """SIGKILL for the driver and its JVM, but not for its Python workers."""
     PAUSE_DRIVER = "pause-driver"
     """SIGSTOP for the driver's processes; SIGCONT after a second driver has taken over."""
     SECOND_DRIVER = "second-driver"

@@ -220,7 +220,7 @@ class Stage:
         self.running: list[Driver] = []
         """Drivers whose stream is running, oldest first."""
         self.used: list[Driver] = []
-        """The drivers of this run that are alive."""
+        """Drivers that this run has taken from the pool and not killed."""
         self.starts = 0
         self.ended = 0.0
         """The time at which a driver last reported the end of the stream, or 0."""
@@ -228,7 +228,7 @@ class Stage:
         self._due: list[tuple[float, Callable[[], None]]] = []
 
     def prepare(self, count: int, spare: int) -> None:
-        """Take `count` drivers that are ready, and let `spare` more drivers start."""
+        """Take drivers until the run has `count`, and start `spare` more in the background."""
         self._drivers.expect(self._profile, max(count - len(self.used), 0) + spare)
         while len(self.used) < count:
             self._take()
@@ -315,7 +315,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A stop that was reached. `process` is the ID of the waiting process, or 0 if none waits."""
+    """A stop that was reached. `process` is the ID of the waiting process, or 0 if unknown."""
 
     fault: Fault
     number: int
@@ -370,7 +370,7 @@ class Stops:
         self._watch.close()
 
     def _who_is_at(self, number: int, fault: Fault) -> int | None:
-        """Return the ID of the process at the step, 0 if no process waits, or None if not reached."""
+        """Return the ID of the process at the step (0 if unknown), or None if it is not reached."""
         if fault.stop.step in LOG:
             return 0 if self._watch.count() >= self._records_at(fault) else None
         if fault.stop.step is Step.END_TXN:
@@ -450,7 +450,7 @@ class Supervisor:
 
     @property
     def _deaths_ahead(self) -> int:
-        """Return the number of drivers that later faults will kill."""
+        """The number of drivers that later faults will kill."""
         return sum(fault.action in KILL_DRIVERS for fault in self.stops.waiting)
 
     def _is_over(self) -> bool:

@@ -313,7 +313,7 @@ class Reporter:
     def scope(
         self, kind: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Iterator[None]:
-        """Associate steps in this context with the task, or with the micro-batch in the arguments."""
+        """Associate steps in this context with the task, or with the micro-batch of the call."""
         if kind is None:
             yield
             return
