@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,7 @@ def kafka_jvm(options: Sequence[str] = ("-XX:+UseSerialGC", "-Xmx512m")) -> Iter
         return_proc=True,
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+    _convert_only_sparks_errors()
     try:
         yield Jvm(gateway, process.pid)
     finally:
@@ -86,6 +88,26 @@ def kafka_jvm(options: Sequence[str] = ("-XX:+UseSerialGC", "-Xmx512m")) -> Iter
         process.stdin.close()
         process.kill()
         process.wait()
+
+
+@cache
+def _convert_only_sparks_errors() -> None:
+    """Keep PySpark from converting the exceptions of other JVMs in a process with a session.
+
+    PySpark passes the id of the Java exception to Spark's JVM, where it is a different object.
+    """
+    from pyspark import SparkContext
+    from pyspark.errors.exceptions import captured
+
+    convert = captured.convert_exception
+
+    def of_spark(e: Any) -> captured.CapturedException:
+        gateway: Any = SparkContext._gateway
+        if gateway is not None and e._gateway_client is gateway._gateway_client:
+            return convert(e)
+        return captured.UnknownException(desc="", stackTrace="", cause=None)
+
+    captured.convert_exception = of_spark
 
 
 def _py4j_archive() -> str:
