@@ -37,7 +37,7 @@ def test_records_that_the_broker_refuses_are_dead_letters_and_the_rest_goes_agai
     dead = by_confluent(servers, letters)
     assert [record.value for record in dead] == [b"v%d" % row for row in range(3, 100, 10)] * 3
     assert {context(record, "partition") for record in dead} == {b"0"}
-    assert b"broker refused" in (context(dead[0], "exception.message") or b"")
+    assert b"broker rejected" in (context(dead[0], "exception.message") or b"")
     assert report.persisted == 300
     assert [(count.reason, count.dead_lettered) for count in report.poison] == [("REFUSED", 30)]
 
