@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """The clock interface of the producer."""
+    """The interface of a clock."""
 
     def monotonic(self) -> float:
-        """Return seconds since a fixed moment; never decreases."""
+        """Return the seconds since a fixed moment. The value never decreases."""
         ...
 
     def wall_ms(self) -> int:
-        """Return milliseconds since 1970, like Kafka's timestamps."""
+        """Return the milliseconds since 1970, as in Kafka's timestamps."""
         ...
 
 
@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock for tests; only `advance` changes its times."""
+    """A clock for tests. Its times change only when `advance` is called."""
 
     __slots__ = ("_seconds", "_start_ms")
 
@@ -68,19 +68,21 @@ class ManualClock:
 T = TypeVar("T")
 
 _hanging: dict[str, Thread] = {}
-"""Threads of calls that have timed out, by key."""
+"""Threads of calls that timed out, by key."""
 
 
 def within(seconds: float, key: str, call: Callable[[], T]) -> T:
-    """Run `call` on a separate thread, abandoned if it hangs; return its result or raise its error.
+    """Run `call` on a separate thread, and return its result or raise its error.
+
+    The thread is abandoned if the call does not return in time.
 
     Args:
         seconds: maximum time to wait, in seconds.
-        key: identifies the call; while an earlier call with this key hangs, no other is started.
-        call: the function to call; it may be abandoned at any point.
+        key: identifies the call. While an earlier call with this key hangs, no new call is started.
+        call: the function to call, which might be abandoned at any point.
 
     Raises:
-        TimeoutError: this call or an earlier one with the same key has not returned.
+        TimeoutError: this call or an earlier call with the same key has not returned.
     """
     earlier = _hanging.pop(key, None)
     if earlier is not None and earlier.is_alive():

@@ -1,9 +1,10 @@
 """The events of kafka.debug, logged through `logging`, and warnings logged once per process.
 
-Each context has a logger, `spark_kafka_sink.debug.<context>`; the names are librdkafka's. An event
-is one message: its name, then fields as name=value, so that a batch can be followed by its ids::
+Each context has a logger, `spark_kafka_sink.debug.<context>`. The contexts have librdkafka's names.
+An event is one message: its name, followed by fields as name=value. The ids in the fields make it
+possible to follow a batch::
 
-    msg append   session=.. partition=t-0 batch=7 records=..     rows went into an open batch
+    msg append   session=.. partition=t-0 batch=7 records=..     rows were added to an open batch
     msg close    session=.. partition=t-0 batch=7 reason=full    the batch was closed
     msg send     session=.. partition=t-0 batch=7 base_sequence=.. broker=1 correlation=12
     protocol send / protocol receive   client=.. broker=1 correlation=12
@@ -47,14 +48,14 @@ WITHOUT_EVENTS = frozenset(
         "telemetry",
     }
 )
-"""librdkafka's contexts without events in this producer: accepted, but nothing is logged."""
+"""Contexts of librdkafka that have no events in this producer. They are accepted and ignored."""
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _numbers = count(1)
 
 
 @cache
 def warn_once(logger: logging.Logger, text: str, *values: str) -> None:
-    """Log a warning, but only once per process for the same values."""
+    """Log a warning, but only once per process for the same text and values."""
     logger.warning(text, *values)
 
 
@@ -62,17 +63,17 @@ class Context(StrEnum):
     """A group of events that can be logged."""
 
     BROKER = "broker"
-    """Connections: opened, ready, closed with the reason, throttled."""
+    """Connections: opened, ready, throttled, or closed with the reason."""
     METADATA = "metadata"
     """Metadata requests, and the changes in their responses."""
     TOPIC = "topic"
     """Changes of a topic's partitions and their leaders."""
     QUEUE = "queue"
-    """The buffer: waits for free memory; batches compressed, split or expired."""
+    """The buffer: waits for free memory, and batches that are compressed, split or expired."""
     MSG = "msg"
-    """A batch from append to response: append, close, designate, send, answer."""
+    """A batch from append to response: append, close, designate, send, and answer."""
     PROTOCOL = "protocol"
-    """Every request and response, with size and time."""
+    """All requests and responses, with their size and time."""
     EOS = "eos"
     """The idempotent producer: producer ids, epochs, sequence numbers."""
     SECURITY = "security"
@@ -80,14 +81,16 @@ class Context(StrEnum):
 
 
 class Emit(Protocol):
-    """Logs one event."""
+    """A function that logs one event."""
 
     def __call__(self, event: str, **fields: object) -> None:
-        """Log the event's name and its fields."""
+        """Log the name and the fields of an event."""
 
 
 class Debug:
-    """One emitter per context, or None if the context is disabled, so that it costs only a check.
+    """One function per context that logs events, or None if the context is disabled.
+
+    A disabled context costs only the check for None.
 
     Args:
         contexts: the enabled contexts.
@@ -112,9 +115,9 @@ class Debug:
 
 
 def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
-    """Return the contexts of a comma-separated list, in the order of `Context`.
+    """Parse a comma-separated list of contexts, and return them in the order of `Context`.
 
-    All of librdkafka's names are accepted. `key` is the option's name, for errors.
+    All of librdkafka's names are accepted. `key` is the option's name, for error messages.
 
     Raises:
         ConfigError: a name is unknown; the hint suggests the most similar name.
@@ -131,12 +134,12 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
 
 
 def new_id() -> str:
-    """Return a short name for a client or session, unique on this host while the process runs."""
+    """Return a short id of a client or session, unique on this host while the process runs."""
     return f"{os.getpid()}-{next(_numbers)}"
 
 
 def visible_logger(name: str, level: int) -> logging.Logger:
-    """Return a logger at this level, with a stderr handler if the process has configured none."""
+    """Return a logger at this level. Add a stderr handler if the process has not configured any."""
     logger = logging.getLogger(name)
     logger.setLevel(level)
     if not logger.hasHandlers():

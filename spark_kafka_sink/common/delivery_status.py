@@ -1,4 +1,4 @@
-"""The outcome of records that were handed to the producer."""
+"""The outcome of records that were passed to the producer."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MAX_LINES = 20
 
 
 class DeliveryStatus(StrEnum):
-    """The outcome of a record, as known to the producer."""
+    """The outcome of a record, as far as the producer can determine it."""
 
     PERSISTED = "persisted"
     """Acknowledged by the broker with the configured acks."""
     POSSIBLY_PERSISTED = "possibly_persisted"
-    """Sent without a response: the record may or may not be in the log."""
+    """Sent without a response. The record might be in the log."""
     NOT_PERSISTED = "not_persisted"
-    """Never sent, or rejected: the record is not in the log."""
+    """Never sent, or rejected. The record is not in the log."""
     SENT = "sent"
-    """Sent with acks=0: the broker does not confirm the record, so it never counts as delivered."""
+    """Sent with acks=0. The broker does not confirm the record, so it never counts as delivered."""
     WOULD_BE_WRITTEN = "would_be_written"
     """Processed in a dry run, in which no Produce request is sent."""
 
@@ -46,10 +46,10 @@ _LINE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """Number of records of one partition with the same outcome.
+    """Number of records in one partition that have the same outcome.
 
-    `partition` is negative for records without a partition. `error` is Kafka's name of the error
-    (or the name of a client-side error), None without an error.
+    `partition` is negative for records without a partition. `error` is the name of Kafka's error or
+    of a client-side error; None if there is no error.
     """
 
     topic: str
@@ -65,7 +65,7 @@ class PartitionStatus:
 
     @classmethod
     def parse(cls, line: str) -> Self | None:
-        """Parse the output of `str`; return None if the line is something else."""
+        """Parse the output of `str`. Return None if the line has a different form."""
         found = _LINE.fullmatch(line)
         if found is None:
             return None
@@ -79,12 +79,12 @@ class PartitionStatus:
 
 
 def place_name(topic: str, partition: int) -> str:
-    """Return a partition's name, such as events-3; only the topic if the partition is negative."""
+    """Return a partition's name, such as events-3. If `partition` is negative, return the topic."""
     return topic if partition < 0 else f"{topic}-{partition}"
 
 
 def describe_statuses(statuses: Iterable[PartitionStatus]) -> str:
-    """Summarize outcomes: a line of totals, then a line per entry, at most `MAX_LINES` of them."""
+    """Summarize outcomes: a line of totals, followed by lines for up to `MAX_LINES` entries."""
     entries = sorted(statuses, key=lambda entry: (entry.topic, entry.partition, entry.status))
     if not entries:
         return ""

@@ -1,4 +1,4 @@
-"""Parse an error back from its text, because Spark passes on only the Python traceback of a task.
+"""Parse an error from its text, because Spark forwards only the Python traceback of a task.
 
 This is the inverse of `KafkaProdError.__str__`: `str` of the result equals the text, except for
 partitions that the text does not list. If an error has no topic, partition, broker or error name,
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RAISED: Final = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
-"""The start of a traceback's last line: the class with its module, on its own line or after the
-text with which Spark introduces it."""
+"""The start of a traceback's last line: the module and class of the error, at the start of a line
+or after Spark's introduction.
+"""
 _END: Final = re.compile(
     r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
     r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
@@ -41,8 +42,8 @@ _WORKERS: Final = ("pyspark.daemon", "pyspark.worker", "pyspark.sql.worker.")
 def without_traceback() -> Iterator[None]:
     """Make Spark report an error of this package by its text only, without a traceback.
 
-    Spark's message then starts with the error, and ends with it. Works in Spark's Python workers,
-    which exit after they have reported an error. Other exceptions keep their traceback.
+    Spark's message then contains only the error. This works in Spark's Python workers, which exit
+    after they report an error. Other exceptions keep their traceback.
 
     Source: ``handle_worker_exception``, ``spark.sql.execution.pyspark.udf.hideTraceback.enabled``.
     """
@@ -56,7 +57,7 @@ def without_traceback() -> Iterator[None]:
 
 
 def parse_error(text: str) -> KafkaProdError | None:
-    """Return the error whose traceback is in `text` (the last one of a chain), or None.
+    """Return the error whose traceback is in `text`, or None. In a chain, this is the last error.
 
     Only errors of this package are found. An unknown class becomes a `KafkaProdError`.
     """
@@ -86,7 +87,7 @@ def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
 
 
 def _parts(head: str) -> tuple[str, str, str | None]:
-    """Split the first line into message, place and hint."""
+    """Split the first line into message, location and hint."""
     place = _PLACE.search(head)
     if place is not None:
         return head[: place.start()], place[1], head[place.end() + 2 :] or None

@@ -1,6 +1,6 @@
 """The exception classes of the package.
 
-Each error states what failed, where, and what to do next.
+Each error reports what failed, where, and what to do next.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ FIELDS = ("topic", "partition", "broker", "error", "hint")
 
 
 class ErrorFields(TypedDict, total=False):
-    """Optional context of an error, which its text includes.
+    """Optional context of an error, which is part of its text.
 
-    `topic` and `partition` locate the error, `broker` is "host:port" or a node id, `error` is
-    Kafka's name such as NOT_LEADER_OR_FOLLOWER, and `hint` is what the user should do next.
+    `topic` and `partition` locate the error. `broker` is "host:port" or a node id. `error` is
+    Kafka's error name, such as NOT_LEADER_OR_FOLLOWER. `hint` is what the user should do next.
     """
 
     topic: str | None
@@ -27,11 +27,11 @@ class ErrorFields(TypedDict, total=False):
 
 
 class KafkaProdError(Exception):
-    """The root of all errors raised by this package.
+    """The base class of all errors that this package raises.
 
     Args:
         message: what failed, as a sentence without a final full stop.
-        fields: keyword arguments of `ErrorFields`; each becomes an attribute, None if not given.
+        fields: keyword arguments of `ErrorFields`, which become attributes (None if not given).
     """
 
     topic: str | None = None
@@ -40,7 +40,7 @@ class KafkaProdError(Exception):
     error: str | None = None
     hint: str | None = None
     statuses: tuple[PartitionStatus, ...] = ()
-    """Outcome of the records, if the error has ended a session with records."""
+    """Outcome of the records, if the error ended a session with records."""
 
     def __init__(self, message: str, **fields: Unpack[ErrorFields]) -> None:
         unknown = fields.keys() - set(FIELDS)

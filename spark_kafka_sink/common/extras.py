@@ -1,7 +1,7 @@
 """Optional dependencies (extras), and the supported PySpark releases.
 
-PySpark is not a required dependency: a Spark distribution or a managed platform brings its own
-PySpark, which pip does not know.
+PySpark is not a required dependency: Spark distributions and managed platforms include their own
+PySpark, which pip does not detect.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Extra:
 
     purpose: str
     modules: tuple[str, ...]
-    """Modules whose presence shows that the extra is installed."""
+    """Modules that are present if the extra is installed."""
     place: str = "the driver"
-    """Where the extra must be installed."""
+    """The machines on which the extra must be installed."""
 
 
 _EVERYWHERE = "the driver and every executor"
@@ -63,7 +63,7 @@ def require_extra(extra: str, user: str) -> None:
 
     Args:
         extra: the extra's name.
-        user: the feature that needs it, for the error.
+        user: the feature that needs the extra, for the error message.
 
     Raises:
         ConfigError: a library is not installed.
@@ -74,7 +74,7 @@ def require_extra(extra: str, user: str) -> None:
 
 
 def import_extra(extra: str, module: str, user: str) -> Any:
-    """Import a module of an extra; the error names `user`, the feature that needs it.
+    """Import a module of an extra. `user` is the feature that needs it, for the error message.
 
     Raises:
         ConfigError: the module is not installed.
@@ -95,9 +95,10 @@ def _missing(extra: str, user: str, libraries: str) -> ConfigError:
 def install_command(extra: str) -> str:
     """Return the command that installs the package with an extra from its original source.
 
-    The source is pip's record of the installation (``direct_url.json``, PEP 610): an existing
-    folder or wheel is named by its path, a deleted wheel by its file name. If the package came from
-    an index or was not installed by pip, the command contains only the package's name.
+    The source is pip's record of the installation (``direct_url.json``, PEP 610). The command
+    contains the path of an existing folder or wheel, or the file name of a deleted wheel. If the
+    package came from an index or was not installed by pip, the command contains only the package's
+    name.
     """
     import json  # Imported here because workers import this module and rarely need these.
     import shlex
@@ -128,7 +129,7 @@ OLDEST: Final = (4, 1)
 
 
 def missing() -> ModuleNotFoundError:
-    """Return the error for a missing PySpark."""
+    """Return the error to raise if PySpark is missing."""
     return ModuleNotFoundError(
         "this part of spark_kafka_sink needs PySpark, which is not installed in this Python: "
         f"run {install_command('spark')}, or start it with your Spark's spark-submit or pyspark",

@@ -1,4 +1,4 @@
-"""Option values that are masked in every text, and detection of credentials in names and URIs."""
+"""Option values that are masked in all texts, and detection of credentials in names and URIs."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file, shown_variable
 
 ENVIRONMENT = "env:"
-"""Prefix of the name of an environment variable that contains the value."""
+"""Prefix of the name of the environment variable that contains the value."""
 FILE = "file:"
-"""Prefix of the path of a file that contains the value.
-
-A byte order mark at its start and one line break at its end are ignored.
+"""Prefix of the path of the file that contains the value. A byte order mark at the start of the
+file and one line break at the end are ignored.
 """
 LITERAL = "literal:"
-"""Prefix that escapes a literal value that starts with one of the three prefixes."""
+"""Prefix that escapes a literal value that starts with `env:`, `file:` or `literal:`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """An option's value, or a reference to it: `env:NAME` or `file:PATH`.
+    """An option's value, or a reference to the value: `env:NAME` or `file:PATH`.
 
     Text after `literal:` is always the value itself.
 
-    A reference is resolved at each call of `reveal`, in the calling process: only the reference is
-    sent to tasks, and a changed file is read again.
+    Every call of `reveal` resolves the reference in the calling process. Therefore, only the
+    reference is sent to tasks, and a changed file is read again.
 
     Args:
         source: the option's text.
-        option: the option's full name, for errors.
+        option: the option's full name, for error messages.
     """
 
     source: str = field(repr=False)
@@ -47,12 +46,12 @@ class Secret:
 
     @property
     def file(self) -> str | None:
-        """The path of the file that contains the value; None if it is not a file reference."""
+        """The path of the file that contains the value, or None if the value is not in a file."""
         return self.source.removeprefix(FILE) if self.source.startswith(FILE) else None
 
     @property
     def is_here(self) -> bool:
-        """True if the referenced variable or file exists here; a file may still be unreadable."""
+        """True if the variable or file exists on this host. The file might be unreadable."""
         if self.source in (ENVIRONMENT, FILE):
             return True  # An empty reference is invalid on every host; `reveal` reports it.
         if self.source.startswith(ENVIRONMENT):
@@ -65,8 +64,8 @@ class Secret:
         """Return the value.
 
         Raises:
-            ConfigError: on this host, the environment variable is not set, or the file cannot be
-                read; the message names the host.
+            ConfigError: the environment variable is not set, or the file cannot be read. The
+                message contains the host name.
         """
         if self.source in (ENVIRONMENT, FILE):
             what = "the name of a variable" if self.source == ENVIRONMENT else "a path"
@@ -122,20 +121,20 @@ _REDACTED = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def is_redacted(name: str, value: str) -> bool:
-    """Return True if Spark would redact the option, with the default of spark.redaction.regex."""
+    """Return True if Spark would redact the option with the default of spark.redaction.regex."""
     return _REDACTED.search(name) is not None or _REDACTED.search(value) is not None
 
 
 def is_secret(name: str) -> bool:
-    """Return True if the value of an option with this name is secret and must not be shown."""
+    """Return True if the value of an option with this name is secret."""
     return _SECRET.search(name) is not None
 
 
 def refuse_credentials(uri: str, key: str) -> None:
-    """Raise an error if a URI contains credentials: the config is sent to tasks and logged.
+    """Raise an error if a URI contains credentials, because the config is sent to tasks and logged.
 
     Raises:
-        ConfigError: the URI contains credentials; the message does not repeat them.
+        ConfigError: the URI contains credentials, which the message does not repeat.
     """
     if has_credentials(uri):
         raise ConfigError(
@@ -145,7 +144,7 @@ def refuse_credentials(uri: str, key: str) -> None:
 
 
 def has_credentials(uri: str) -> bool:
-    """Return True if a URI has a user part, or a secret in its query; False for plain paths."""
+    """Return True if a URI has a user part, or a secret in its query. False for plain paths."""
     if "://" not in uri:
         return False
     parts = urlsplit(uri)

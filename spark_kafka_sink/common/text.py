@@ -1,9 +1,9 @@
 """Text for users: sizes and counts, quoted user input, similar names, valid topic names.
 
-Any option may contain a key, a login or a password by mistake, and errors reach logs and Spark's
-event log. Every value, name and path that a user has given must therefore pass through `shown`,
-`shown_name`, `shown_variable` or `shown_file` before it becomes part of a message. They return a
-description of texts that look like a secret.
+Any option might contain a key, a login or a password by mistake, and errors are written to logs and
+to Spark's event log. Therefore, every value, name or path from the user must pass through `shown`,
+`shown_name`, `shown_variable` or `shown_file` before it becomes part of a message. If a text looks
+like a secret, these functions return a description of the text.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _SIZE_NAMES = ("batch.size", "buffer.memory", "max.request.size", ".bytes")
 class _Measure:
     words: str
     units: Mapping[int, tuple[str, ...]]
-    """Unit names in lower case, by their size in the smallest unit."""
+    """Names of the units in lower case, by their size in the smallest unit."""
     one: int = 1
-    """Size of this measure's own unit in the smallest unit."""
+    """Size of the option's unit in the smallest unit."""
 
 
 class Unit(Enum):
-    """The unit of an option's number; kB, MB and GB are powers of 1,024, as in Spark.
+    """The unit of an option's number. kB, MB and GB are powers of 1,024, as in Spark.
 
     Source: ``JavaUtils.byteStringAs`` and ``timeStringAs`` of Spark.
     """
@@ -67,10 +67,10 @@ class Unit(Enum):
         return self.value.words
 
     def number(self, text: str) -> int | None:
-        """Return the value of a text such as "1h", "1.5 s" or "64MB" in this unit, or None.
+        """Parse a text such as "1h", "1.5 s" or "64MB", and return its value in this unit.
 
-        None if the text is not a quantity, has another kind of unit, or is not a whole number of
-        this unit.
+        Return None if the text is not a quantity, has a different kind of unit, or is not a whole
+        number of this unit.
         """
         found = _QUANTITY.fullmatch(text)
         if found is None:
@@ -81,7 +81,7 @@ class Unit(Enum):
         return int(number) if factor and number.denominator == 1 else None
 
     def hint(self, text: str) -> str | None:
-        """Return a hint with the number to write for a text with a unit, or None."""
+        """Return a hint with the number to write instead of a text with a unit, or None."""
         number = self.number(text)
         if number is None:
             return None
@@ -90,7 +90,7 @@ class Unit(Enum):
 
 
 def unit_of(option: str) -> Unit | None:
-    """Return the unit of an option's number, from the option's name; None without a unit."""
+    """Derive the unit of an option's number from its name. Return None if it has no unit."""
     if option.endswith((".ms", "Ms")):
         return Unit.MILLISECONDS
     if option.endswith(".seconds"):
@@ -112,7 +112,7 @@ def size_text(size: float) -> str:
 
 
 def plural(count: float, one: str, many: str = "") -> str:
-    """Return a count with its noun: "1 retry", "2,000 retries".
+    """Return a count with its noun, such as "1 retry" or "2,000 retries".
 
     The count is rounded. `many` defaults to `one` with an s.
     """
@@ -121,13 +121,13 @@ def plural(count: float, one: str, many: str = "") -> str:
 
 
 LONGEST = 100
-"""Maximum characters of a value or name that an error repeats; longer ones are described."""
+"""Maximum number of characters of a value or name in an error. Longer texts are described."""
 LONGEST_PATH = 300
 NOT_SHOWN = "not what it should be"
 
 
 class SecretKind(StrEnum):
-    """The kind of secret that a text looks like, which no error may repeat."""
+    """The kind of secret that a text looks like. Errors must not repeat such a text."""
 
     PRIVATE_KEY = "a private key"
     PEM = "PEM"
@@ -164,37 +164,38 @@ def secret_kind(text: str) -> SecretKind | None:
 
 
 def described(text: str) -> str:
-    """Describe a text by its length and kind only, such as "a text of 1,704 characters"."""
+    """Describe a text only by its length and kind, such as "a text of 1,704 characters"."""
     kind = secret_kind(text)
     length = f"a text of {plural(len(text), 'character')}"
     return length if kind is None else f"{length} that looks like {kind.value}"
 
 
 def shown(text: str) -> str:
-    """Return a value in quotes if it is short and does not look like a secret, else describe it."""
+    """Return a value in quotes. If it is long or looks like a secret, describe it instead."""
     if len(text) <= LONGEST and secret_kind(text) is None:
         return repr(text)
     return described(text)
 
 
 def shown_name(name: str) -> str:
-    """Return the name of an unknown option if it looks like a name, else describe it."""
+    """Return an unknown option's name. If it does not look like a name, describe it instead."""
     if len(name) <= LONGEST and _NAME.fullmatch(name) and secret_kind(name) is None:
         return name
     return f"({described(name)})"
 
 
 def shown_variable(name: str) -> str:
-    """Name the environment variable of a reference; describe a text that may be its value."""
+    """Return the name of an environment variable. If it might be a value, describe it instead."""
     if len(name) <= LONGEST and _VARIABLE.fullmatch(name):
         return f"the environment variable {name}"
     return f"an environment variable by {described(name)}, with characters other than A-Z, 0-9, _"
 
 
 def shown_file(path: str) -> str:
-    """Name the file of a reference; describe a text that may be the file's content or a password.
+    """Return the name of a file. If it might be the file's content or a password, describe it.
 
-    A path has a separator, or a typical extension of files with certificates and passwords.
+    A path contains a separator, or has an extension that is typical of certificate and password
+    files.
     """
     is_path = "/" in path or "\\" in path or _FILE_NAME.fullmatch(path) is not None
     if is_path and len(path) <= LONGEST_PATH and "\n" not in path and secret_kind(path) is None:
@@ -204,7 +205,7 @@ def shown_file(path: str) -> str:
 
 _COMPARED: Final = 10_000
 CLOSE = 0.8
-"""Minimum difflib ratio of a name that counts as a typo of another."""
+"""Minimum difflib ratio at which a name counts as a typo of a different name."""
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -217,7 +218,7 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return up to three of `names` that resemble `name`, the most similar first.
+    """Return up to three of `names` that resemble `name`, starting with the most similar.
 
     Only the first `_COMPARED` names are compared.
     """
@@ -234,21 +235,21 @@ def did_you_mean(name: str, names: Iterable[str]) -> str | None:
 
 
 SHOWN = 200
-"""Maximum characters of a foreign text that an error repeats."""
+"""Maximum number of characters of a foreign text in an error."""
 
 
 def quoted(text: str) -> str:
-    """Return the start of a foreign text, on one line and without control characters."""
+    """Return the start of a foreign text on one line, without control characters."""
     shown = text[:SHOWN] + "…" if len(text) > SHOWN else text
     return "".join(char if char.isprintable() else "�" for char in shown)
 
 
 TOPIC_NAMES = "Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens."
-"""The rules for topic names, as a hint."""
+"""The rules for topic names, as a hint for users."""
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def is_topic_name(name: str) -> bool:
-    """Return True if a topic may have this name; see `TOPIC_NAMES`."""
+    """Return True if this is a valid topic name. See `TOPIC_NAMES`."""
     return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None

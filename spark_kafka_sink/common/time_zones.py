@@ -8,7 +8,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))
 
 
 def fixed_offset(zone: str) -> int | None:
-    """Return the UTC offset in microseconds of a fixed-offset zone such as "GMT+1"; else None."""
+    """Return the UTC offset of a zone such as "GMT+1" in microseconds; None if not fixed."""
     if zone == "Z":
         return 0
     found = _OFFSET.fullmatch(zone)

@@ -1,4 +1,4 @@
-"""The package's version, defined only here."""
+"""The package's version."""
 
 from __future__ import annotations
 

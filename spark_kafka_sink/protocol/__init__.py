@@ -5,11 +5,11 @@ hand-written readers and writers, because they carry the data.
 
 In reading order:
 
-- `frame`: splits a byte stream into frames, and gathers buffers for sending
+- `frame`: split a byte stream into frames, and gather buffers for sending
 - `error_codes`: Kafka's error codes by name, and groups of codes that are handled alike
-- `codec`: messages to bytes and back, with every length checked
-- `versions`: API keys, the versions this client supports, and finalized features
+- `codec`: convert messages to bytes and back, with every length checked
+- `versions`: API keys, the versions that this client supports, and finalized features
 - `messages`: request and response headers, and messages built from plain values
-- `produce`: Produce requests and responses, read and written without copying records
+- `produce`: read and write Produce requests and responses without copying records
 - `transactions`: transaction states, protocol versions and requests
 """

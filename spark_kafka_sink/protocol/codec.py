@@ -1,12 +1,12 @@
 """Read and write Kafka messages, with every length checked.
 
-The message classes and the writer come from kio. The reader is in this module, because bytes from a
-socket must neither exhaust memory nor raise anything but ProtocolError: every length is compared
-with the bytes left before anything is sliced or allocated, unknown tags are skipped (KIP-482), and
-unknown error codes are kept as numbers.
+The message classes and the writer come from kio. This module contains the reader, because bytes
+from a socket must not exhaust memory or raise any error other than ProtocolError. Every length is
+compared with the remaining bytes before anything is sliced or allocated. Unknown tags are skipped
+(KIP-482), and unknown error codes remain numbers.
 
 Each reader takes (data, offset) and returns (value, next offset). A read past the end raises
-IndexError or struct.error, which `decode` turns into ProtocolError.
+IndexError or struct.error, which `decode` converts to ProtocolError.
 
 Each message class is compiled once into a few closures. Adjacent fields of fixed size, which make
 up most of a Metadata or Produce response, are read by one `struct` call.
@@ -62,7 +62,7 @@ def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def write_uvarint(value: int) -> bytes:
-    """Write an unsigned varint."""
+    """Encode a number as an unsigned varint."""
     if value <= 0x7F:
         return value.to_bytes(1, "big")
     encoded = bytearray()
@@ -74,7 +74,7 @@ def write_uvarint(value: int) -> bytes:
 
 
 def compact_length(data: memoryview, at: int) -> tuple[int, int]:
-    """Read a length of the flexible format; -1 means null."""
+    """Read a length in the flexible format; -1 means null."""
     length, at = read_uvarint(data, at)
     return length - 1, at
 
@@ -98,7 +98,7 @@ def _slice(data: memoryview, start: int, end: int) -> memoryview:
 
 
 def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
-    """Return the reader of a string (`text`) or of bytes, which are returned as a slice."""
+    """Return the reader of a string (if `text` is True) or of bytes, which it slices."""
     take = _text if text else _slice
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
@@ -131,15 +131,15 @@ class FarTime(NamedTuple):
     milliseconds: int
 
     def timestamp(self) -> Fraction:
-        """Return the exact seconds since 1970; kio's writers call it like `datetime.timestamp`."""
+        """Return the exact seconds since 1970. kio's writers call it like `datetime.timestamp`."""
         return Fraction(self.milliseconds, 1000)
 
 
 def timestamp(value: int) -> datetime | FarTime:
-    """Convert milliseconds since 1970 to UTC.
+    """Convert milliseconds since 1970 to a time in UTC.
 
-    -1 is valid even if the schema does not allow null: Kafka writes it for a transaction that has
-    not started.
+    -1 is valid even if the schema does not allow null, because Kafka writes -1 for a transaction
+    that has not started.
     """
     try:
         return _EPOCH + timedelta(milliseconds=value)
@@ -148,7 +148,7 @@ def timestamp(value: int) -> datetime | FarTime:
 
 
 def optional_timestamp(value: int) -> datetime | FarTime | None:
-    """Convert like `timestamp`, but return None for Kafka's -1."""
+    """Convert like `timestamp`, but return None for -1, which means null in Kafka."""
     return None if value == -1 else timestamp(value)
 
 
@@ -164,10 +164,11 @@ _EMPTY: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "float64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
-    """The wire type of a field, and whether it is an array, nullable or tagged.
+    """The wire type of a field, and whether the field is an array, nullable or tagged.
 
-    `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". `nullable` refers to
-    the array if the field is an array. `absent` is the value of a tagged field that was not sent.
+    `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". If the field is an
+    array, `nullable` refers to the array. `absent` is the value of a tagged field that was not
+    sent.
     """
 
     name: str
@@ -186,7 +187,7 @@ class FieldShape:
 
 
 def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
-    """Return the shape of a field, from its annotations and metadata."""
+    """Return the shape of a field, based on its annotation and metadata."""
     inner, nullable = _without_none(field.type)
     is_array = get_origin(inner) is tuple
     if is_array:
@@ -207,7 +208,7 @@ def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
 
 
 def _is_client_id(entity_type: type[Any], field: Field[Any]) -> bool:
-    """Return True for the header's client id, which is never compact: any broker can read it."""
+    """Return True for the client id of a header, which is never compact: any broker can read it."""
     return entity_type.__name__ == "RequestHeader" and field.name == "client_id"
 
 
@@ -219,7 +220,7 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
 
 
 def _absent(field: Field[Any], kind: str) -> Any:
-    """Return the schema's default; by default, a struct of its fields' defaults."""
+    """Return the schema's default. A struct without a default gets the defaults of its fields."""
     if field.default is not MISSING:
         return field.default
     if kind != ENTITY:
@@ -232,7 +233,7 @@ def _absent(field: Field[Any], kind: str) -> Any:
 E = TypeVar("E", bound="Entity")
 
 Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
-"""Reads some fields at an offset, appends their values, and returns the next offset."""
+"""Reads fields at an offset, appends their values to the list, and returns the next offset."""
 Read: TypeAlias = tuple[Reader, int]
 """A reader, and the minimum number of bytes that it consumes."""
 
@@ -261,17 +262,17 @@ FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
 
 
 def encode(entity: Entity) -> bytes:
-    """Write a message without header and length."""
+    """Encode a message, without header and length."""
     buffer = BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()
 
 
 def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> tuple[E, int]:
-    """Read one message of `entity_type` at `offset`; return it and the offset after it.
+    """Read one message of `entity_type` at `offset`. Return the message and the offset after it.
 
-    Fields of records and bytes are slices of `data`, not copies. Error codes missing from ErrorCode
-    are returned as `error_codes.UnknownErrorCode`.
+    Fields that contain records or bytes are slices of `data`, not copies. Error codes that are
+    missing from ErrorCode are returned as `error_codes.UnknownErrorCode`.
 
     Raises:
         ProtocolError: the bytes are not a message of this type.
@@ -358,7 +359,7 @@ def _read_tag(
 
 
 def _steps(shapes: list[FieldShape]) -> tuple[list[Step], int]:
-    """Compile fields in wire order; adjacent fields of fixed size become one step."""
+    """Compile fields in wire order. Adjacent fields of fixed size become one step."""
     steps: list[Step] = []
     run: list[FieldShape] = []
     least = 0
@@ -435,7 +436,7 @@ def _fixed_reader(kind: str) -> Read:
 
 
 def _nullable_struct(read: Reader) -> Reader:
-    """Return the reader of a struct after a byte that marks null (KIP-893)."""
+    """Return the reader of a struct that follows a null marker byte (KIP-893)."""
 
     def read_nullable(data: memoryview, at: int) -> tuple[object, int]:
         if data[at] >= 0x80:

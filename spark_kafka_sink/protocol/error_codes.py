@@ -1,9 +1,9 @@
 """Kafka's error codes: number, name, whether a code is retriable, and its group.
 
-`ErrorCode` (from kio) is Kafka's ``Errors`` table with numbers, names and `retriable`; this module
+`ErrorCode` (from kio) is Kafka's ``Errors`` table with numbers, names and `retriable`. This module
 adds client-side codes, codes unknown to kio, and the group of each code that the package handles.
-The sets after the table are the only classification of error codes: a module that handles a code
-differently states its difference from one of them.
+The sets after the table are the only classification of error codes. If a module handles a code
+differently, it defines the difference from one of these sets.
 
 Source: ``org.apache.kafka.common.protocol.Errors`` and its exception classes.
 """
@@ -42,25 +42,25 @@ __all__ = [
 
 
 class ClientErrorCode(IntEnum):
-    """Client-side failures of a request; no broker sends these codes."""
+    """Client-side failures of a request. No broker sends these codes."""
 
     disconnected = -2
     """The connection was lost, or the request timed out, before a response arrived."""
     not_sent = -3
-    """The connection was lost before the request was completely written: it had no effect."""
+    """The connection was lost before the request was completely written, so it had no effect."""
 
     @property
     def retriable(self) -> bool:
-        """True, as for the retriable members of `ErrorCode`."""
+        """Always True: all of these failures can be retried."""
         return True
 
 
 class UnknownErrorCode(int):
-    """An error code without a name in kio's protocol version; a plain int."""
+    """An error code that has no name in kio's protocol version, as an int."""
 
     @property
     def value(self) -> int:
-        """The number itself; the writer reads this attribute, as for ErrorCode."""
+        """The number. kio's writer reads this attribute, as for ErrorCode."""
         return int(self)
 
 
@@ -130,19 +130,19 @@ CONNECTION_LOST = _codes(_Group.CONNECTION)
 """The connection failed before a response arrived."""
 
 INVALID_METADATA = _codes(_Group.CONNECTION, _Group.TOPIC, _Group.TOPIC_ID, _Group.LEADER)
-"""The client's metadata is stale: refresh it and retry. Source: ``InvalidMetadataException``."""
+"""The client's metadata is stale. Refresh it and retry. Source: ``InvalidMetadataException``."""
 
 TOPIC_RECREATED = _codes(_Group.TOPIC_ID)
-"""The request's topic id differs from the topic's: the topic was recreated."""
+"""The topic id in the request is not the current id, because the topic was recreated."""
 
 TRANSIENT_TOPIC_ERRORS = _codes(_Group.CONNECTION, _Group.TIMEOUT, _Group.TOPIC, _Group.TOPIC_ID)
-"""Temporary errors of a topic in Metadata responses, for example while it is being created."""
+"""Temporary errors of a topic in Metadata responses, for example while the topic is created."""
 
 RETRIABLE_AT_LEADER = _codes(_Group.TIMEOUT, _Group.LEADER_BUSY)
-"""The leader is correct but could not append or replicate the batch: retry it there."""
+"""The leader is correct, but could not append or replicate the batch. Retry it there."""
 
 LEADER_BUSY = RETRIABLE_AT_LEADER | _codes(_Group.READ_BUSY) | {ErrorCode.concurrent_transactions}
-"""The leader is correct but cannot process the request now: retry it there."""
+"""The leader is correct, but cannot process the request now. Retry it there."""
 
 COORDINATOR_MOVED = _codes(_Group.CONNECTION, _Group.COORDINATOR_MOVED)
 """Look up the coordinator, and retry the request there."""
@@ -151,11 +151,12 @@ COORDINATOR_BUSY = _codes(_Group.TIMEOUT, _Group.COORDINATOR_BUSY)
 """Retry the request at the same coordinator."""
 
 COORDINATOR_UNAVAILABLE = COORDINATOR_MOVED | COORDINATOR_BUSY
-"""The coordinator cannot answer now; a later request may succeed."""
+"""The coordinator cannot respond now. A later request might succeed."""
 
 COORDINATOR_ERRORS = _codes(_Group.COORDINATOR_MOVED, _Group.COORDINATOR_BUSY)
-"""Codes that only a coordinator returns. A leader returns them if it could not add a partition to
-the transaction (KIP-890): retry at the leader."""
+"""Codes that originate from a coordinator. A leader returns them if it could not add a partition to
+the transaction (KIP-890). In that case, retry at the leader.
+"""
 
 MAYBE_APPENDED = frozenset(
     {
@@ -168,8 +169,9 @@ MAYBE_APPENDED = frozenset(
         ClientErrorCode.disconnected,
     }
 )
-"""The batch may be in the log although no success was reported. A leader that has appended it and
-steps down before its followers have it returns 3, 6 or 56 (``DelayedProduce``)."""
+"""The batch might be in the log, although no success was reported. If a leader appends a batch and
+steps down before its followers have replicated it, the response is 3, 6 or 56 (``DelayedProduce``).
+"""
 
 FENCED = _codes(_Group.FENCED)
 """A later InitProducerId of the same transactional id has fenced the producer."""
@@ -181,13 +183,13 @@ FATAL_TO_PRODUCER = (AUTHORIZATION_FAILED - {ErrorCode.topic_authorization_faile
     ErrorCode.producer_fenced,
     ErrorCode.invalid_producer_id_mapping,
 }
-"""The producer id can no longer be used, or this client may not use it."""
+"""The producer id can no longer be used, or this client is not authorized to use it."""
 
 RECORDS_TOO_LARGE = _codes(_Group.TOO_LARGE)
 """The batch exceeds the topic's max.message.bytes or segment.bytes."""
 
 INVALID_RECORDS = RECORDS_TOO_LARGE | _codes(_Group.INVALID_RECORD)
-"""The records themselves are rejected; topic and broker work."""
+"""The records are rejected, but the topic and the broker work."""
 
 INVALID_TOPIC_SETTINGS = _codes(_Group.INVALID_TOPIC)
 """The name or the settings of a topic to create are rejected."""
@@ -197,13 +199,13 @@ _NAMES: dict[int, str] = {int(code): code.name.upper() for code in (*ErrorCode, 
 
 
 def as_error_code(number: int) -> ErrorCode | UnknownErrorCode:
-    """Return the ErrorCode of a number, or an UnknownErrorCode if it has no name."""
+    """Return the ErrorCode for a number, or an UnknownErrorCode if the number has no name."""
     known = _NAMED.get(number)
     return UnknownErrorCode(number) if known is None else known
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error code in capitals; UNKNOWN_ERROR_<code> if it has none."""
+    """Return Kafka's name of an error code in capitals, or UNKNOWN_ERROR_<code> if unknown."""
     return _NAMES.get(code, f"UNKNOWN_ERROR_{code}")
 
 

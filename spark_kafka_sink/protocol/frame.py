@@ -1,7 +1,7 @@
 """Split a byte stream into frames, and gather buffers for sending.
 
 `FrameReader` splits received bytes into frames. `gather` writes a message as a list of parts, so
-that large records are sent without a copy. Neither does I/O.
+that large records are sent without copying. Neither performs I/O.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 MIN_PART_SIZE = 4096
-"""Minimum bytes of a part: smaller values are cheaper to copy than to send separately."""
+"""Minimum size of a part in bytes. Smaller values are cheaper to copy than to send separately."""
 
 
 class RecordBuffers:
     """A records field whose bytes are in several buffers.
 
     Args:
-        parts: the buffers in order; none of them is copied.
+        parts: the buffers in order, which are not copied.
     """
 
     __slots__ = ("_size", "parts")
@@ -49,7 +49,7 @@ class Gatherer:
         self.size = len(start)
 
     def write(self, value: Any) -> None:
-        """Add bytes, or the parts of a records field."""
+        """Add bytes or the parts of a records field."""
         if isinstance(value, RecordBuffers):
             for part in value.parts:
                 self._add(part)
@@ -66,7 +66,7 @@ class Gatherer:
 
 
 def gather(entity: Entity, start: bytes = b"") -> Gatherer:
-    """Write a message after `start`, as parts; records may be `RecordBuffers`."""
+    """Write a message after `start`, as parts. Records can be `RecordBuffers`."""
     target = Gatherer(start)
     writer: Any = entity_writer(type(entity))
     writer(target, entity)
@@ -75,11 +75,13 @@ def gather(entity: Entity, start: bytes = b"") -> Gatherer:
 
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 1024 * 1024
-"""Kafka's default of socket.request.max.bytes."""
+"""Kafka's default for socket.request.max.bytes."""
 _MAX_SEPARATE_CHUNKS = 16
-"""Number of chunks of a frame that are kept without a copy, regardless of their size."""
+"""Number of chunks of a frame that are stored without copying, regardless of their size."""
 _MIN_CHUNK_SIZE = 4 * 1024
-"""Minimum bytes of later chunks that are not copied: a separate object takes 300 bytes more."""
+"""Minimum size in bytes of later chunks that are not copied. A separate object takes 300 additional
+bytes.
+"""
 
 _OTHER_PROTOCOLS = (
     (
@@ -99,7 +101,7 @@ _OTHER_PROTOCOLS = (
 
 
 class OtherProtocolError(ProtocolError):
-    """The bytes belong to another protocol: TLS or HTTP."""
+    """The bytes are in a different protocol: TLS or HTTP."""
 
     @property
     def is_tls(self) -> bool:
@@ -110,9 +112,9 @@ class OtherProtocolError(ProtocolError):
 class FrameReader:
     """Collects received bytes and returns complete frames, without I/O.
 
-    A frame that arrived in one chunk is a slice of that chunk; others are joined once, when they
-    are complete. Memory is never allocated from a frame's size alone, and a peer that sends single
-    bytes uses little more memory than the bytes it sends.
+    A frame that arrives in one chunk is a slice of that chunk. The chunks of all other frames are
+    joined once, when the frame is complete. Memory is never allocated based on a frame's size
+    alone, and a peer that sends single bytes uses little more memory than the bytes that it sends.
     """
 
     __slots__ = ("_chunks", "_held", "_limit", "_needed")
@@ -129,25 +131,25 @@ class FrameReader:
 
     @property
     def held(self) -> int:
-        """Received bytes of an incomplete frame, with its size field."""
+        """Number of received bytes of the incomplete frame, including its size field."""
         return self._held
 
     @property
     def missing(self) -> int:
-        """Bytes still missing from the incomplete frame; 0 until its size is known."""
+        """Number of bytes missing from the incomplete frame, or 0 if its size is not yet known."""
         return max(self._needed - self._held, 0) if self._needed > SIZE_BYTES else 0
 
     def take_rest(self) -> memoryview:
-        """Remove and return the received part of the incomplete frame, with its size field."""
+        """Remove and return the received part of the incomplete frame, including its size field."""
         rest = self._join()
         self._keep(memoryview(b""))
         return rest
 
     def feed(self, data: bytes) -> list[memoryview]:
-        """Add received bytes; return the frames that are now complete, without their size fields.
+        """Add received bytes. Return the frames that are now complete, without their size fields.
 
         Raises:
-            ProtocolError: a size is negative or exceeds the limit; the stream is then unusable.
+            ProtocolError: a size is negative or exceeds the limit. The stream is then unusable.
         """
         if not self._held and self._is_one_frame(data):
             return [memoryview(data)[SIZE_BYTES:]]

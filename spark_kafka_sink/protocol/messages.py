@@ -1,7 +1,7 @@
 """Request and response headers and frames, and messages built from plain values.
 
-Versions of an API differ by a few fields. `build` makes a message of any version from one tree of
-plain values, which names the fields of the newest version: fields missing from a version are
+The versions of an API differ by a few fields. `build` creates a message of any version from a tree
+of plain values, whose names are the fields of the newest version. Fields missing from a version are
 omitted, and fields without a value get the schema's default.
 """
 
@@ -36,7 +36,7 @@ _EMPTY_TAGS = b"\x00"
 
 
 class RequestHeader(NamedTuple):
-    """A request's header, of any header version, and the offset of its body in the frame."""
+    """A request's header, of any header version, and the offset of the body in the frame."""
 
     api_key: int
     version: int
@@ -46,7 +46,7 @@ class RequestHeader(NamedTuple):
 
 
 def request_header(payload_type: type[Any], correlation_id: int, client_id: str | None) -> bytes:
-    """Write a request's header: v1, or v2 with empty tags; the client id is never compact."""
+    """Write a request's header: v1, or v2 with empty tags. The client id is never compact."""
     name = None if client_id is None else client_id.encode()
     return b"".join(
         (
@@ -59,14 +59,14 @@ def request_header(payload_type: type[Any], correlation_id: int, client_id: str 
 
 
 def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> bytes:
-    """Write a complete request: size, header, body."""
+    """Write a complete request: size, header and body."""
     header = request_header(type(payload), correlation_id, client_id)
     body = codec.encode(payload)
     return framed(header, body)
 
 
 def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
-    """Read API key, version and correlation id, whose format is the same in every request.
+    """Read the API key, version and correlation id, whose format is the same in all requests.
 
     Raises:
         ProtocolError: the frame is too short.
@@ -118,12 +118,12 @@ def response_header(response_type: type[Any], correlation_id: int) -> bytes:
 
 
 def framed(header: bytes, body: bytes) -> bytes:
-    """Return a frame: size, header, body."""
+    """Return a frame: size, header and body."""
     return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
 
 
 def response_parts(payload: ResponsePayload, correlation_id: int) -> list[bytes | memoryview]:
-    """Write a complete response as parts to send in order; large records are not copied."""
+    """Write a complete response as parts to send in order. Large records are not copied."""
     header = response_header(type(payload), correlation_id)
     body = gather(payload, header)
     first, *rest = body.parts
@@ -131,7 +131,7 @@ def response_parts(payload: ResponsePayload, correlation_id: int) -> list[bytes 
 
 
 def response_frame(payload: ResponsePayload, correlation_id: int) -> bytes:
-    """Write a complete response: size, header, body."""
+    """Write a complete response: size, header and body."""
     return b"".join(response_parts(payload, correlation_id))
 
 
@@ -149,11 +149,11 @@ def read_correlation_id(frame: memoryview | bytes) -> int:
 def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[int, P]:
     """Read a response of a known type from a frame without its size field.
 
-    ApiVersions responses have header v0 in every version, so that a client can read them before
+    ApiVersions responses have header v0 in all versions, so that a client can read them before
     versions are negotiated. Bytes after the body are ignored, as in Kafka's own clients.
 
     Returns:
-        The correlation id and the payload.
+        The correlation id and the message.
 
     Raises:
         ProtocolError: the bytes are not a response of this type.
@@ -171,7 +171,7 @@ def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[in
 
 
 Values: TypeAlias = Mapping[str, Any]
-"""Field names to values; structs are nested mappings, arrays are iterables."""
+"""Values by field name. Structs are nested mappings, and arrays are iterables."""
 
 _ZEROS: dict[str, Any] = {
     "string": "",
@@ -186,7 +186,7 @@ _ZEROS: dict[str, Any] = {
 
 
 def build(entity_type: Any, values: Values) -> Any:
-    """Return a message of `entity_type`; values of fields missing from it are ignored."""
+    """Return a message of `entity_type`. Values for fields that it does not have are ignored."""
     given = {}
     for name, convert, default in _plan(entity_type):
         if name in values:

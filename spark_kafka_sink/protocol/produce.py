@@ -1,13 +1,13 @@
 """Read and write Produce requests and responses without copying records.
 
-- `produce_body` (client side) writes the framing around batches that are never copied.
+- `produce_body` (client side) writes the framing around batches, which are never copied.
 - `produce_response_reader` (client side) reads a response into a `ProduceResponse`.
 - `plain_produce_request` (broker side) reads a request for one partition without transactional id.
 - `plain_produce_response` (broker side) writes a response.
 
 Plain responses contain only offsets and error codes. With small batches, the generic reader and
-writer would take longer than the append to the log or the handling of the response. The results are
-the same as from `codec`, which handles all other requests and responses, including invalid ones.
+writer would take longer than appending to the log or handling the response. The results are the
+same as those of `codec`, which processes all other requests and responses, including invalid ones.
 
 Sources: ``ProduceRequest.json`` and ``ProduceResponse.json``: versions 3 to 13, flexible since 9,
 topic ids since 13 (KIP-516).
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 TopicKey: TypeAlias = str | UUID
-"""A topic's name, or its id since version 13."""
+"""A topic's name or, since version 13, its id."""
 
 _STARTS_FROM: Final = 5
 _ERRORS_FROM: Final = 8
@@ -49,11 +49,12 @@ _NO_ID: Final = UUID(int=0)
 
 
 class _RequestLayout(NamedTuple):
-    """A version's layout of a request without transactional id, for one topic and partition.
+    """The layout of a version's request without transactional id, for one topic and partition.
 
-    `head`: length of the transactional id, acks, timeout and topic count. `partition`: partition
-    count and the index of the first partition. `size` reads the size of the records. `tail`: the
-    bytes after the records. `null_id` and `one` are the encodings of a null id and a count of 1.
+    `head` contains the length of the transactional id, acks, timeout and topic count. `partition`
+    contains the partition count and the index of the first partition. `size` reads the size of the
+    records. `tail` contains the bytes after the records. `null_id` and `one` are the encodings of a
+    null id and of a count of 1.
     """
 
     head: struct.Struct
@@ -75,7 +76,7 @@ class _Types(NamedTuple):
 
 
 def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | None:
-    """Read the body of a plain request; return None if it is not plain or is invalid."""
+    """Read the body of a plain request. Return None if the request is not plain or is invalid."""
     try:
         return _read_request(version, frame, at)
     except (*codec.BAD_BYTES, ProtocolError):
@@ -153,7 +154,7 @@ _NO_TAGS = b"\x00"
 
 
 class PartitionData(NamedTuple):
-    """One batch for one partition: its bytes in `parts`, with a total of `size` bytes."""
+    """One batch for one partition. The buffers in `parts` have a total size of `size` bytes."""
 
     partition: int
     parts: Sequence[Buffer]
@@ -169,7 +170,7 @@ class TopicData(NamedTuple):
 
 
 class ProduceHead(NamedTuple):
-    """The fields of a Produce request before its topics; `acks` as in the protocol (-1 for all)."""
+    """The fields of a Produce request before its topics. `acks` is -1 for all."""
 
     version: int
     transactional_id: str | None
@@ -178,7 +179,7 @@ class ProduceHead(NamedTuple):
 
 
 def produce_body(head: ProduceHead, topics: Sequence[TopicData]) -> list[Buffer]:
-    """Return the request's body as buffers: framing as bytes, batches without a copy."""
+    """Return the request's body as buffers: the framing as bytes, and batches without copying."""
     flexible = head.version >= _FLEXIBLE
     framing = bytearray(_string(head.transactional_id, flexible=flexible))
     framing += _ACKS_TIMEOUT.pack(head.acks, head.timeout_ms)
@@ -216,10 +217,10 @@ def _length(count: int, *, flexible: bool) -> bytes:
 
 
 class PartitionResponse(NamedTuple):
-    """A Produce response for one partition; `leader` is -1 if the response names no leader.
+    """A Produce response for one partition; `leader` is -1 if the response contains no leader.
 
-    `append_time` is LogAppendTime in milliseconds, None if the topic uses CreateTime.
-    `record_errors` are pairs of a record's index in the batch and a message.
+    `append_time` is LogAppendTime in milliseconds, or None if the topic uses CreateTime.
+    `record_errors` contains pairs of a record's index in the batch and a message.
     """
 
     code: int
@@ -233,9 +234,9 @@ class PartitionResponse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProduceResponse:
-    """The response for each partition, by topic and partition number.
+    """The responses by topic and partition number.
 
-    `nodes` are the endpoints in the response (KIP-951): id, host and port.
+    `nodes` contains the endpoints in the response (KIP-951): id, host and port.
     """
 
     partitions: dict[tuple[TopicKey, int], PartitionResponse]
@@ -245,12 +246,12 @@ class ProduceResponse:
 
 @cache
 def produce_response_reader(version: int) -> Callable[[memoryview], ProduceResponse]:
-    """Return the reader of a frame of this version; it raises ProtocolError like `codec`."""
+    """Return the reader of a frame of this version. It raises ProtocolError like `codec`."""
     return partial(_read_response, version)
 
 
 def from_message(message: Any) -> ProduceResponse:
-    """Convert a response that `codec` has read."""
+    """Convert a response that `codec` read."""
     partitions: dict[tuple[TopicKey, int], PartitionResponse] = {}
     for topic in message.responses:
         key = topic.name if hasattr(topic, "name") else topic.topic_id or _NO_ID
@@ -291,11 +292,11 @@ def _read_response(version: int, frame: memoryview) -> ProduceResponse:
 
 
 class _ResponseLayout(NamedTuple):
-    """A version's layout of a plain response, which contains only offsets and error codes.
+    """The layout of a version's plain response, which contains only offsets and error codes.
 
-    `head`: the bytes between correlation id and body. `partition`: index, error code, base offset,
-    append time, and the bytes after the log start offset, which equal `plain_tail`. `tags` follow
-    each topic and the whole response.
+    `head` contains the bytes between correlation id and body. `partition` contains the index, error
+    code, base offset and append time, and the bytes after the log start offset, which equal
+    `plain_tail`. `tags` follow each topic and the whole response.
     """
 
     head: bytes
@@ -307,7 +308,7 @@ class _ResponseLayout(NamedTuple):
 
 
 def _read_plain(layout: _ResponseLayout, frame: memoryview) -> ProduceResponse | None:
-    """Read a plain response; return None if `codec` must read it."""
+    """Read a plain response. Return None if `codec` must read it."""
     _, length, topic_key, answer, plain_tail, tags = layout
     unpack, size = answer.unpack_from, answer.size
     at = _CORRELATION_ID + len(layout.head)
@@ -368,12 +369,12 @@ def _topic_id(frame: memoryview, at: int) -> tuple[UUID, int]:
 
 
 _PARTITION = struct.Struct(">ihqq")
-"""Index, error code, base offset, log append time in milliseconds."""
+"""Index, error code, base offset, and log append time in milliseconds."""
 _START = struct.Struct(">q")
 
 
 def plain_produce_response(version: int, values: Values) -> bytes | None:
-    """Write a plain response's body; None if it contains more than offsets and error codes."""
+    """Write a plain response's body. Return None if the response is not plain."""
     if values.get("node_endpoints"):
         return None
     flexible = version >= _FLEXIBLE

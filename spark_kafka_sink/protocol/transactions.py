@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 
 class TransactionState(StrEnum):
-    """Kafka's TransactionState, with Kafka's names."""
+    """The states of a transaction in Kafka, with Kafka's names."""
 
     EMPTY = "Empty"
-    """The producer has an id, but has not begun a transaction."""
+    """The transactional id has a producer id, but no transaction."""
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
-    """The commit is decided; the markers are being written."""
+    """The commit is decided, and the markers are being written."""
     PREPARE_ABORT = "PrepareAbort"
     COMPLETE_COMMIT = "CompleteCommit"
     COMPLETE_ABORT = "CompleteAbort"
     DEAD = "Dead"
-    """The id has expired."""
+    """The transactional id has expired."""
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
     """InitProducerId is about to abort the transaction."""
     UNKNOWN = "Unknown"
-    """A state without a name in this version."""
+    """A state that has no name in this version."""
 
     @classmethod
     def _missing_(cls, _value: object) -> TransactionState:
@@ -54,7 +54,7 @@ OPEN_STATES = (
     TransactionState.PREPARE_ABORT,
     TransactionState.PREPARE_EPOCH_FENCE,
 )
-"""States that block read_committed consumers at the last stable offset."""
+"""States in which a transaction blocks read_committed consumers at the last stable offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +69,18 @@ class OpenTransaction:
 
 FEATURE = "transaction.version"
 _LEVEL = 2
-"""The minimum finalized level of the feature for transactions V2."""
+"""The minimum finalized level of the feature that enables transactions V2."""
 _NEEDED = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5}
 """The minimum API versions of transactions V2; lower versions use V1."""
 
 
 class TransactionVersion(IntEnum):
-    """The protocol of a transaction, which never changes before the transaction has ended."""
+    """The protocol of a transaction, which does not change before the transaction ends."""
 
     V1 = 1
-    """AddPartitionsToTxn adds partitions; the epoch is constant until InitProducerId."""
+    """AddPartitionsToTxn adds partitions. The epoch is constant until InitProducerId."""
     V2 = 2
-    """Produce adds partitions; every EndTxn bumps the epoch and returns the new one."""
+    """Produce adds partitions. Every EndTxn bumps the epoch and returns the new epoch."""
 
     @classmethod
     def of(cls, features: Features, versions: Mapping[int, VersionRange]) -> TransactionVersion:
@@ -97,22 +97,22 @@ class TransactionVersion(IntEnum):
 
     @property
     def produce_cap(self) -> int | None:
-        """The maximum version of Produce; None for no limit."""
+        """The maximum version of Produce, or None if there is no limit."""
         return 11 if self is TransactionVersion.V1 else None
 
     @property
     def end_txn_cap(self) -> int | None:
-        """The maximum version of EndTxn; None for no limit."""
+        """The maximum version of EndTxn, or None if there is no limit."""
         return 4 if self is TransactionVersion.V1 else None
 
     @property
     def txn_offset_commit_cap(self) -> int | None:
-        """The maximum version of TxnOffsetCommit; None for no limit."""
+        """The maximum version of TxnOffsetCommit, or None if there is no limit."""
         return 4 if self is TransactionVersion.V1 else None
 
     @property
     def needs_add_partitions(self) -> bool:
-        """True if AddPartitionsToTxn must precede the first Produce to each partition."""
+        """True if AddPartitionsToTxn must precede the first Produce request to each partition."""
         return self is TransactionVersion.V1
 
     @property
@@ -122,11 +122,11 @@ class TransactionVersion(IntEnum):
 
 
 _KEY_TYPE = 1
-"""FindCoordinator: the keys are transactional ids."""
+"""Key type of FindCoordinator for which the keys are transactional ids."""
 
 
 def find_coordinator(transactional_ids: Sequence[str]) -> Values:
-    """Return the values of FindCoordinator for any version; below 4, only the first id is sent."""
+    """Return the values of FindCoordinator for all versions. Below 4, only the first id is sent."""
     return {
         "key_type": _KEY_TYPE,
         "key": transactional_ids[0],
@@ -162,7 +162,7 @@ def init_producer_id(
 
 
 def add_partitions(transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]) -> Values:
-    """Return the values of AddPartitionsToTxn up to version 3; partitions are (topic, number)."""
+    """Return the values of AddPartitionsToTxn up to version 3. Partitions are (topic, number)."""
     return {
         "v3_and_below_transactional_id": transaction.transactional_id,
         "v3_and_below_producer_id": transaction.producer_id,
@@ -182,7 +182,7 @@ def end_txn(transaction: OpenTransaction, *, commit: bool) -> Values:
 
 
 def by_topic(partitions: Iterable[tuple[str, int]], numbers: str) -> list[dict[str, Any]]:
-    """Group partitions by topic, as in requests; `numbers` is the field of partition numbers."""
+    """Group partitions by topic, as in requests. `numbers` is the name of the partitions field."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)

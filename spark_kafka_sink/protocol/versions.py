@@ -26,10 +26,10 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """The features that one broker reports; empty if it reports none.
+    """The features that one broker reports; empty if it does not report features.
 
-    `supported` are the levels that the broker supports, `finalized` the levels in use by the whole
-    cluster. `epoch` counts changes of `finalized`; NO_EPOCH if unknown.
+    `supported` contains the levels that the broker supports, and `finalized` the levels that the
+    whole cluster uses. `epoch` counts changes of `finalized`. It is NO_EPOCH if unknown.
     """
 
     supported: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
@@ -37,7 +37,7 @@ class Features:
     epoch: int = NO_EPOCH
 
     def level(self, name: str) -> int:
-        """Return the level at which a feature is finalized, 0 if it is not finalized."""
+        """Return the level at which a feature is finalized, or 0 if it is not finalized."""
         levels = self.finalized.get(name)
         return 0 if levels is None else levels.highest
 
@@ -61,7 +61,7 @@ class Features:
 
 
 class ApiKey(IntEnum):
-    """The APIs that the package's client or broker supports, with the names of Kafka's ApiKeys."""
+    """APIs that the package's client or broker supports, with the names of Kafka's ApiKeys."""
 
     PRODUCE = 0
     FETCH = 1
@@ -110,7 +110,7 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class VersionRange:
-    """Versions `lowest` to `highest` of an API, both included."""
+    """The versions of an API from `lowest` to `highest`, both included."""
 
     lowest: int
     highest: int
@@ -119,7 +119,7 @@ class VersionRange:
         return self.lowest <= version <= self.highest
 
     def common(self, other: VersionRange) -> VersionRange | None:
-        """Return the versions in both ranges, None if the ranges do not overlap."""
+        """Return the versions in both ranges, or None if the ranges do not overlap."""
         lowest, highest = max(self.lowest, other.lowest), min(self.highest, other.highest)
         return VersionRange(lowest, highest) if lowest <= highest else None
 
@@ -150,14 +150,14 @@ CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
     ApiKey.DESCRIBE_TRANSACTIONS: VersionRange(0, 0),
     ApiKey.LIST_TRANSACTIONS: VersionRange(0, 2),
 }
-"""The client's versions; InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
+"""The client's versions. InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
 
 _SINCE = {
     ApiKey.DESCRIBE_PRODUCERS: "2.8",
     ApiKey.DESCRIBE_TRANSACTIONS: "3.0",
     ApiKey.LIST_TRANSACTIONS: "3.0",
 }
-"""First Kafka release of APIs that only some functions of this package need."""
+"""First Kafka release that has an API, for APIs that only some functions of this package need."""
 
 _UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 
@@ -170,8 +170,8 @@ def negotiate(
     Args:
         api: the API, for the error message.
         ours: the client's versions.
-        theirs: the broker's versions, None if it does not support the API.
-        cap: a limit of this request, such as 11 for Produce in transactions V1 (KIP-890).
+        theirs: the broker's versions, or None if the broker does not support the API.
+        cap: a limit for this request, such as 11 for Produce in transactions V1 (KIP-890).
 
     Raises:
         ProtocolError: no version is supported by both sides.
@@ -198,7 +198,7 @@ def request_type(api: int, version: int) -> type[Any]:
     """Return the request class of an API version.
 
     Raises:
-        ProtocolError: there is no such API or version.
+        ProtocolError: the API or the version does not exist.
     """
     try:
         return load_request_schema(api, version)
@@ -213,7 +213,7 @@ def response_type(api: int, version: int) -> type[Any]:
     """Return the response class of an API version.
 
     Raises:
-        ProtocolError: there is no such API or version.
+        ProtocolError: the API or the version does not exist.
     """
     try:
         return load_response_schema(api, version)

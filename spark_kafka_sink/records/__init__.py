@@ -1,12 +1,12 @@
-"""RecordBatch v2: encodes columns as records and decodes them, without Python code per record.
+"""Encode and decode Kafka records (RecordBatch v2) as columns, without Python code per record.
 
 In reading order:
 
-- `columns`: rows as Arrow columns, binary arrays as numpy views, inline binary views
-- `varint`: zig-zag varints, single and by column
-- `views`: binary views of several columns joined into rows
-- `encoder`: columns to records (`encode_records`), header sections and size bounds
-- `compression`: the five codecs in the framing of Java's client
+- `columns`: rows as Arrow columns, binary arrays as NumPy views, and inline binary views
+- `varint`: zig-zag varints, as single numbers or as columns
+- `views`: join binary views of several columns into rows
+- `encoder`: encode columns as records, encode header sections, and bound the size of records
+- `compression`: the five codecs, with the framing of Java's client
 - `record_batch`: the batch header and its CRC
 - `decoder`: record boundaries, columns, single records and control batches
 - `consumer_record`: records as a consumer receives them, which can be converted to tables

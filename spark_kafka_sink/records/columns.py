@@ -1,9 +1,9 @@
-"""Rows as Arrow columns, binary arrays as numpy views, and inline binary views.
+"""Rows as Arrow columns, binary arrays as NumPy views, and inline binary views.
 
-Arrow's binary view holds a value of up to twelve bytes inline, in two 64-bit numbers: size and
-first four bytes, then the other eight. An `InlineView` builds such views for all rows at once with
-shifts, joining short byte strings in 64-bit registers instead of byte by byte; the first byte is
-always the lowest one.
+In Arrow's binary view layout, a value of up to twelve bytes is stored inline in two 64-bit numbers.
+The first contains the size and the first four bytes, the second contains the remaining bytes.
+`InlineView` builds these views for all rows at once: it joins short byte strings with 64-bit shifts
+instead of byte by byte. The first byte is always the least significant.
 
 Source: the Arrow columnar format's "Variable-size Binary View Layout".
 """
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """One chunk of n records, every column of length n.
+    """A chunk of n records, in columns of length n.
 
-    `value` and `key` are binary (nulls allowed; `key` None means that every key is null), `headers`
-    holds each row's encoded header section (None: no row has headers), `timestamps` is int64
-    milliseconds (None: the time of arrival).
+    `value` and `key` are binary and can contain nulls; if `key` is None, every key is null.
+    `headers` contains the encoded header section of each row; None if no row has headers.
+    `timestamps` contains milliseconds as int64; None for the time of arrival.
     """
 
     value: pa.BinaryArray
@@ -49,7 +49,7 @@ class Columns:
         )
 
     def take(self, numbers: NDArray[np.intp]) -> Columns:
-        """Return the rows with these numbers, copied."""
+        """Return a copy of the rows with these numbers."""
         return Columns(
             value=self.value.take(numbers),
             key=None if self.key is None else self.key.take(numbers),
@@ -59,7 +59,7 @@ class Columns:
 
 
 def binary_array(offsets: NDArray[np.int32], data: NDArray[np.uint8] | pa.Buffer) -> pa.BinaryArray:
-    """Return a BinaryArray without nulls over n + 1 offsets and their bytes, without copying."""
+    """Return a BinaryArray without nulls from n + 1 offsets and the bytes, without copying."""
     body = data if isinstance(data, pa.Buffer) else pa.py_buffer(data.data)
     buffers = [None, pa.py_buffer(offsets.data), body]
     return cast(
@@ -68,7 +68,7 @@ def binary_array(offsets: NDArray[np.int32], data: NDArray[np.uint8] | pa.Buffer
 
 
 def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the n + 1 int32 offsets of a binary array or of its slice, as a view."""
+    """Return the n + 1 int32 offsets of a binary array or slice, as a view."""
     buffer = array.buffers()[1]
     if len(array) == 0 or buffer is None:
         return np.zeros(1, np.int32)
@@ -83,7 +83,7 @@ def lengths_of(array: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the byte length of every row, -1 for null (as Kafka writes it), int32 (n,)."""
+    """Return the byte length of every row, or -1 for null as in Kafka, as int32 of shape (n,)."""
     lengths = lengths_of(array)
     if array.null_count:
         lengths[np.asarray(array.is_null())] = -1
@@ -91,7 +91,7 @@ def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def lengths_without_null(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the byte length of every row, 0 for null, int32 of shape (n,)."""
+    """Return the byte length of every row, or 0 for null, as int32 of shape (n,)."""
     lengths = lengths_of(array)
     if array.null_count:
         lengths[np.asarray(array.is_null())] = 0
@@ -99,7 +99,7 @@ def lengths_without_null(array: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
-    """Return a column of strings or binary (plain, large or dictionary-encoded) as binary."""
+    """Convert a string or binary column (plain, large or dictionary-encoded) to binary."""
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
@@ -108,7 +108,7 @@ def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
 
 
 def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
-    """Return a large column with 32-bit offsets, relative to the start of the slice.
+    """Convert a large column to 32-bit offsets, relative to the start of the slice.
 
     Arrow's own cast fails if a slice's offsets are far from the start of the column.
     """
@@ -129,9 +129,9 @@ def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
 
 
 INLINE_SIZE = 12
-"""Bytes that a binary view holds inline."""
+"""Maximum number of bytes that a binary view stores inline."""
 REGISTER_SIZE = 8
-"""Maximum bytes of one append, the width of a register."""
+"""Maximum number of bytes of one append: the width of a 64-bit register."""
 
 _BYTE_BITS = np.uint64(3)
 """Left shift that converts a number of bytes to bits."""
@@ -140,9 +140,10 @@ _WHOLE = np.uint64(64)
 
 
 class VarintBytes(NamedTuple):
-    """Up to eight bytes of every row; both arrays have shape (n,), or (1,) if all rows are equal.
+    """Up to eight bytes per row. Both arrays have shape (n,), or (1,) if all rows are equal.
 
-    `bytes` has the first byte lowest, and zeros after its `size`, which is at most `largest`.
+    In `bytes`, the first byte is the least significant, and bytes beyond `size` are 0. No size
+    exceeds `largest`.
     """
 
     bytes: NDArray[np.uint64]
@@ -152,23 +153,24 @@ class VarintBytes(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def constant_bytes(value: bytes) -> VarintBytes:
-    """Return the same bytes, eight at most, for every row.
+    """Return the same bytes, at most eight, for every row.
 
-    The cache serves the few values that repeat; chunks of one row have new values each time.
+    The cache is useful for a few recurring values. Chunks with a single row have new values each
+    time.
     """
     number = np.array([int.from_bytes(value, "little")], np.uint64)
     return VarintBytes(number, np.array([len(value)], np.uint64), len(value))
 
 
 class InlineView:
-    """Up to `INLINE_SIZE` bytes of every row; the size may differ from row to row."""
+    """Up to `INLINE_SIZE` bytes per row. The size can differ between rows."""
 
     __slots__ = ("_high", "_low", "largest", "size")
 
     size: NDArray[np.uint64]
-    """Bytes of each row, shape (n,), or (1,) if all rows have the same."""
+    """Number of bytes of each row, shape (n,), or (1,) if it is the same for all rows."""
     largest: int
-    """Maximum bytes of a row."""
+    """Maximum number of bytes of a row."""
 
     def __init__(self, first: VarintBytes) -> None:
         self._low, self.size, self.largest = first
@@ -181,7 +183,7 @@ class InlineView:
     def append(self, more: VarintBytes) -> None:
         """Append these bytes to every row.
 
-        Shifts by 64 or more give 0; negative shifts also do, because they wrap around.
+        Shifts by 64 or more result in 0, as do negative shifts, because they wrap around.
         """
         bits = self.size << _BYTE_BITS
         self._low = self._low | (more.bytes << bits)
@@ -192,20 +194,20 @@ class InlineView:
         self.size = self.size + more.size
 
     def where(self, mask: NDArray[np.bool_]) -> InlineView:
-        """Return the bytes of the rows where the mask, shape (n,), is True; others are empty."""
+        """Return the bytes of the rows where the mask is True; all other rows are empty."""
         keep = mask.astype(np.uint64)
         kept = InlineView(VarintBytes(self._low * keep, self.size * keep, self.largest))
         kept._high = self._high * keep
         return kept
 
     def register(self) -> VarintBytes | None:
-        """Return the bytes if those of every row fit into a register."""
+        """Return the bytes, or None if a row can exceed the size of a register."""
         if self.largest > REGISTER_SIZE:
             return None
         return VarintBytes(self._low, self.size, self.largest)
 
     def write(self, views: NDArray[np.uint64]) -> None:
-        """Write the binary view of each row, shape (n, 2)."""
+        """Write the binary view of each row to `views`, shape (n, 2)."""
         np.bitwise_or(self._low << _HALF, self.size, out=views[:, 0])
         np.bitwise_or(self._low >> _HALF, self._high << _HALF, out=views[:, 1])
 

@@ -1,8 +1,9 @@
-"""The five codecs of a RecordBatch, each in the framing that Java's client writes and reads.
+"""The five codecs of a RecordBatch, with the framing that Java's client writes and reads.
 
-Every function processes whole batches and releases the GIL. The library of a codec is imported by
-its first batch, because tasks start faster without it. Source: Kafka's package
-``org.apache.kafka.common.compress``; KIP-390 (levels), KIP-110 (zstd).
+Every function processes whole batches and releases the GIL. A codec's library is imported when its
+first batch is processed, so that tasks start faster without it.
+
+Source: Kafka's package ``org.apache.kafka.common.compress``; KIP-390 (levels), KIP-110 (zstd).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _LZ4_FLAGS_OFFSET = 4
 _LZ4_INDEPENDENT = 0x20
 _ZSTD_STEP = 4096
-"""Maximum compressed bytes passed to the decompressor at once; they expand to at most 128 MiB."""
+"""Maximum compressed bytes passed to the decompressor at once, which expand to at most 128 MiB."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -43,7 +44,7 @@ _per_thread = local()
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Return the compressed records section; `level` None is Java's default for the codec."""
+    """Return the compressed records section. If `level` is None, use Java's default level."""
     return _COMPRESSORS[codec](data, level)
 
 
@@ -65,7 +66,7 @@ def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
 
 @cache
 def _invalid_data() -> tuple[type[Exception], ...]:
-    """Return the errors with which the libraries reject data."""
+    """Return the exception classes with which the libraries reject invalid data."""
     import cramjam
     import zstandard
 
@@ -133,7 +134,7 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytes:
 def _lz4(data: Buffer, level: int | None) -> bytes:
     """Compress independent blocks of 64 KiB.
 
-    Level 9, Java's default, is its fast compressor, not the high-compression one.
+    Java's default, level 9, selects Java's fast compressor instead of the high-compression one.
     """
     import lz4.frame
 
@@ -149,7 +150,7 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _unlz4(data: memoryview, limit: int) -> bytes:
-    """Decompress the first frame; like Java, reject linked blocks and ignore trailing data."""
+    """Decompress the first frame. Like Java, reject linked blocks and ignore trailing data."""
     import lz4.frame
 
     if len(data) > _LZ4_FLAGS_OFFSET and not data[_LZ4_FLAGS_OFFSET] & _LZ4_INDEPENDENT:
@@ -175,7 +176,7 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
     if key not in contexts:
         import zstandard
 
-        # A context serves one thread at a time, and creating one costs more than a small batch.
+        # A context is not thread-safe, and creating a context costs more than a small batch.
         contexts[key] = zstandard.ZstdCompressor(compression_params=_zstd_parameters(chosen))
     return cast("bytes", contexts[key].compress(data))
 

@@ -46,14 +46,14 @@ class ConsumerRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: datetime | int
-    """A UTC datetime, or milliseconds since 1970 if outside the years 1 to 9999."""
+    """A UTC datetime, or milliseconds since 1970 if the time is outside the years 1 to 9999."""
     headers: list[tuple[str, bytes | None]]
 
 
 class ConsumerRecords(list[ConsumerRecord]):
     """Records ordered by partition and offset, which can be converted to tables.
 
-    The tables have the columns of Spark's Kafka source; `headers` is null for a record without
+    The tables have the columns of Spark's Kafka source. `headers` is null for a record without
     headers.
     """
 
@@ -97,11 +97,11 @@ def _milliseconds(moment: datetime | int) -> int:
 def read_committed(
     topic: str, partition: int, batches: Iterable[bytes | memoryview], end: int
 ) -> Iterator[ConsumerRecord]:
-    """Yield the records below the offset `end` that a read_committed consumer gets, in order.
+    """Yield the records below the offset `end` that a read_committed consumer receives, in order.
 
     Args:
-        topic: the records' topic.
-        partition: the index of their partition.
+        topic: the topic of the records.
+        partition: the number of the partition.
         batches: all batches of the log, including transaction markers.
         end: the last stable offset.
     """
@@ -123,7 +123,7 @@ def read_committed(
 
 
 def consumer_record(topic: str, partition: int, record: Record) -> ConsumerRecord:
-    """Return a decoded record with its topic and partition."""
+    """Convert a decoded record to a `ConsumerRecord`."""
     return ConsumerRecord(
         key=record.key,
         value=record.value,

@@ -1,14 +1,14 @@
 """Decode batches: record boundaries, columns, single records and control batches.
 
-- `record_positions` finds where records begin. Each record starts with its size, so it can be
+- `record_positions` finds the start of each record. Each record starts with its size, so it can be
   located only after the previous record. If sizes repeat, many records are found at once by their
   stride; otherwise a loop reads only the sizes.
-- `read_fields` and `read_tails` read fields of all records of a batch as columns, without Python
-  code per field.
-- `read_records` yields each record as a Python object, for splits, brokers and tests; the write
+- `read_fields` and `read_tails` read the fields of all records of a batch as columns, without
+  Python code per field.
+- `read_records` yields each record as a Python object, for splits, brokers and tests. The write
   path does not use it.
-- `control_batch` and `read_marker` handle the markers that end a transaction in a partition
-  (KIP-98): one record, whose key contains commit or abort and whose value contains the
+- `control_batch` and `read_marker` write and read the markers that end a transaction in a partition
+  (KIP-98). A marker is one record: its key contains commit or abort, and its value contains the
   coordinator's epoch.
 
 Every length is checked against the remaining bytes.
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 
 SMALLEST_RECORD: Final = 7
-"""Bytes of an empty record."""
+"""Size of an empty record in bytes."""
 
 _STEP: Final = 1024
-"""Number of records located at once."""
+"""Maximum number of records located at once."""
 
 _MIN_RUN: Final = 16
 """Minimum number of records of equal size for which a stride is faster than the loop."""
 
 
 def record_positions(data: bytes, end: int, count: int) -> Numbers:
-    """Return where each of `count` records begins; `data` is padded after `end`.
+    """Return the start of each of `count` records; `data` is padded after `end`.
 
     Raises:
         ProtocolError: `data` does not contain exactly `count` records.
@@ -73,7 +73,7 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
 
 
 def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Numbers, int]:
-    """Return the positions of records of the same size as the first, and of the next record."""
+    """Return the positions of records that have the first record's size, and of the next record."""
     end = len(buffer)
     size, body = read_varint(data, position)
     step, stop = body - position + size, min(wanted, (end - position) // max(size, 1))
@@ -90,7 +90,10 @@ def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Nu
 
 
 def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numbers, int]:
-    """Return the positions of records of any size, and the next one; `enter` checks sizes."""
+    """Return the positions of records of any size, and the position of the next record.
+
+    `_Reader.enter` checks the sizes.
+    """
     found = array("q")
     note = found.append
     try:
@@ -112,14 +115,14 @@ def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numb
 
 
 _MAX_SINGLE: Final = 16
-"""Number of records or rows up to which plain Python is faster than columns."""
+"""Maximum number of records or rows for which plain Python is faster than columns."""
 
 _PADDING: Final = bytes(2 * LONG_BYTES)
 """Padding after the data, so that a truncated varint at its end can be read and rejected."""
 
 
 class RecordFields(NamedTuple):
-    """Fields of one record; a key of negative size is null."""
+    """Fields of one record. If the size of a key is negative, the key is null."""
 
     time_delta: int
     offset_delta: int
@@ -128,7 +131,7 @@ class RecordFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldColumns:
-    """Fields of all records, one value each; a key of negative size is null."""
+    """Fields of all records. If the size of a key is negative, the key is null."""
 
     time_deltas: Numbers
     offset_deltas: Numbers
@@ -199,9 +202,9 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTails:
-    """Records without their deltas; one value per record.
+    """Records without their deltas; each array has one entry per record.
 
-    `tails` are key, value and headers as encoded in the section.
+    `tails` contains the key, value and headers as encoded in the section.
     """
 
     sizes: Numbers
@@ -210,7 +213,7 @@ class RecordTails:
 
 
 def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
-    """Read an uncompressed records section of `count` records, of less than 2 GiB.
+    """Read an uncompressed records section of `count` records, which is smaller than 2 GiB.
 
     Raises:
         ProtocolError: the section is invalid, or contains another number of records.
@@ -223,7 +226,7 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     reader.at = reader.at + 1
     time_deltas = reader.number(LONG_BYTES)
     reader.number()
-    # Every other entry is a tail; the entries in between are the starts of records.
+    # Every other entry is a tail. The entries in between are the starts of records.
     edges = np.stack((reader.at, reader.ends), axis=1).astype(np.int32).reshape(-1)
     return RecordTails(
         sizes=reader.ends - starts,
@@ -233,7 +236,7 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
 
 
 class _Reader:
-    """A position in each record, all advanced together; `data` ends with padding."""
+    """A position in each record. All positions advance together. `data` ends with padding."""
 
     __slots__ = ("at", "buffer", "data", "ends")
 
@@ -244,14 +247,14 @@ class _Reader:
         self.ends: Numbers = self.at
 
     def enter(self, positions: Numbers, end: int) -> None:
-        """Start with records at these positions; each ends where the next one begins."""
+        """Start with records at these positions. Each record ends where the next record starts."""
         self.at, self.ends = positions, np.append(positions[1:], end)
         sizes = self.number()
         if ((sizes < 0) | (self.at + sizes != self.ends)).any():
             raise ProtocolError("invalid record size")
 
     def number(self, longest: int = INT_BYTES) -> Numbers:
-        """Return the zig-zag varint at each position, with 32 or 64 bits, as in Java."""
+        """Return the zig-zag varint of 32 or 64 bits at each position, decoded as in Java."""
         values, self.at = read_varints(self.buffer, self.at, longest)
         return values
 
@@ -302,14 +305,14 @@ def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
 
 
 MAX_DECOMPRESSED = 256 << 20
-"""Maximum bytes that a batch may decompress to."""
+"""Maximum number of bytes to which a batch can decompress."""
 
 _MAX_VARINT_SIZE = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record of a batch; `timestamp` in milliseconds, header keys as text."""
+    """One record of a batch. `timestamp` is in milliseconds, and header keys are text."""
 
     offset: int
     timestamp: int
@@ -363,7 +366,7 @@ def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryvie
 
 
 def read_records(batch: bytes | memoryview) -> Iterator[Record]:
-    """Yield all records of one batch; raise ProtocolError for an invalid batch."""
+    """Yield all records of one batch. Raises ProtocolError if the batch is invalid."""
     header = BatchHeader.parse(batch)
     cursor = _Cursor(records_section(batch, header))
     for _ in range(header.record_count):
@@ -410,14 +413,14 @@ _VERSION = 0
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _BEFORE_KEY = bytes((2 * 16, 0, 0, 0, 2 * _KEY.size))
-"""Varints: length of the rest, attributes, timestamp and offset delta, length of the key."""
+"""Size of the rest, attributes, timestamp and offset deltas, and length of the key, as varints."""
 _BEFORE_VALUE = bytes((2 * _VALUE.size,))
 _NO_HEADERS = b"\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """The marker that ends a producer's transaction, by commit or abort."""
+    """A marker that ends a producer's transaction with a commit or an abort."""
 
     producer_id: int
     epoch: int
@@ -426,7 +429,7 @@ class EndTransactionMarker:
 
 
 def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
-    """Return the control batch to append for a marker; `now_ms` since 1970."""
+    """Return the control batch for a marker; `now_ms` is the time in milliseconds since 1970."""
     key = _KEY.pack(_VERSION, COMMIT if marker.commit else ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     record = b"".join((_BEFORE_KEY, key, _BEFORE_VALUE, value, _NO_HEADERS))
@@ -443,7 +446,7 @@ def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
 
 
 def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactionMarker | None:
-    """Return the marker in a control batch; None if it contains no marker."""
+    """Return the marker in a control batch, or None if the batch contains no marker."""
     record = next(iter(read_records(batch)), None)
     if record is None or not record.key or len(record.key) < _KEY.size:
         return None

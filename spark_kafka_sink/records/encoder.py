@@ -1,14 +1,14 @@
 """Encode columns as Kafka records without Python code per record.
 
-One Arrow cast over all fields of all rows writes what ``DefaultRecord.writeTo`` writes:
+One Arrow cast over all fields of all rows writes the same bytes as ``DefaultRecord.writeTo``:
 
     length | attributes timestampDelta | offsetDelta | keyLength key | valueLength value | headers
 
 The data buffer of the result, in row order, is the records section of a RecordBatch.
 
-`RowBuilder` builds the rows from columns of binary views. Short fields, such as varints, share
-views that hold their bytes inline; the views of a column's entries point into the column. One cast
-joins the views of all rows (`records.views`).
+`RowBuilder` builds the rows from columns of binary views. Short fields, such as varints, are stored
+inline and share views. The views of a column's entries point to the column's data. One cast joins
+the views of all rows (`records.views`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NULL = varint(-1)
 
 
 class RowBuilder:
-    """The fields of every row from left to right; adjacent constants become one field."""
+    """The fields of every row from left to right. Adjacent constants are merged into one field."""
 
     __slots__ = ("_fields", "_rows", "_size", "_sizes")
 
@@ -76,9 +76,9 @@ class RowBuilder:
         self._entries(column, lengths_of(column))
 
     def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
-        """Append a zig-zag varint to each row, with at least `room` bytes reserved in its view.
+        """Append a zig-zag varint to each row, and reserve at least `room` bytes in its view.
 
-        This keeps the layout unchanged if values grow with the number of rows.
+        The reserve keeps the layout unchanged if values grow with the number of rows.
         """
         low, high = extremes(values)
         if low == high:
@@ -92,7 +92,7 @@ class RowBuilder:
         self._add_sizes(encoded.size.astype(np.int32))
 
     def nullable(self, column: pa.BinaryArray | None) -> None:
-        """Append a key or a value: its length, -1 for null, and its bytes."""
+        """Append a key or a value: its length (-1 for null) and its bytes."""
         if column is None:
             self.constant(NULL)
             return
@@ -101,7 +101,7 @@ class RowBuilder:
         self._entries(column, np.maximum(lengths, 0) if column.null_count else lengths)
 
     def length_of(self, body: RowBuilder) -> None:
-        """Append the length of each row of `body`, as a varint."""
+        """Append the length of each row of `body` as a varint."""
         if body._sizes is None:
             self.constant(varint(body._size))
         else:
@@ -110,11 +110,11 @@ class RowBuilder:
     def join(
         self, front: RowBuilder | None = None, order: NDArray[np.intp] | None = None
     ) -> pa.BinaryArray:
-        """Return the rows in `order`, each with the fields of `front` before its own.
+        """Return the rows in `order`. In each row, the fields of `front` come first.
 
-        A constant of at most eight bytes that ends the rows is written before the fields of the
-        next row instead, where it shares a view with them; the last row's constant gets its own
-        view.
+        A constant of at most eight bytes at the end of the rows is written before the fields of the
+        next row instead, so that it shares a view with them. The constant of the last row gets its
+        own view.
         """
         fields = _merged([*(front._fields if front else ()), *self._fields])
         last, tail = fields[-1] if fields else None, b""
@@ -159,7 +159,7 @@ def _share_views(fields: list[_Field]) -> list[InlineView | Entries]:
 
 
 def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | Entries]:
-    """Yield the fields, with constants cut into pieces of at most eight bytes."""
+    """Yield the fields, with constants split into pieces of at most eight bytes."""
     for field in fields:
         if isinstance(field, bytes):
             for start in range(0, len(field), REGISTER_SIZE):
@@ -169,11 +169,11 @@ def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | Entries]:
 
 
 MAX_OFFSET_DELTA_SIZE = 3
-"""Bytes of the offset delta varint for up to a million records per batch."""
+"""Size in bytes of the offset delta varint in batches of up to a million records."""
 
 _ATTRIBUTES = b"\x00"
 _NO_DELAY = _ATTRIBUTES + varint(0)
-"""Attributes and timestamp delta of a record with its batch's base timestamp."""
+"""Attributes and timestamp delta of a record that has the base timestamp of its batch."""
 _NO_HEADERS = varint(0)
 _MAX_TIMESTAMP_SIZE = 10
 
@@ -184,13 +184,13 @@ def encode_records(
     timestamp_deltas: NDArray[np.int64] | None = None,
     order: NDArray[np.intp] | None = None,
 ) -> pa.BinaryArray:
-    """Encode n records; row i of the result is a whole record, including its length varint.
+    """Encode n records. Row i of the result is a whole record, including its length varint.
 
     Args:
-        columns: the chunk, n rows.
-        offset_deltas: position of each record in its batch, shape (n,).
-        timestamp_deltas: milliseconds after the batch's base timestamp, shape (n,); None: 0.
-        order: row numbers in the order of the result; None: unchanged.
+        columns: the chunk of n rows.
+        offset_deltas: the position of each record in its batch, shape (n,).
+        timestamp_deltas: milliseconds after the batch's base timestamp, shape (n,); None for 0.
+        order: row numbers in the order of the result; None for the order of the chunk.
     """
     body = RowBuilder(len(columns))
     if timestamp_deltas is None:
@@ -211,10 +211,10 @@ def encode_records(
 
 
 def reencode_records(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> pa.BinaryArray:
-    """Encode records for another batch, from the fields that do not depend on the batch.
+    """Encode records for a different batch, from the fields that do not depend on the batch.
 
     Args:
-        tails: key, value and headers of n records as encoded on the wire.
+        tails: key, value and headers of n records, encoded.
         time_deltas: milliseconds after the batch's base timestamp, shape (n,).
     """
     body = RowBuilder(len(tails))
@@ -236,7 +236,7 @@ def slice_records(encoded: pa.BinaryArray, start: int, stop: int) -> memoryview:
 
 
 def split_records(encoded: pa.BinaryArray, bounds: Sequence[int]) -> list[memoryview]:
-    """Return the bytes of encoded records bounds[i]..bounds[i + 1], as views of the data buffer."""
+    """Return the encoded records bounds[i]..bounds[i + 1] as views of the data buffer."""
     ends = offsets_of(encoded)[list(bounds)].tolist()
     data = encoded.buffers()[2]
     assert data is not None
@@ -245,7 +245,7 @@ def split_records(encoded: pa.BinaryArray, bounds: Sequence[int]) -> list[memory
 
 
 def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
-    """Return each row's header section: count, then (key length, key, value length, value) each.
+    """Return each row's header section: the count, and the key and value of each header.
 
     Args:
         headers: list<struct<key: binary, value: binary>> of n rows; a null list counts as empty.
@@ -259,7 +259,7 @@ def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
     entry.nullable(cast("pa.BinaryArray", entries.field(0)))
     entry.nullable(cast("pa.BinaryArray", entries.field(1)))
     flat = entry.join()
-    # The bytes of a row's headers are already contiguous: only the row offsets change.
+    # The bytes of a row's headers are already contiguous, so only the row offsets change.
     body = flat.buffers()[2] or pa.py_buffer(b"")
     grouped = binary_array(offsets_of(flat)[offsets - first], body)
     section = RowBuilder(len(headers))
@@ -269,7 +269,7 @@ def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
 
 
 def _without_hidden(headers: pa.ListArray[Any]) -> pa.ListArray[Any]:
-    """Return the lists; null lists that hide entries are replaced by empty lists."""
+    """Return the lists, but replace null lists that hide entries by empty lists."""
     if not headers.null_count:
         return headers
     lengths = np.diff(np.asarray(headers.offsets))
@@ -280,9 +280,9 @@ def _without_hidden(headers: pa.ListArray[Any]) -> pa.ListArray[Any]:
 
 
 def size_bounds(columns: Columns) -> NDArray[np.int64]:
-    """Return an upper bound of each encoded record in bytes, shape (n,), before planning.
+    """Return an upper bound of each encoded record's size in bytes, shape (n,), before planning.
 
-    Tight to a few bytes: the varints are bounded by the chunk's largest key and value.
+    The bound is tight to a few bytes: varints are bounded by the chunk's largest key and value.
     """
     if not len(columns):
         return np.zeros(0, np.int64)

@@ -1,6 +1,6 @@
-"""Vectorised hashes over a column of keys: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
+"""Vectorised hashes of a column of keys: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
 
-One pass per position in the key, over all rows that are long enough; nulls count as empty.
+Each pass processes one position of all keys that are long enough. Nulls count as empty keys.
 
 Source: ``org.apache.kafka.common.utils.Utils.murmur2``, ``BuiltInPartitioner.partitionForKey``;
 librdkafka's ``rdcrc32`` and ``rdfnv1a``.
@@ -36,7 +36,7 @@ _LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
 
 
 def partitions_for_keys(keys: pa.BinaryArray, partition_count: int) -> NDArray[np.int32]:
-    """Return the Java producer's partition for each key, shape (n,); undefined for nulls."""
+    """Return the Java producer's partition for each key, shape (n,). Undefined for null keys."""
     positive = murmur2(keys) & _POSITIVE
     return (positive % np.uint32(partition_count)).astype(np.int32)
 
@@ -67,7 +67,7 @@ def _murmur_word(hashes: Hashes, words: Hashes) -> Hashes:
 
 
 def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    """Return the CRC-32 (zlib's) of each key, shape (n,)."""
+    """Return the CRC-32 of each key, as in zlib, shape (n,)."""
     column = _Keys(keys)
     low, high = _crc_words()
     bytewise = _crc_bytes()
@@ -88,7 +88,7 @@ def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
 
 
 def fnv1a(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    """Return librdkafka's FNV-1a of each key: the absolute value of a signed 32-bit hash."""
+    """Return librdkafka's FNV-1a hash of each key: the absolute value of a signed 32-bit hash."""
     column = _Keys(keys)
 
     def byte(hashes: Hashes, data: Hashes) -> Hashes:
@@ -127,15 +127,15 @@ class _Keys:
         step: Step,
         skip: NDArray[np.int64] | int = 0,
     ) -> Hashes:
-        """Fold units of each key into its hash; may modify `hashes`.
+        """Fold the units of each key into its hash. May modify `hashes`.
 
         Args:
             hashes: the initial hashes, shape (n,).
             counts: number of units of each key, shape (n,).
-            width: bytes of a unit.
-            data: the unit that begins at each byte of `self.data`.
-            step: returns the new hash for a hash and the next unit.
-            skip: bytes of the key before the first unit.
+            width: size of a unit in bytes.
+            data: the unit that starts at each byte of `self.data`.
+            step: returns the new hash, given a hash and the next unit.
+            skip: number of bytes of the key before the first unit.
         """
         starts = self.starts + skip
         common = int(counts.min(initial=1 << 62)) if len(counts) else 0
@@ -161,7 +161,7 @@ def _crc_bytes() -> NDArray[np.uint32]:
 
 @cache
 def _crc_words() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return the CRC tables for four bytes: low and high half of the register, (65536,) each."""
+    """Return the CRC tables for the low and high half of four bytes, shape (65536,) each."""
     table = _crc_bytes()
 
     def shifted(register: NDArray[np.uint32], times: int) -> NDArray[np.uint32]:

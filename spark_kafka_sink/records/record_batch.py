@@ -1,7 +1,7 @@
 """The 61-byte header of a RecordBatch, format v2, and its checksum.
 
 Source: Kafka's ``DefaultRecordBatch``. All numbers are big-endian. The CRC-32C covers everything
-from `attributes` to the end, so the broker may set base offset and leader epoch afterwards.
+from `attributes` to the end, so the broker can set the base offset and the leader epoch afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21
 LOG_OVERHEAD = 12
-"""Bytes before the part that `length` counts: base offset and the length itself."""
+"""Number of bytes that `length` does not count: the base offset and the length field."""
 
 _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
@@ -47,14 +47,14 @@ _CONTROL = 0x20
 
 
 def as_int64(value: int) -> int:
-    """Wrap a sum of two int64 as Java does: base timestamp plus delta may exceed int64."""
+    """Wrap a sum of two int64 as Java does: base timestamp plus delta can exceed int64."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch header in their order on the wire; `length` in bytes.
+    """The fields of a batch header, in wire order. `length` is in bytes, times are in milliseconds.
 
-    Times are in milliseconds. It is a tuple for speed, because every batch that is read needs one.
+    The class is a tuple for speed, because a header is parsed for every batch that is read.
     """
 
     base_offset: int = 0
@@ -73,12 +73,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Size of the whole batch in bytes, header included."""
+        """Size of the whole batch in bytes, including the header."""
         return self.length + LOG_OVERHEAD
 
     @property
     def codec(self) -> Codec:
-        """The codec; raises ProtocolError for an undefined codec number."""
+        """The codec. Raises ProtocolError if the codec number is undefined."""
         number = self.attributes & _CODEC_MASK
         if number >= len(_CODECS):
             raise ProtocolError(f"unknown compression codec {number}")
@@ -86,7 +86,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        """True if the broker set the timestamp, not the producer."""
+        """True if the broker, not the producer, set the timestamp."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
@@ -105,7 +105,7 @@ class BatchHeader(NamedTuple):
         return self.base_offset + self.last_offset_delta
 
     def pack(self, records: Iterable[Buffer]) -> bytes:
-        """Return the 61-byte header for these (compressed) records, with length and CRC."""
+        """Return the 61-byte header, with length and CRC, for these encoded records."""
         checked = _CHECKED.pack(
             self.attributes,
             self.last_offset_delta,
@@ -125,7 +125,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def parse(cls, data: bytes | memoryview, offset: int = 0) -> BatchHeader:
-        """Return the header at `offset`; raise ProtocolError if fewer than 61 bytes follow."""
+        """Return the header at `offset`. Raises ProtocolError if fewer than 61 bytes follow."""
         if len(data) - offset < HEADER_SIZE:
             raise ProtocolError(
                 f"a record batch header is 61 bytes, but {len(data) - offset} are left"
@@ -134,20 +134,20 @@ class BatchHeader(NamedTuple):
 
 
 def next_sequence(base_sequence: int, record_count: int) -> int:
-    """Return the sequence of the record after a batch; wraps as Kafka's 31-bit sequences do."""
+    """Return the sequence number after a batch, which wraps to 0 after 2^31 - 1 as in Kafka."""
     return (base_sequence + record_count) & _SEQUENCE_MASK
 
 
 def last_offset_delta(batch: bytes | memoryview) -> int:
-    """Return the last record's offset delta of the batch at byte 0, whose header is complete."""
+    """Return the last offset delta of the batch at byte 0, which must have a complete header."""
     return int(_LAST_OFFSET_DELTA.unpack_from(batch, _LAST_OFFSET_DELTA_OFFSET)[0])
 
 
 def is_transactional(batch: bytes | memoryview) -> bool:
-    """Return True if the batch at byte 0, whose header is complete, is transactional."""
+    """Return True if the batch at byte 0 is transactional. The header must be complete."""
     return bool(batch[ATTRIBUTES_OFFSET + 1] & TRANSACTIONAL)
 
 
 def checksum(batch: bytes | memoryview) -> int:
-    """Return the CRC-32C of a whole batch, as its header should contain it."""
+    """Return the CRC-32C of a whole batch, which its header should contain."""
     return crc32c.crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])

@@ -1,9 +1,9 @@
 """Zig-zag varints: single numbers, or whole columns without Python code per row.
 
-Encoding: small numbers (lengths, offset deltas) are looked up in a table of encoded varints; all
-others are built septet by septet in NumPy. Decoding follows Java: 32 bits in at most five bytes, or
-64 bits in at most ten. Callers of `read_varints` must ensure that this many bytes follow each
-position.
+When encoding, small numbers (lengths, offset deltas) are looked up in a table of encoded varints.
+All other numbers are encoded in NumPy, in groups of seven bits. Decoding follows Java: 32 bits in
+at most five bytes, or 64 bits in at most ten bytes. Callers of `read_varints` must ensure that this
+many bytes follow each position.
 
 Source: Kafka's ``ByteUtils.writeVarlong`` and ``ByteUtils.readVarint``.
 """
@@ -29,18 +29,18 @@ INT_BYTES: Final = 5
 LONG_BYTES: Final = 10
 
 TABLE_SIZE = 1 << 16
-"""Values -1 .. TABLE_SIZE - 2 are looked up in the table."""
+"""Values from -1 to TABLE_SIZE - 2 are looked up in the table."""
 
 _SEVEN_BITS = np.uint64(0x7F)
 _CONTINUES: Final = 0x80
-"""The bit that marks a byte that is followed by another byte."""
+"""The bit that is set if another byte of the varint follows."""
 _ONE_BYTE: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_CONTINUES)], np.int64)
 _INT_MASK: Final = (1 << 32) - 1
 _LONG_MASK: Final = (1 << 64) - 1
 
 
 def varint(value: int) -> bytes:
-    """Return one zig-zag varint, for headers and constants."""
+    """Return a number as a zig-zag varint, for headers and constants."""
     rest = (value << 1) ^ (value >> 63)
     encoded = bytearray()
     while rest > 0x7F:
@@ -57,7 +57,7 @@ def varint_size(value: int) -> int:
 
 
 def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArray:
-    """Encode any values, shape (n,), into n binary rows of 1 to 10 bytes."""
+    """Encode any values, shape (n,), as n binary rows of 1 to 10 bytes."""
     wide = values.astype(np.int64, copy=False)
     zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
     sizes = np.ones(len(values), np.int32)
@@ -76,16 +76,16 @@ def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArr
 
 
 def extremes(values: NDArray[np.int32] | NDArray[np.int64]) -> tuple[int, int]:
-    """Return the lowest and the highest value; 0 and 0 if there are no values."""
+    """Return the lowest and the highest value, or 0 and 0 if there are no values."""
     return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
 def varint_bytes(
     values: NDArray[np.int32] | NDArray[np.int64], low: int, high: int
 ) -> VarintBytes | None:
-    """Return the zig-zag varint of each row, shape (n,); None if any takes more than eight bytes.
+    """Return the zig-zag varint of each row, or None if a varint has more than eight bytes.
 
-    `low` and `high` are the lowest and the highest of the values.
+    `low` and `high` are the lowest and the highest of the values, which have shape (n,).
     """
     largest = max(varint_size(low), varint_size(high))
     if low >= -1 and high < TABLE_SIZE - 1:
@@ -117,7 +117,7 @@ def _sizes(
 
 
 def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> VarintBytes:
-    """Return the varints of values that take at most `largest` bytes, up to eight."""
+    """Encode values as varints of at most `largest` bytes, where `largest` is at most eight."""
     wide = values.astype(np.int64, copy=False)
     zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
     encoded = zigzag & _SEVEN_BITS
@@ -134,7 +134,7 @@ def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> Varin
 def read_varints(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
     """Return the varints at these positions, and the positions after them.
 
-    Optimized for varints of one or two bytes, the usual case.
+    Optimized for varints of one or two bytes, which is the usual case.
     """
     first = buffer.take(at)
     if first.max() < _CONTINUES:
@@ -170,10 +170,10 @@ def _longer(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]
 def read_varint(
     data: bytes | memoryview, position: int, longest: int = INT_BYTES
 ) -> tuple[int, int]:
-    """Return one varint of 32 or 64 bits, usually a single byte, and the position after it.
+    """Return the varint at a position, which is usually one byte, and the position after it.
 
     Raises:
-        ProtocolError: the varint is longer or truncated.
+        ProtocolError: the varint is truncated, or has more than `longest` bytes.
     """
     if position < len(data) and (raw := data[position]) < _CONTINUES:
         return (raw >> 1) ^ -(raw & 1), position + 1

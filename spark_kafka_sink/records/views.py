@@ -1,7 +1,7 @@
 """Join columns of binary views into rows, with one Arrow cast.
 
-The views of all columns are interleaved, row by row. The cast to plain binary copies them one after
-another, at about three nanoseconds per view, into one data buffer.
+The views of all columns are interleaved row by row. The cast to plain binary copies their bytes in
+this order into one data buffer, at about three nanoseconds per view.
 
 Source: the Arrow columnar format's "Variable-size Binary View Layout".
 """
@@ -29,15 +29,17 @@ _SIZE_BITS = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _TO_BINARY = pc.CastOptions.unsafe(pa.binary())
 _CACHE_LINE = 64
-"""Bytes that a processor fetches at once."""
+"""Number of bytes that a processor fetches at once."""
 _VIEW = np.dtype("V16")
-"""A view as one item to copy; as two numbers it is size and first bytes, buffer and offset."""
+"""A view as a single item to copy. As two numbers, it contains the size and the first bytes, and
+the buffer and the offset.
+"""
 
 
 class Entries(NamedTuple):
-    """A column with one entry per row, and the entries' lengths, shape (n,).
+    """A column with one entry per row, and the lengths of the entries, shape (n,).
 
-    Null entries, and others that are left out, have length 0.
+    Null entries and other omitted entries have length 0.
     """
 
     column: pa.BinaryArray
@@ -45,13 +47,16 @@ class Entries(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """The same bytes in every row, more than fit inline, or only in the rows of a mask (n,)."""
+    """The same bytes in every row, or in the rows where `mask`, shape (n,), is True.
+
+    Used for bytes that do not fit inline, or need a mask.
+    """
 
     value: bytes
     mask: NDArray[np.bool_] | None = None
 
     def write(self, views: NDArray[np.uint64], buffer: int) -> None:
-        """Write the view of each row, shape (n, 2), into the buffer with this number."""
+        """Write the view of each row to `views`. `buffer` is the number of the value's buffer."""
         views[:, 0] = len(self.value)
         views[:, 1] = buffer
         if self.mask is not None:
@@ -64,14 +69,14 @@ def join_views(
     order: NDArray[np.intp] | None = None,
     tail: bytes = b"",
 ) -> pa.BinaryArray:
-    """Return rows of which row i is entry i of all columns joined.
+    """Join the columns: row i of the result contains entry i of each column.
 
     Args:
         columns: one or more columns, each with one entry per row.
         rows: number of rows.
-        order: row numbers in the order of the result; None: unchanged.
-        tail: bytes of at most a register that the first column of every row starts with; they are
-            appended once after the last row and each row begins after them.
+        order: row numbers in the order of the result; None for the order of the columns.
+        tail: at most eight bytes with which the first column of every row starts. They are
+            appended once after the last row, and each row starts after them.
     """
     count = len(columns)
     room = pa.allocate_buffer((rows * count + 1) * _VIEW.itemsize)
@@ -102,15 +107,15 @@ def join_views(
 
 
 def _views(room: pa.Buffer) -> NDArray[np.uint64]:
-    """Return a buffer as views, shape (count, 2); Arrow's allocator keeps its pages."""
+    """Return an Arrow buffer, whose memory Arrow reuses, as views of shape (count, 2)."""
     return np.frombuffer(memoryview(room), np.uint64).reshape(-1, 2)
 
 
 def _prefetch(column: pa.BinaryArray) -> None:
     """Load a column's bytes into the processor's cache, from first to last.
 
-    Reading the rows in another order then waits for main memory, or a shared cache, once instead of
-    once per row, which halves the cast's time.
+    Reading the rows in a different order then does not wait for main memory, or a shared cache, for
+    every row. This halves the time of the cast.
     """
     data = column.buffers()[2]
     if data is not None:
@@ -119,9 +124,10 @@ def _prefetch(column: pa.BinaryArray) -> None:
 
 
 def _point(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
-    """Write a view of each entry of a column, shape (n, 2); its buffers start at number `first`.
+    """Write a view of each entry of a column to `views`, shape (n, 2), and return the buffers.
 
-    Of a view of length 0, only the length is read.
+    `first` is the number of the first buffer. If the length of a view is 0, only the length is
+    read.
     """
     column, lengths = entries
     data = column.buffers()[2]
@@ -136,14 +142,14 @@ def _point(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.B
 
 
 def _has_short(lengths: NDArray[np.int32]) -> bool:
-    """Return True if some entries, other than empty ones, are short enough to be inline."""
+    """Return True if any entry is short enough to be inline, but not empty."""
     if lengths.min() > INLINE_SIZE:
         return False
     return bool(((lengths > 0) & (lengths <= INLINE_SIZE)).any())
 
 
 def _point_some(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
-    """Write the views of a column with entries short enough to be inline."""
+    """Write the views of a column in which some entries are short enough to be inline."""
     column, lengths = entries
     array = pc.cast(column, pa.binary_view(), safe=False)
     _, cast_views, *data = array.buffers()
