@@ -1,10 +1,10 @@
-"""Benchmark this sink against comparable ones: `python -m tools.benchmarks [--quick]`.
+"""Compare this sink with similar sinks: `python -m tools.benchmarks [--quick]`.
 
-The parts (`--only` takes their names) are the encoder alone, the producer core compared with
-librdkafka and Java, and whole Spark writes compared with Spark's own sink and others; all parts
-except the first run against a real Kafka that the benchmark starts. If a part fails, the failure is
-reported and the other parts run. All samples, tables and charts are written to a folder. Absolute
-figures depend on the machine and its load: compare the ratios, and use an idle machine.
+The parts, which `--only` selects by name, are the encoder alone, the producer core compared with
+librdkafka and Java, and whole Spark writes compared with Spark's own sink and with others. All
+parts except the first run against a real Kafka that the benchmark starts. If a part fails, the
+failure is reported and the other parts run. All samples, tables and charts are written to a folder.
+Absolute figures depend on the machine and its load, so compare the ratios, and use an idle machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _keep(folder: Path, results: Results) -> None:
-    """Save every sample so far, so that a later failure does not lose them."""
+    """Save all samples so far, so that a later failure does not lose them."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FIGURES).write_text(json.dumps(results.to_dict(), indent=1) + "\n")
 

@@ -1,10 +1,11 @@
 """Benchmark the embedded broker: throughput per core.
 
-`python -m tools.benchmarks.broker` starts the broker as a process with its log on disk (a temporary
-folder), verifies CRCs, and sends with acks=all and idempotence. Rates per core are records divided
-by the CPU seconds of the broker's process, user and system; the wall rate includes the CPU of the
-producers on the same machine. The cheapest producer sends pre-built requests, five at a time on one
-connection, in batches of 9,000 records.
+`python -m tools.benchmarks.broker` starts the broker as a process whose log is in a temporary
+folder on disk. The broker verifies CRCs, and the producers send with acks=all and idempotence.
+Rates per core are records divided by the CPU seconds of the broker's process (user and system). The
+wall rate is also affected by the CPU use of the producers, which run on the same machine. The
+cheapest producer sends pre-built requests, with five in flight on one connection, in batches of
+9,000 records.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ def _record(delta: int, value: bytes) -> bytes:
 
 
 def frame(topic: str, records: bytes, partition: int = 0) -> bytes:
-    """Return a Produce request with acks=all, including its size prefix."""
+    """Return a Produce request with acks=all, including its size field."""
     data = {"name": topic, "partition_data": [{"index": partition, "records": records}]}
     values = {"acks": -1, "timeout": TIMEOUT, "topic_data": [data]}
     return request_frame(build(request_type(ApiKey.PRODUCE, _VERSION), values), 7, "raw")
 
 
 class Connection:
-    """A socket that keeps some requests in flight."""
+    """A socket that keeps several requests in flight."""
 
     def __init__(self, address: str) -> None:
         host, port = address.split(",", maxsplit=1)[0].rsplit(":", 1)
@@ -78,7 +79,7 @@ class Connection:
         self._waiting = 0
 
     def call(self, request: bytes, in_flight: int = 1) -> None:
-        """Send a frame, then read responses until fewer than `in_flight` requests are open."""
+        """Send a frame, and read responses until fewer than `in_flight` requests are open."""
         self._socket.sendall(request)
         self._waiting += 1
         while self._waiting >= in_flight:
@@ -104,7 +105,7 @@ class Connection:
 
 
 def run(job: Job) -> Mapping[str, float]:
-    """Create the topic, warm up, send, and measure until the last response."""
+    """Create the topic, warm up, send, and measure until the last response arrives."""
     values = job.payload.read_bytes().split(b"\n")[:BATCH]
     request = frame(job.topic, batch(values))
     connection = Connection(job.bootstrap_servers)
@@ -176,7 +177,7 @@ def measure(contestant: Contestant, records: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Measure every producer and print the table; with `--raw`, run the pre-built requests."""
+    """Measure every producer and print the table. With `--raw`, send the pre-built requests."""
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.broker", description=__doc__)
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--raw", type=Job.from_json, metavar="JOB", help=argparse.SUPPRESS)

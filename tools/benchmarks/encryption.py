@@ -1,9 +1,8 @@
-"""The cost of encryption: the same records, codec and broker, alternating between PLAINTEXT and
-SSL.
+"""The cost of encryption: the same records, codec and broker, with PLAINTEXT and SSL in turn.
 
-The producer core is compared with librdkafka, and whole Spark writes with Spark's own sink. Both
-listeners belong to one broker, which decrypts on the same machine; CPU figures are for the client
-only.
+The producer core is compared with librdkafka, and whole Spark writes are compared with Spark's own
+sink. Both listeners are on the same broker, which decrypts on the same machine. CPU figures are for
+the client only.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _SPARK = "Spark, "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionPlan:
-    """Amounts that the core and Spark send."""
+    """Numbers of records that the core and Spark send."""
 
     core: CorePlan
     spark: SparkPlan
@@ -52,7 +51,7 @@ class EncryptionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Runs of a contestant with one codec, by protocol."""
+    """The runs of a contestant with one codec, by protocol."""
 
     contestant: str
     codec: str
@@ -135,7 +134,7 @@ class EncryptedKafka(KafkaCluster):
 
 
 def measure(plan: EncryptionPlan, log: Callable[[str], None]) -> EncryptionFigures:
-    """Run all rounds, first of the core and then of Spark."""
+    """Run all rounds: first the core, then Spark."""
     log("starting Kafka with two listeners")
     with EncryptedKafka() as kafka:
         costs = [*_core(kafka, plan.core, log), *_spark(kafka, plan.spark, log)]
@@ -218,7 +217,7 @@ def _write(kafka: EncryptedKafka, warm: WarmSpark, order: dict[str, Any], record
 
 
 def encryption_table(costs: Sequence[Cost]) -> Table:
-    """Return rates and CPU use by protocol, each pair followed by the difference."""
+    """Return rates and CPU use by protocol. Each pair is followed by the difference."""
     rows = [row for cost in costs for row in _rows(cost)]
     failures = [
         (f"{cost.contestant}, {cost.codec}, {each},", one.failures)

@@ -1,4 +1,4 @@
-"""The cost of exactly-once delivery: the same jobs and streams with and without it, alternating.
+"""The cost of exactly-once delivery: the same jobs and streams with and without it, in turn.
 
 Also measures how long the driver takes to end many open transactions of tasks.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 TRIGGER = "triggerExecution"
-"""Phase of the whole micro-batch in `StreamingQueryProgress.durationMs`."""
+"""The phase in `StreamingQueryProgress.durationMs` that covers the whole micro-batch."""
 AT_LEAST_ONCE, EXACTLY_ONCE = DeliveryGuarantee
 
 
@@ -46,31 +46,31 @@ class ExactlyOncePlan:
     """Amounts to write, and rounds."""
 
     records: int
-    """Records of a batch job."""
+    """Number of records of a batch job."""
     rounds: int
-    """Batch jobs per guarantee."""
+    """Number of batch jobs per guarantee."""
     stream_rounds: int
     micro_batches: int
-    """Measured micro-batches of a stream; each guarantee has `stream_rounds` streams."""
+    """Number of measured micro-batches per stream. Each guarantee has `stream_rounds` streams."""
     transactions: int
-    """Number of transactions that are open and then end together."""
+    """Number of transactions that are opened first and then ended together."""
     endings: int
 
 
 @dataclass(slots=True)
 class MicroBatches:
-    """Durations (ms) that Spark reports for the micro-batches of all streams of one guarantee."""
+    """Durations in ms that Spark reports for the micro-batches of all streams of a guarantee."""
 
     durations: list[dict[str, int]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     def middle(self, phase: str) -> float:
-        """Return the median of a phase in ms; 0 if Spark does not report the phase."""
+        """Return the median of a phase in ms, or 0 if Spark does not report the phase."""
         return median(each.get(phase, 0) for each in self.durations)
 
     @property
     def p95(self) -> float:
-        """95th percentile of the micro-batch duration in ms; needs at least two micro-batches."""
+        """95th percentile of the micro-batch durations in ms, of at least two micro-batches."""
         return quantiles((each[TRIGGER] for each in self.durations), n=20, method="inclusive")[-1]
 
 
@@ -102,7 +102,7 @@ class ExactlyOnceFigures:
 
     @property
     def ratio(self) -> float | None:
-        """Rate of a batch job with exactly-once, as a fraction of the rate without."""
+        """Rate of a batch job with exactly-once, divided by the rate without exactly-once."""
         without, with_it = (self.jobs[each] for each in DeliveryGuarantee)
         if not without.samples or not with_it.samples:
             return None
@@ -126,7 +126,7 @@ class ExactlyOnceFigures:
         return median(self.endings.seconds) if self.endings.seconds else None
 
     def failures(self) -> Sequence[tuple[str, list[str]]]:
-        """Return failed runs and their reasons, in the form that `failure_notes` takes."""
+        """Return failed runs and their reasons, in the form that `failure_notes` expects."""
         return [
             *((f"a batch job, {each},", one.failures) for each, one in self.jobs.items()),
             *((f"a stream, {each},", one.failures) for each, one in self.streams.items()),
@@ -151,14 +151,14 @@ class ExactlyOnceFigures:
 
 
 PHASES = ("queryPlanning", "addBatch", "walCommit", "commitOffsets")
-"""Phases of a micro-batch; tasks and the sink's commit are part of addBatch."""
+"""Phases of a micro-batch. The tasks and the sink's commit are part of addBatch."""
 WANTED_RATIO = 0.90
 WANTED_ADDED_MS = 150.0
 WANTED_ENDING_S = 3.0
 
 
 def exactly_once_tables(figures: ExactlyOnceFigures) -> list[Table]:
-    """Return one table for batch jobs and one for streams, with notes below the second table."""
+    """Return a table for batch jobs and a table for streams, with notes below the second table."""
     ended = []
     if figures.ending_s is not None:
         many, seconds = figures.endings.transactions, figures.ending_s
@@ -233,14 +233,14 @@ SECONDS = 60.0
 
 
 class EndingError(BenchmarkError):
-    """Transactions were not committed."""
+    """Not all transactions were committed."""
 
 
 def end_all(bootstrap_servers: str, transactions: int) -> float:
     """Return the seconds from the first EndTxn to the last response.
 
     Raises:
-        EndingError: a transaction was rejected, or had no response within a minute.
+        EndingError: a transaction was rejected, or got no response within a minute.
     """
     config = ProducerConfig.parse({"kafka.bootstrap.servers": bootstrap_servers})
     with (
@@ -269,9 +269,9 @@ _FIRST_WARM_UP = 400_000
 _WARM_UP_JOBS = 2
 """Warm-up jobs per guarantee."""
 _WARM_UP_BATCHES = 3
-"""Warm-up micro-batches per stream; the first micro-batch starts the Python processes."""
+"""Warm-up micro-batches per stream. The first micro-batch starts the Python processes."""
 _ROWS = 100
-"""Rows of a task in a micro-batch."""
+"""Number of rows of a task in a micro-batch."""
 _MARKERS = TASKS * PARTITIONS
 """Maximum number of markers that an exactly-once batch writes to its topic."""
 

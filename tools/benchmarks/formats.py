@@ -1,6 +1,6 @@
-"""The encoders of `value.format` alone, on one core, and whole Spark writes with them.
+"""Benchmark the encoders of `value.format` alone, on one core, and whole Spark writes with them.
 
-The encoders get batches of 10,000 orders (see `payload`); the clock is the process's CPU time.
+The encoders get batches of 10,000 orders (see `payload`). Times are the process's CPU time.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 ROWS = 10_000
 _BATCHES = 8
-"""Different batches, encoded in turn."""
+"""Number of different batches, which are encoded in turn."""
 _WANTED = {
     (Format.AVRO, FLAT): 6.0,
     (Format.PROTOBUF, FLAT): 6.0,
     (Format.JSON, FLAT): 2.5,
     (Format.JSON, NO_DOUBLES): 4.0,
 }
-"""Target: million records per second."""
+"""Target: millions of records per second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatResult:
-    """Records per second of one format and kind of records, and bytes per record."""
+    """Records per second and bytes per record, for one format and kind of record."""
 
     format: str
     records: str
@@ -60,13 +60,13 @@ class FormatResult:
 
 @dataclass(frozen=True, slots=True)
 class FormatFigures:
-    """Results of all encoders, and of the writes."""
+    """Results of all encoders and of the writes."""
 
     results: Sequence[FormatResult]
     writes: FormatWrites
 
     def tables(self) -> list[Table]:
-        """Return a table of the encoders and one of the writes."""
+        """Return a table for the encoders and a table for the writes."""
         rows = [
             (
                 each.format,
@@ -106,7 +106,7 @@ class FormatFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatsPlan:
-    """Rounds of the encoders, and records and rounds of the writes."""
+    """Number of rounds of the encoders, and the records and rounds of the writes."""
 
     rounds: int
     writes: SparkPlan
@@ -148,7 +148,7 @@ def _measured(format_: Format, kind: str, rounds: int) -> FormatResult:
 
 
 def run(rounds: int) -> list[dict[str, Any]]:
-    """Measure on one core; pins this process to that core."""
+    """Measure on one core. Pins this process to that core."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
     return [

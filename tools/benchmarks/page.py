@@ -45,7 +45,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """File name, caption, required part, and drawing function of a chart."""
+    """A chart: its file name, caption, required part, and drawing function."""
 
     name: str
     shows: str
@@ -54,7 +54,7 @@ class Chart:
 
 
 def draw_charts(figures: Found, folder: Path) -> list[Chart]:
-    """Draw the measured parts as SVG files and return the names of the drawn charts."""
+    """Draw the charts of the measured parts as SVG files, and return the names of these charts."""
     drawn = [chart for chart in CHARTS if chart.part in figures["parts"]]
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "benchmarks"}):
         for chart in drawn:
@@ -112,7 +112,7 @@ def _partitions(series: Sequence[Found]) -> Figure:
 
 
 def _rates_of_peers(series: Sequence[Found]) -> Figure:
-    """Draw the rates of the README's comparison, a group of bars per kind of records."""
+    """Draw the rates of the README's comparison, with a group of bars per kind of record."""
     figures = {"parts": {"spark": series}}
     figure, axes = plt.subplots(figsize=(8, 3))
     width = 0.8 / len(_PEERS)
@@ -128,7 +128,7 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
 
 
 RATES = "rates.svg"
-"""Chart for the README."""
+"""File name of the README's chart."""
 CHARTS = (
     Chart(RATES, "Rates of Spark writes", "spark", _rates_of_peers),
     Chart("spark.svg", "Spark writes: rates, and CPU of the JVM and of Python", "spark", _spark),
@@ -147,7 +147,7 @@ def _name(one: Found) -> str:
 
 
 def _colors(names: Sequence[str]) -> list[str]:
-    """Return bar colors; this project's producer has a separate color."""
+    """Return the bar colors. This project's producer has its own color."""
     return [GOOD if name.startswith("kafkaprod") else PALE for name in names]
 
 
@@ -192,7 +192,7 @@ _PUBLISHED = DOCS / "benchmarks"
 
 
 def write_draft(folder: Path) -> str:
-    """Write charts and tables of the samples in the folder, and return the tables as Markdown."""
+    """Write charts and tables for the samples in the folder. Return the tables as Markdown."""
     figures = json.loads((folder / FIGURES).read_text())
     for earlier in folder.glob("*.svg"):
         earlier.unlink()
@@ -209,7 +209,7 @@ def write_draft(folder: Path) -> str:
 
 
 def _tables(figures: Found) -> str:
-    """Return the tables of all parts, below a description of the machine or machines."""
+    """Return the tables of all parts, after a description of the machines."""
     machines: dict[str, list[str]] = {}
     for part, machine in figures["machines"].items():
         machines.setdefault(machine, []).append(part)
@@ -224,7 +224,7 @@ def _tables(figures: Found) -> str:
 
 
 def publish(folder: Path) -> None:
-    """Write a draft's figures to the pages; parts that it lacks keep their earlier figures."""
+    """Write a draft's figures to the pages. Parts missing from the draft keep earlier figures."""
     _PUBLISHED.mkdir(exist_ok=True)
     published = _PUBLISHED / FIGURES
     earlier = json.loads(published.read_text()) if published.exists() else {}
@@ -236,7 +236,7 @@ def publish(folder: Path) -> None:
 
 
 def merged(earlier: Found, new: Found) -> Found:
-    """Return the figures with the parts of `new` in place of their earlier results."""
+    """Return the earlier figures, with the parts in `new` replaced."""
     again = set(new["seconds"])
     kept = {
         section: {part: each for part, each in parts.items() if part not in again}
@@ -253,7 +253,7 @@ _KINDS = (
     ("null keys, zstd", False, "zstd"),
     ("keys, zstd", True, "zstd"),
 )
-"""Kinds of records to compare: name, keys, codec."""
+"""Kinds of records to compare: name, with or without keys, codec."""
 _FEATURES = (
     ("exactly once", "yes", "no", "no"),
     ("rows that cannot be written", "dead letter topic, or an error that names the row")
@@ -291,7 +291,7 @@ def comparison(figures: Found) -> str:
 
 
 def _first_writes(figures: Found) -> str:
-    """Return the row of the first writes of a session with the newest PySpark."""
+    """Return the row for a session's first writes with the newest PySpark."""
     part = [one for one in figures["parts"].get("first-write", []) if one.get("write") == 1]
     wanted = {"records": SECOND_RECORDS, "pyspark": NEWEST}
     seconds = {

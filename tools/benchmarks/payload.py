@@ -1,4 +1,4 @@
-"""Payloads of the contestants: random lines, flight events as JSON, and orders in columns."""
+"""Payloads of the contestants: random lines, flight events as JSON, and orders as columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FOLDER = CACHE / "benchmarks"
 LINES = 100_000
-"""Number of lines; enough that random picks, as in Java's tool, rarely repeat in a batch."""
+"""Number of lines. Random picks, as in Java's tool, rarely repeat a line within a batch."""
 _RANDOM_SIZE = 100
 _VALUES_BYTES = 30_000_000
 _ROW_GROUP = 500_000
@@ -36,13 +36,13 @@ def random_values(rows: int, size: int = _RANDOM_SIZE, seed: int = 0) -> pa.Bina
 
 
 def random_keys(rows: int, seed: int = 0) -> pa.BinaryArray:
-    """Return keys like tail numbers: N and five digits."""
+    """Return keys that look like tail numbers: N and five digits."""
     numbers = np.random.default_rng(seed).integers(10_000, 100_000, rows)
     return cast("pa.BinaryArray", _joined("N", _numbers(numbers)).cast(pa.binary()))
 
 
 def events(rows: int, seed: int = 0) -> pa.StringArray:
-    """Return flight events as JSON, 131 bytes on average."""
+    """Return flight events as JSON, with an average size of 131 bytes."""
     rng = np.random.default_rng(seed)
     parts: list[str | pa.StringArray] = [
         '{"flight":',
@@ -71,7 +71,7 @@ def events(rows: int, seed: int = 0) -> pa.StringArray:
 
 
 def lines_file(kind: str) -> Path:
-    """Return the path of a file of LINES records, one per line; create it if missing."""
+    """Return the path of a file of LINES records, one per line. Create it if it is missing."""
     path = FOLDER / f"{kind}-{LINES}.lines"
     if not path.exists():
         values = random_values(LINES) if kind == "random" else events(LINES).cast(pa.binary())
@@ -80,7 +80,7 @@ def lines_file(kind: str) -> Path:
 
 
 def values_file(size: int) -> Path:
-    """Return the path of a file of random lines (30 MB or LINES of them); create it if missing."""
+    """Return the path of a file of random lines (30 MB or LINES of them). Create it if missing."""
     if size == _RANDOM_SIZE:
         return lines_file("random")
     lines = min(LINES, _VALUES_BYTES // size)
@@ -98,7 +98,7 @@ def read_lines(path: Path) -> pa.BinaryArray:
 
 
 def events_file(rows: int) -> Path:
-    """Return the path of a Parquet file of `rows` events in `value`; create it if missing."""
+    """Return the path of a Parquet file of `rows` events in `value`. Create it if it is missing."""
     path = FOLDER / f"events-{rows}.parquet"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def events_file(rows: int) -> Path:
 
 
 def events_folder(rows: int, files: int) -> Path:
-    """Return the path of a folder of Parquet files with `rows` events; create it if missing."""
+    """Return the path of a folder of Parquet files with `rows` events. Create it if missing."""
     path = FOLDER / f"events-{rows}-in-{files}"
     if not path.exists():
         temporary = path.with_suffix(".part")
@@ -126,16 +126,16 @@ def events_folder(rows: int, files: int) -> Path:
 
 
 FLAT, NO_DOUBLES, NULLS, NESTED = "flat", "without doubles", "10% null", "nested"
-"""Kinds of orders."""
+"""The kinds of orders."""
 _NULL_SHARE = 0.1
 _STATES = [f"{shop}-{number}" for shop in ("store", "web", "app") for number in range(50)]
 
 
 def orders(kind: str, rows: int, seed: int = 0) -> pa.StructArray:
-    """Return orders: int, long, two doubles, four short strings, timestamp, int.
+    """Return orders: an int, a long, two doubles, four short strings, a timestamp and an int.
 
-    The first double has two digits after the point, the second is random. `NESTED` orders have five
-    of these columns, a struct of three, a list and a map of two entries each.
+    The first double has two decimal places, and the second is random. `NESTED` orders have five of
+    these columns, a struct with three fields, and a list and a map with two entries each.
     """
     random = np.random.default_rng(seed)
     columns = _order_columns(rows, random)
@@ -183,7 +183,7 @@ def _nested(columns: dict[str, Any], rows: int, random: np.random.Generator) -> 
 
 
 def orders_file(kind: str, rows: int) -> Path:
-    """Return the path of a Parquet file of orders; create it if missing."""
+    """Return the path of a Parquet file of orders. Create it if it is missing."""
     path = FOLDER / f"orders-{kind}-{rows}.parquet"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)

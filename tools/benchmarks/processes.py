@@ -1,4 +1,4 @@
-"""Run contestants as separate processes and read the CPU time and memory of each process tree."""
+"""Run contestants as separate processes, and read the CPU time and memory of the process trees."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _TIMEOUT_S = 300
 
 
 class ContestantError(BenchmarkError):
-    """A contestant failed; the message ends with its output."""
+    """A contestant failed. The message ends with its output."""
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """Return the command line that runs a module of this tree."""
+    """Return the command line that runs a module of this source tree."""
     return [sys.executable, "-m", module, *arguments]
 
 
 def run_contestant(command: Sequence[str]) -> Sample:
     """Run a process whose last line is a JSON object with the fields of a `Sample`.
 
-    Start-up is the CPU time of the process and its children outside the measured phase.
+    `startup_cpu_s` is the CPU time of the process and its children outside the measured phase.
 
     Raises:
         ContestantError: the process failed, or took over five minutes.
@@ -47,7 +47,7 @@ def run_contestant(command: Sequence[str]) -> Sample:
 
 
 def run_process(command: Sequence[str]) -> tuple[dict[str, Any], resource.struct_rusage]:
-    """Return the JSON object in a process's last output line, and the resources that it used.
+    """Return the JSON object in a process's last line of output, and the resources that it used.
 
     Raises:
         ContestantError: the process failed, or took over five minutes.

@@ -1,4 +1,4 @@
-"""Samples, targets, tables, and the results of a whole run with a description of its machine."""
+"""Samples, targets, tables, and the results of a run with a description of its machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_MEASURED = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One target; `met` is None without a measurement to compare with."""
+    """One target. `met` is None if there is no measurement."""
 
     what: str
     wanted: str
@@ -40,14 +40,17 @@ class Target:
 
     @property
     def verdict(self) -> str:
-        """The result in one word."""
+        """The result in one or two words."""
         return {True: "yes", False: "NO", None: "not measured"}[self.met]
 
 
 def at_least(
     what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
 ) -> Target:
-    """Return a target with a lower bound; `unit` follows the number. `figure` replaces both."""
+    """Return a target with a lower bound.
+
+    `unit` follows the number. If set, `figure` replaces the measured number and its unit.
+    """
     return Target(
         what=what,
         wanted=f">= {wanted:g}{unit}",
@@ -59,7 +62,7 @@ def at_least(
 def at_most(
     what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
 ) -> Target:
-    """Return a target with an upper bound; arguments as for `at_least`."""
+    """Return a target with an upper bound. The arguments are the same as for `at_least`."""
     return Target(
         what=what,
         wanted=f"<= {wanted:g}{unit}",
@@ -74,8 +77,9 @@ def _figure(measured: float | None, unit: str, figure: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text: the first column is left-aligned, the others are numbers. `notes` follow the
-    table.
+    """Rows of text. The first column is left-aligned, and all other columns contain numbers.
+
+    `notes` follow the table.
     """
 
     title: str
@@ -102,7 +106,7 @@ class Table:
 
 
 def compared(one: Series, reference: Series | None, digits: int) -> tuple[str, ...]:
-    """Return a table row: contestant, codec, rate and CPU use, the latter two also as ratios."""
+    """Return a table row: contestant and codec, and the rate and CPU use, both with a ratio."""
     if not one.samples:
         return (one.contestant, one.codec, "failed", *["-"] * 4)
     return (
@@ -117,7 +121,7 @@ def compared(one: Series, reference: Series | None, digits: int) -> tuple[str, .
 
 
 def spread(one: Series) -> str:
-    """Return the rates of the slowest and the fastest run, in millions of records per second."""
+    """Return the rates of the slowest and fastest run, in millions of records per second."""
     return f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}"
 
 
@@ -133,7 +137,7 @@ def target_table(targets: Sequence[Target]) -> Table:
 
 
 def failure_table(failures: Mapping[str, str]) -> list[Table]:
-    """Return a table of the parts that failed, with the last line of each traceback, or nothing."""
+    """Return a table of failed parts with the last line of each traceback, or no table."""
     rows = [(part, text.strip().splitlines()[-1][:200]) for part, text in failures.items()]
     return [Table("Parts that failed", ("part", "why"), rows)] if rows else []
 
@@ -148,7 +152,7 @@ def summary(targets: Sequence[Target]) -> str:
 
 
 def notes(about: str, series: Sequence[Series]) -> str:
-    """Return the notes below a table: remarks, and the failed runs."""
+    """Return the notes below a table: remarks and failed runs."""
     failed = failure_notes((f"{one.contestant}, {one.codec},", one.failures) for one in series)
     return " ".join([about, *failed])
 
@@ -161,11 +165,11 @@ _T = TypeVar("_T")
 
 
 class BenchmarkError(RuntimeError):
-    """A run failed or wrote an unexpected number of records; the other runs continue."""
+    """A run failed or wrote an unexpected number of records. The other runs continue."""
 
 
 def attempt(run: Callable[[], _T], failures: list[str], log: Callable[[str], None]) -> _T | None:
-    """Return the result of `run`; if it fails, log and store the reason and return None."""
+    """Return the result of `run`. If it fails, log and store the reason, and return None."""
     try:
         return run()
     except BenchmarkError as error:
@@ -175,7 +179,7 @@ def attempt(run: Callable[[], _T], failures: list[str], log: Callable[[str], Non
 
 
 def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
-    """Return a line for each failed contestant: the failure count and the first reason."""
+    """Return a line for each failed contestant: the number of failures and the first reason."""
     return [
         f"{name} failed {len(texts)} times: {texts[0].strip().splitlines()[-1][:200]}."
         for name, texts in failures
@@ -185,12 +189,12 @@ def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Measurements of one run: wall and CPU seconds of the measured phase only, after a warm-up.
+    """Measurements of one run. Times cover only the measured phase, which follows a warm-up.
 
-    `cpu_s` is the user and system time of all processes and threads of the contestant; `peak_mib`
-    the peak memory of its process; `startup_cpu_s` the CPU seconds outside the measured phase. In
-    Spark, `peak_mib` is the peak of the largest Python worker, `workers_peak_mib` the sum of all
-    workers.
+    `cpu_s` is the user and system time of all processes and threads of the contestant. `peak_mib`
+    is the peak memory of its process. In Spark, `peak_mib` is the peak of the largest Python
+    worker, and `workers_peak_mib` is the sum of all workers. `startup_cpu_s` is the only exception:
+    it is the CPU time outside the measured phase.
     """
 
     records: int
@@ -218,7 +222,7 @@ class Sample:
 class Series:
     """The runs of one contestant with one codec, in execution order.
 
-    `failures` contains the reasons of failed runs; the figures need at least one sample.
+    `failures` contains the reasons for failed runs. The figures require at least one sample.
     """
 
     contestant: str
@@ -305,14 +309,14 @@ class Series:
 
 
 def find(series: Sequence[Series], contestant: str, codec: str = "none") -> Series | None:
-    """Return the series of a contestant with a codec, or None if not measured."""
+    """Return the series of a contestant with a codec, or None if it was not measured."""
     matching = (one for one in series if (one.contestant, one.codec) == (contestant, codec))
     return next((one for one in matching if one.samples), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of one part: its figures or a traceback, and its duration."""
+    """The outcome of one part: its figures or a traceback, and its duration."""
 
     part: str
     figures: Figures | None
@@ -342,7 +346,7 @@ class Results:
         return [*tables, *failure_table(failures), target_table(self.targets())]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the results as a JSON object of objects by part."""
+        """Return the results as a JSON object with one object per section."""
         measured = {each.part: each.figures for each in self.outcomes if each.figures}
         return {
             "machines": {each.part: one_line(self.machine) for each in self.outcomes},
@@ -364,7 +368,7 @@ class Results:
 def measure(
     parts: Iterable[Part], bench: Workbench, results: Results, keep: Callable[[Results], None]
 ) -> None:
-    """Run the parts in order, and call `keep` with the results after each part.
+    """Run the parts in order. After each part, call `keep` with the results.
 
     Failures of a part are recorded in the results, and the next part gets a new Kafka.
     """

@@ -1,4 +1,4 @@
-"""All parts of the benchmarks in order, and the amounts to measure."""
+"""All parts of the benchmarks in order, and the number of records and rounds of each part."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class Figures(Protocol):
-    """Measurements of a part."""
+    """The measurements of a part."""
 
     def tables(self) -> Sequence[Table]:
-        """Return the tables for readers."""
+        """Return the tables to show."""
 
     def targets(self) -> Sequence[Target]:
-        """Return the targets, judged by the medians."""
+        """Return the targets, for which the medians are compared."""
 
     def to_dict(self) -> object:
-        """Return every sample as a JSON object."""
+        """Return all samples as a JSON object."""
 
 
 class Workbench:
@@ -53,7 +53,7 @@ class Workbench:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Address of Kafka, which is restarted if it has exited."""
+        """The address of Kafka, which is restarted if it has exited."""
         if self._bootstrap_servers and not Admin(self._bootstrap_servers).broker_ids():
             self.log("Kafka no longer responds")
             self.stop()
@@ -64,14 +64,14 @@ class Workbench:
         return self._bootstrap_servers
 
     def stop(self) -> None:
-        """Stop Kafka; the next part that needs it starts a new one."""
+        """Stop Kafka. The next part that needs Kafka starts a new one."""
         self._bootstrap_servers = ""
         self._running.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Name of a part, and the function that measures it."""
+    """The name of a part, and the function that measures it."""
 
     name: str
     measure: Callable[[Workbench], Figures]
@@ -79,7 +79,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """Records and rounds of each part."""
+    """The records and rounds of each part."""
 
     encoder_rounds: int
     formats: FormatsPlan
@@ -150,7 +150,7 @@ _P = TypeVar("_P")
 
 
 def suite(amounts: Amounts) -> tuple[Part, ...]:
-    """Return the parts with the given amounts."""
+    """Return the parts with the given numbers of records and rounds."""
 
     def encrypted(bench: Workbench) -> Figures:
         bench.stop()  # This part starts its own Kafka with two listeners.

@@ -1,4 +1,4 @@
-"""A topic per run: created before the run, counted after it, then deleted to free space."""
+"""One topic per run: created before the run, counted after it, and deleted to free space."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEASURED = Measured(
     heap_mib=1024,
     java_options=(),
 )
-"""Settings: a heap of 1 GiB, and immediate deletion of deleted topics' files."""
+"""Settings: a heap of 1 GiB, and immediate deletion of the files of deleted topics."""
 
 
 class TopicError(BenchmarkError):
@@ -55,7 +55,7 @@ def measured_kafka() -> Iterator[KafkaCluster]:
 def fresh_topic(
     bootstrap_servers: str, expected: int, markers: int = 0, partitions: int = PARTITIONS
 ) -> Iterator[str]:
-    """Create a topic (default: 8 partitions); on exit, check that it holds `expected` records.
+    """Create a topic (default: 8 partitions). On exit, check that it contains `expected` records.
 
     With transactions, up to `markers` transaction markers are also counted.
 
@@ -72,7 +72,7 @@ def fresh_topic(
 
 @contextmanager
 def fresh_topics(bootstrap_servers: str, expected: int, count: int) -> Iterator[list[str]]:
-    """Create one-partition topics, numbered from 0; on exit, check for `expected` records in total.
+    """Create one-partition topics, numbered from 0. On exit, check for `expected` records in total.
 
     Raises:
         CountError: they contain a different number of records.

@@ -1,1 +1,1 @@
-"""Benchmarks of the producer core and its parts, compared with librdkafka in C and Java's tools."""
+"""Benchmarks of the producer core and its parts, compared with librdkafka and Java's tools."""

@@ -1,9 +1,9 @@
-"""Codecs: the cost and ratio of each level, and the thread that compresses best.
+"""Codecs: the cost and ratio of each level, and the best thread for compressing.
 
-The levels compress batches of 1 MiB of events on one thread, as the product does, without a broker.
-The threads are compared using a broker: each run is a process
-(`python -m tools.benchmarks.core.codec PLACE JOB`), patched to compress in threads that the product
-does not use.
+The levels are measured without a broker: one thread compresses batches of 1 MiB of events, as in
+the product. The threads are compared using a broker. Each run is a separate process,
+`python -m tools.benchmarks.core.codec PLACE JOB`, which is patched to compress in threads that the
+product does not use.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ LEVELS: tuple[tuple[Codec, int | None, str], ...] = (
 )
 _BATCH_BYTES = 1 << 20
 _ROWS = 7_000
-"""Records in a batch: nearly 1 MiB."""
+"""Number of records in a batch of nearly 1 MiB."""
 _BATCHES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecCost:
-    """One codec at one level; CPU times are the best of all rounds."""
+    """Results of one codec at one level. CPU times are the best of all rounds."""
 
     codec: str
     level: str
@@ -143,7 +143,7 @@ CODECS = ("lz4", "zstd", "snappy", "gzip")
 
 
 class Place(StrEnum):
-    """The thread that compresses."""
+    """The thread that compresses batches."""
 
     OWN = "a thread of its own"
     WRITER = "the writer's thread"
@@ -153,7 +153,7 @@ class Place(StrEnum):
 def measure_places(
     bootstrap_servers: str, plan: CorePlan, log: Callable[[str], None]
 ) -> list[Series]:
-    """Run all rounds, with the places in turn."""
+    """Run all rounds, with the threads in turn."""
     series = [Series(place, codec) for codec in CODECS for place in Place]
     for number in range(plan.rounds):
         for one in series:
@@ -178,13 +178,13 @@ def _run(place: Place, codec: str, plan: CorePlan, bootstrap_servers: str) -> Sa
 
 
 class _Pending:
-    """Replacement for the codec's executor: queues batches until `run` compresses them."""
+    """Replacement for the codec's executor. Queues batches until `run` compresses them."""
 
     def __init__(self) -> None:
         self._closed: deque[tuple[Callable[[ProducerBatch], None], ProducerBatch]] = deque()
 
     def submit(self, compress: Callable[[ProducerBatch], None], batch: ProducerBatch) -> None:
-        """Queue a batch, like an executor."""
+        """Queue a batch, with the interface of an executor."""
         self._closed.append((compress, batch))
 
     def run(self) -> None:
@@ -194,11 +194,11 @@ class _Pending:
             compress(batch)
 
     def shutdown(self, **_: Any) -> None:
-        """Do nothing: there is no thread to shut down."""
+        """Do nothing, because there is no thread to shut down."""
 
 
 def _put(place: Place) -> None:
-    """Patch sessions to compress at `place`."""
+    """Patch sessions to compress in the thread `place`."""
     if place is Place.OWN:
         return
     pending = _Pending()
@@ -231,7 +231,7 @@ def _before(first: Callable[[], None], then: Callable[_P, _T]) -> Callable[_P, _
 
 
 def codec_table(series: Sequence[Series]) -> Table:
-    """Return rates and CPU use; ratios are relative to a dedicated thread with the same codec."""
+    """Return rates and CPU use. Ratios are relative to a dedicated thread with the same codec."""
     rows = []
     for one in series:
         if not one.samples:
@@ -255,7 +255,7 @@ def codec_table(series: Sequence[Series]) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecPlan:
-    """Rounds for all levels, and the amounts to send when comparing threads."""
+    """Number of rounds for the levels, and the plan for comparing threads."""
 
     cost_rounds: int
     places: CorePlan

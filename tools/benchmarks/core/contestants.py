@@ -1,7 +1,7 @@
-"""The producers that the core is compared with: Kafka's ProducerPerformance and librdkafka in C.
+"""The producers with which the core is compared: Kafka's ProducerPerformance, and librdkafka in C.
 
-`python -m tools.benchmarks.core.contestants JOB` runs ProducerPerformance. librdkafka comes from
-confluent-kafka; `librdkafka_bench.c` needs a C compiler, but no headers.
+`python -m tools.benchmarks.core.contestants JOB` runs ProducerPerformance. librdkafka is part of
+confluent-kafka. `librdkafka_bench.c` requires a C compiler, but no headers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPTIONS = ["-server", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 
 
 def run_java(job: Job) -> Mapping[str, float]:
-    """Run ProducerPerformance twice in one JVM: a warm-up, and the measured run.
+    """Run ProducerPerformance twice in one JVM: a warm-up and the measured run.
 
     The start of the JVM and its first compilations are not measured.
     """
@@ -66,7 +66,7 @@ SOURCE = Path(__file__).with_name("librdkafka_bench.c")
 
 
 class NoCompilerError(RuntimeError):
-    """No C compiler was found, or it failed; the message says what to install."""
+    """There is no C compiler, or the compiler failed. The message says what to install."""
 
 
 def librdkafka_command(job: Job) -> list[str]:
@@ -82,10 +82,10 @@ def librdkafka_command(job: Job) -> list[str]:
 
 
 def build_librdkafka() -> Path:
-    """Return the path of the program; compile it if it is missing or older than its source.
+    """Return the path of the program. Compile it if it is missing or older than its source.
 
     Raises:
-        NoCompilerError: no C compiler was found, or it failed.
+        NoCompilerError: there is no C compiler, or the compiler failed.
     """
     program = FOLDER / SOURCE.stem
     if program.exists() and program.stat().st_mtime >= SOURCE.stat().st_mtime:
@@ -145,7 +145,7 @@ class Contestant:
     options: dict[str, str] = field(default_factory=dict)
 
     def run(self, job: Job) -> Sample:
-        """Run the job into a fresh topic, check the record count, and return the sample."""
+        """Run the job with a new topic, check the record count, and return the sample."""
         return run_contestant(self.command(job))
 
 
@@ -171,7 +171,7 @@ CONTESTANTS = (
 
 
 def present(log: Callable[[str], None]) -> list[Contestant]:
-    """Return all contestants; omit librdkafka if its program could not be compiled."""
+    """Return all contestants, without librdkafka if its program could not be compiled."""
     try:
         build_librdkafka()
     except NoCompilerError as error:

@@ -1,8 +1,8 @@
-"""The encoder without a broker, stage by stage, on one core.
+"""Benchmark the encoder stage by stage, on one core and without a broker.
 
-Chunks of 10,000 rows of 100 bytes, as Spark delivers them, are distributed over 8 partitions in
-batches of 1 MiB. The stages are the steps of `ProducerSession.append` up to the slices of the
-batches. The clock is the process's CPU time: on a dedicated core it equals wall time, and other
+Chunks of 10,000 rows of 100 bytes, the size that Spark delivers, are distributed to 8 partitions in
+batches of 1 MiB. The stages are the steps of `ProducerSession.append` up to slicing the batches.
+Times are the process's CPU time. On a dedicated core, CPU time equals wall time, and other
 processes do not affect it.
 """
 
@@ -41,15 +41,15 @@ ROWS = 10_000
 CHUNKS_PER_ROUND = 20
 NULL_KEYS, KEYED = "null keys", "keyed, 8 partitions"
 _WANTED = {NULL_KEYS: 8.0, KEYED: 4.0}
-"""Target: million records encoded per second on one core."""
+"""Target: millions of records encoded per second on one core."""
 _STAMP_MS = 1_700_000_000_000
 _CHUNK_KINDS = 8
-"""Number of different chunks, too many to fit in the CPU cache."""
+"""Number of different chunks. Together they are too large for the CPU cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderResult:
-    """Nanoseconds per row of each stage (medians), and rows a second of whole rounds."""
+    """Median nanoseconds per row of each stage, and rows per second of whole rounds."""
 
     name: str
     stages_ns: dict[str, float]
@@ -82,7 +82,7 @@ class EncoderFigures:
         return [Table(title, ("records", "M rec/s, median", "best", "ns per record"), rows)]
 
     def targets(self) -> list[Target]:
-        """Return the target for records encoded per second on one core."""
+        """Return the target for the number of records encoded per second on one core."""
         return [
             at_least(
                 f"encoder, {result.name}",
@@ -109,7 +109,7 @@ def measure(rounds: int, log: Callable[[str], None]) -> EncoderFigures:
 
 @dataclass(slots=True)
 class _Round:
-    """Nanoseconds of each stage, summed over the chunks of one round."""
+    """Nanoseconds spent in each stage, summed over the chunks of one round."""
 
     spent: dict[str, int] = field(default_factory=dict)
     _since: int = 0
@@ -191,7 +191,7 @@ def _measure(name: str, rounds: int, *, keyed: bool) -> EncoderResult:
 
 
 def run(rounds: int) -> list[dict[str, Any]]:
-    """Measure on one core; pins this process to that core."""
+    """Measure on one core. Pins this process to that core."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
     return [

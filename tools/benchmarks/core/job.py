@@ -1,4 +1,4 @@
-"""Job description for a contestant of the core benchmark."""
+"""The job description of a contestant in the core benchmark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Kind(StrEnum):
-    """Shape of the records."""
+    """Kind of record: plain, with a key, or with a key and headers."""
 
     PLAIN = "plain"
     KEYED = "keyed"
@@ -19,8 +19,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Send `warmup` records, then `records` measured ones, from the lines of a payload file.
-    `options` are settings of the producer, under the producer's names. Only the core supports
+    """Send `warmup` records and `records` measured records from the lines of a payload file.
+
+    `options` are settings of the producer, with the producer's own names. Only the core supports
     kinds other than plain records.
     """
 

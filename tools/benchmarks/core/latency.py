@@ -1,7 +1,7 @@
-"""Latency of a record from its due time to its acknowledgement, at a fixed rate.
+"""Latency of a record from its scheduled time to its acknowledgement, at a fixed rate.
 
-This core and librdkafka in C run on the same real Kafka in turn, with acks=all and idempotence.
-Both send the same bursts, one every 5 ms, each to the next partition.
+This core and librdkafka in C take turns on the same real Kafka, with acks=all and idempotence. Both
+send the same bursts, one every 5 ms, each to the next partition.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 WARMUP_S = 2
 _BEHIND_MS = 0.3
-"""Largest allowed ratio of the median to librdkafka's median, at linger.ms 0."""
+"""Maximum ratio of the median to librdkafka's median, at linger.ms 0."""
 _NOTE = (
     "Medians over the rounds. Bursts are 5 ms apart, which no latency includes; CPU is the share "
     "of one core."
@@ -54,7 +54,7 @@ class LatencyPlan:
 
 @dataclass(frozen=True, slots=True)
 class LatencySeries:
-    """The runs of one producer in one configuration; times in microseconds."""
+    """The runs of one producer in one configuration. Times are in microseconds."""
 
     contestant: str
     rate: int
@@ -77,7 +77,7 @@ class LatencySeries:
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigures:
-    """Series of all configurations."""
+    """The series of all configurations."""
 
     series: Sequence[LatencySeries]
 
@@ -86,7 +86,7 @@ class LatencyFigures:
         return [latency_table(self.series)]
 
     def targets(self) -> list[Target]:
-        """Return targets for the medians at linger.ms 0, relative to librdkafka's."""
+        """Return targets for the medians at linger.ms 0, relative to librdkafka's medians."""
         rates = dict.fromkeys(one.rate for one in self.series if one.linger_ms == 0)
         return [self._target(rate) for rate in rates]
 

@@ -1,9 +1,9 @@
 """Run the core without Spark, at full speed or at a fixed rate: `...core.ours JOB`.
 
-At a fixed rate, a burst of rows is due every few milliseconds; consecutive bursts go to consecutive
-partitions. Latency is measured from a record's due time to its acknowledgement, which includes the
-waits of a producer that blocks or falls behind. The options `bench.*` belong to the benchmark, as
-in `librdkafka_bench.c`.
+At a fixed rate, a burst of rows is scheduled every few milliseconds. Consecutive bursts go to
+consecutive partitions. Latency is measured from a record's scheduled time to its acknowledgement,
+so it includes the time during which a producer blocks or falls behind. The options `bench.*` are
+options of the benchmark, as in `librdkafka_bench.c`.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
 
 CHUNK = 10_000
-"""Rows per chunk; the last chunk of the lines can be smaller."""
+"""Number of rows per chunk. The last chunk of the lines can be smaller."""
 _FLIGHT = slice(10, 14)
-"""Position of the flight number, used as the key, in an event."""
+"""Position in an event of the flight number, which is used as the key."""
 _HEADERS = [{"key": b"source", "value": b"benchmark"}, {"key": b"schema", "value": b"flight-7"}]
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """Records to send; headers are encoded per chunk, as in a Spark task."""
+    """The records to send. Headers are encoded per chunk, as in a Spark task."""
 
     rows: Rows
     headers: pa.ListArray[Any] | None
 
     def chunk(self, start: int, count: int) -> Rows:
-        """Return a chunk of `count` rows, starting at a given row."""
+        """Return a chunk of `count` rows, starting with the row `start`."""
         rows = self.rows.slice(start, start + count)
         if self.headers is None:
             return rows
@@ -108,10 +108,10 @@ class Watch:
 
     due: defaultdict[int, deque[list[float]]] = field(default_factory=lambda: defaultdict(deque))
     waits: list[tuple[float, int]] = field(default_factory=list)
-    """(seconds, number of records with this latency)."""
+    """Pairs of a latency in seconds and the number of records with this latency."""
 
     def settled(self, batch: ProducerBatch) -> None:
-        """Record a batch acknowledgement, which covers its partition's oldest records."""
+        """Record the acknowledgement of a batch with the oldest records of its partition."""
         now, left = time.monotonic(), batch.records
         owed = self.due[batch.partition.partition]
         while left:
@@ -135,9 +135,7 @@ class Watch:
 
 
 def _watched(session: ProducerSession) -> Watch:
-    """Patch the session to report every acknowledged batch, because the product has no hook for
-    this.
-    """
+    """Patch the session to report each acknowledged batch. The product has no hook for this."""
     watch, accumulator = Watch(), session._accumulator
     settle = accumulator.complete
 
@@ -168,7 +166,7 @@ def _send_at_rate(
 
 
 def run_at_rate(job: Job) -> Mapping[str, float]:
-    """Warm up at the same rate, then measure."""
+    """Warm up at the same rate, and measure."""
     options = {k: v for k, v in job.options.items() if not k.startswith("bench.")}
     rate = int(job.options["bench.rate"])
     rows = Rows(columns=Columns(value=read_lines(job.payload)), topics=(job.topic,))

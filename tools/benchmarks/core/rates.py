@@ -1,9 +1,9 @@
 """Throughput of the producer core compared with librdkafka in C and Java, on a real Kafka.
 
-Three parts: codecs and payloads, keys and headers, value sizes. Every run is a separate process,
-which sends the same records with acks=all and idempotence, and measures from its first record to
-its last acknowledgement, after a warm-up. The contestants take turns, so that changes of the
-machine's load affect all of them.
+There are three parts: codecs and payloads, keys and headers, and value sizes. Each run is a
+separate process. It sends the same records with acks=all and idempotence and, after a warm-up,
+measures the time from its first record to its last acknowledgement. The contestants take turns, so
+that changes in the machine's load affect all of them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TITLES = {
 }
 _NAMES = {RANDOM: "100-byte records", EVENTS: "JSON events"}
 CPU_SHARE = {RANDOM: 0.25, EVENTS: 0.2}
-"""Largest allowed ratio of the core's CPU per record to librdkafka's."""
+"""Maximum ratio of the core's CPU per record to librdkafka's."""
 _ABOUT = (
     "Medians over the rounds; start-up CPU (process start, imports, compilation, warm-up) is not "
     "in CPU us/rec."
@@ -59,7 +59,7 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class CoreFigures:
-    """Series by payload."""
+    """The series of each payload."""
 
     series: Mapping[str, Sequence[Series]]
 
@@ -77,7 +77,7 @@ class CoreFigures:
 
 
 def core_table(title: str, series: Sequence[Series]) -> Table:
-    """Return rates, CPU and memory; ratios are relative to librdkafka with the same codec."""
+    """Return rates, CPU and memory. Ratios are relative to librdkafka with the same codec."""
     rows = [
         (*compared(one, find(series, LIBRDKAFKA, one.codec), digits=3), *_cost(one))
         for one in series
@@ -171,18 +171,18 @@ def _send(
 
 
 MOST = 2.0
-"""Largest allowed ratio of the CPU for keyed records with headers to the CPU for plain records."""
+"""Maximum ratio of the CPU for keyed records with headers to the CPU for plain records."""
 _KIND_NAMES = {Kind.PLAIN: "null keys", Kind.KEYED: "keyed", Kind.HEADERS: "keyed, two headers"}
 
 
 @dataclass(frozen=True, slots=True)
 class KindFigures:
-    """One series for each kind of record."""
+    """One series per kind of record."""
 
     series: Sequence[Series]
 
     def tables(self) -> list[Table]:
-        """Return one table; ratios are relative to plain records."""
+        """Return one table. Ratios are relative to plain records."""
         plain = find(self.series, _KIND_NAMES[Kind.PLAIN])
         rows = [compared(one, plain, digits=3) for one in self.series]
         columns = ("records", "codec", "M rec/s", "min - max", "to plain", "CPU us/rec", "to plain")
@@ -235,30 +235,30 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizesPlan:
-    """Maximum records and value bytes of a run, and rounds."""
+    """Maximum records and value bytes of a run, and the number of rounds."""
 
     records: int
     value_bytes: int
     rounds: int
 
     def count(self, size: int) -> int:
-        """Return the number of records of a run with values of `size` bytes."""
+        """Return the number of records in a run with values of `size` bytes."""
         return min(self.records, self.value_bytes // size)
 
 
 @dataclass(frozen=True, slots=True)
 class SizeFigures:
-    """Series by contestant and value size."""
+    """The series of each contestant and value size."""
 
     series: Mapping[tuple[str, int], Series]
 
     def rate(self, contestant: str, size: int) -> float | None:
-        """Return the median rate in MB of values per second, or None if not measured."""
+        """Return the median rate in MB of values per second, or None if it was not measured."""
         found = self.series.get((contestant, size))
         return found.rate * size / _MB if found and found.samples else None
 
     def tables(self) -> list[Table]:
-        """Return one table; ratios are relative to librdkafka with the same size."""
+        """Return one table. Ratios are relative to librdkafka with the same size."""
         rows = [self._row(name, size, one) for (name, size), one in self.series.items()]
         columns = ("producer", "bytes", "MB/s", "min - max", "to librdkafka", "CPU us/rec")
         title = "Value sizes: random values, acks=all, idempotent"
@@ -268,7 +268,7 @@ class SizeFigures:
         return [Table(title, (*columns, "peak MiB"), rows, about)]
 
     def targets(self) -> list[Target]:
-        """Return the target "not slower than librdkafka", judged at the worst ratio."""
+        """Return the target "not slower than librdkafka", which the worst ratio must meet."""
         shares = {
             size: ours / theirs
             for size in SIZES

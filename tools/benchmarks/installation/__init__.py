@@ -3,4 +3,4 @@
 from pathlib import Path
 
 AS_USERS_HAVE = Path(__file__).parent
-"""First entry in the PYTHONPATH of measured processes."""
+"""The first entry in the PYTHONPATH of measured processes."""

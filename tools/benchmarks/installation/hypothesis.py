@@ -1,5 +1,6 @@
 """Stub that hides hypothesis from measured processes, because users do not have it installed.
-phantom-types, a dependency of kio, imports hypothesis if installed, which costs 8 MB and 0.2 s
+
+phantom-types, a dependency of kio, imports hypothesis if it is installed. This costs 8 MB and 0.2 s
 of CPU.
 """
 

@@ -1,1 +1,1 @@
-"""Benchmarks of whole Spark writes against Spark's own sink and hand-written code."""
+"""Benchmarks of whole Spark writes, compared with Spark's own sink and with hand-written code."""

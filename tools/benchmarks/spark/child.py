@@ -1,9 +1,9 @@
 """A warm Spark session that writes on demand: `python -m tools.benchmarks.spark.child`.
 
-Reads one JSON order per line from standard input and responds to each with one line of JSON. CPU
-and memory are reported separately for the driver (this process), its JVM and the Python workers.
-Peaks are VmHWM, which a 5 written to /proc/PID/clear_refs resets, so no sampling is needed during a
-write.
+Reads orders from standard input, one JSON object per line, and responds to each order with one line
+of JSON. CPU and memory are reported separately for the driver (this process), its JVM and the
+Python workers. Peaks are VmHWM, which writing 5 to /proc/PID/clear_refs resets, so that no sampling
+is needed during a write.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RESET_PEAK = "5"
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """CPU seconds, user and system, of each live process.
+    """CPU seconds of each live process, user and system.
 
     `reaped` is the CPU time of the Python processes' children that have exited and been reaped.
     """
@@ -53,9 +53,9 @@ class Cpu:
     reaped: float
 
     def since(self, start: Cpu) -> dict[str, float]:
-        """Return the CPU use since `before`, as fields of a Sample.
+        """Return the CPU use since `start`, as fields of a Sample.
 
-        Spark can stop idle workers at any time; their earlier CPU use is excluded.
+        Spark can stop idle workers at any time. Their CPU use before `start` is excluded.
         """
         gone = sum(used for pid, used in start.python.items() if pid not in self.python)
         workers = sum(used - start.python.get(pid, 0.0) for pid, used in self.python.items())
@@ -124,7 +124,7 @@ def _is_jvm(process: psutil.Process) -> bool:
 
 _POLL_EVERY = 1000
 _NOT_KAFKAS = ("value.format",)
-"""Options without the prefix `kafka.`."""
+"""Options, without the prefix `kafka.`."""
 
 
 def kafkaprod(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
@@ -149,7 +149,7 @@ def noop(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
 
 
 def confluent(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    """Write with confluent-kafka in mapInArrow, one produce() per row, as in hand-written code."""
+    """Write with confluent-kafka in mapInArrow and one produce() per row, like users' own code."""
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _produce(batches, topic, options)
@@ -213,7 +213,7 @@ def _send(producer: Any, topic: str, key: str | None, value: str | None) -> None
 
 
 class NullDataSource(DataSource):
-    """The data source of `null`."""
+    """The data source for the writer `null`."""
 
     @classmethod
     def name(cls) -> str:
@@ -271,7 +271,7 @@ def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
 
 
 def _query(spark: SparkSession, order: dict[str, Any]) -> float:
-    """Run a query in the JVM, start Python workers if requested, and return the seconds."""
+    """Run a query in the JVM, start Python workers if requested, and return the duration."""
     started = time.perf_counter()
     spark.read.parquet(order["query"]).selectExpr("sum(length(value))").collect()
     if order["warm_up"]:
@@ -291,7 +291,7 @@ def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], 
 
 
 TASKS = 8
-"""Tasks of a job and of a micro-batch."""
+"""Number of tasks of a job and of a micro-batch."""
 CORES = 2
 _SETTINGS = {
     ARROW_BYTES: UNLIMITED,
@@ -336,7 +336,7 @@ def _answer(spark: SparkSession, order: dict[str, Any]) -> object:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Execute orders until the input ends; the argument `tasks` means two cores and eight tasks."""
+    """Execute orders until the input ends. With the argument `tasks`, use two cores and 8 tasks."""
     session = start_session(CORES, _SETTINGS) if "tasks" in arguments else start_session(1, {})
     serve(session, _answer)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_S = 300
-"""Seconds to wait for a response; writes take far less."""
+"""Seconds to wait for a response. Writes take far less time."""
 _CHILD = "tools.benchmarks.spark.child"
 
 
@@ -47,8 +47,9 @@ class _Child:
         return cls(process, errors)
 
     def ask(self, line: str) -> str:
-        """Send a line and return the response line, or an empty line if the process failed or
-        hangs.
+        """Send a line and return the response line.
+
+        The response is empty if the process failed or hangs.
         """
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
@@ -84,7 +85,7 @@ class _Child:
 
 
 class WarmSpark:
-    """Context manager of a process that executes orders; restarts it after a failure."""
+    """Context manager for a process that executes orders. Restarts it after a failure."""
 
     def __init__(self, module: str = _CHILD, *arguments: str, python: str = sys.executable) -> None:
         self._command = (python, "-m", module, *arguments)
@@ -102,11 +103,11 @@ class WarmSpark:
         self._stop()
 
     def order(self, order: dict[str, Any]) -> Sample:
-        """Execute a write; raise ContestantError with the end of the log if it fails."""
+        """Execute a write. If it fails, raise ContestantError with the end of the log."""
         return Sample(**self.ask(order))
 
     def ask(self, order: dict[str, Any]) -> Any:
-        """Return the response, parsed from JSON; raise ContestantError like `order`."""
+        """Return the response, parsed from JSON. Raises ContestantError like `order`."""
         if self._child is None:
             self._child = _Child.start(self._command)
         answer = self._child.ask(json.dumps(order))
@@ -127,11 +128,11 @@ ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 UNLIMITED = "2147483647"
 SMALL_ROWS = {ARROW_BYTES: UNLIMITED}
-"""Settings of conf/spark-small-rows.conf that differ from Spark's defaults."""
+"""Settings in conf/spark-small-rows.conf that differ from Spark's defaults."""
 FLIGHT = "substring(value, 11, 4)"
-"""Expression for a key: the flight number of an event, one of 9,000."""
+"""Expression for a key: the flight number of an event, which has 9,000 values."""
 PYTHON_41 = ROOT / ".venv-pyspark41" / "bin" / "python"
-"""Environment with the oldest pyspark, created by `make bench` or `make test`."""
+"""Python of the environment with the oldest pyspark, which `make bench` or `make test` creates."""
 _QUEUE = {
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "1048576",
@@ -143,9 +144,9 @@ _QUEUE = {
 class SparkContestant:
     """A writer (see `writers`), its producer options, and the codecs to measure.
 
-    `source` returns the Parquet file with a number of records; `select` are the expressions read
-    from it, `columns` further ones of the column `value`. `conf` are settings of the session;
-    `python` is the interpreter of the driver and the workers.
+    `source` returns the Parquet file with a number of records. `select` contains the expressions
+    read from it, and `columns` contains further expressions over the column `value`. `conf`
+    contains settings of the session. `python` is the interpreter of the driver and the workers.
     """
 
     name: str
@@ -160,21 +161,21 @@ class SparkContestant:
 
     @property
     def spark(self) -> tuple[str, str]:
-        """Key of the warm Spark to share: the writer and the interpreter."""
+        """Key of the warm Spark that contestants share: the writer and the interpreter."""
         return self.writer, self.python
 
     def keyed(self) -> SparkContestant:
-        """Return the contestant with a key in each record."""
+        """Return this contestant with a key in each record."""
         return replace(self, name=keyed(self.name), columns={**self.columns, "key": FLIGHT})
 
     def expected(self, records: int) -> int:
-        """Return the number of records that the contestant leaves in its topic."""
+        """Return the number of records that the contestant writes to its topic."""
         return records if self.writer in DELIVERING else 0
 
     def order(
         self, topic: str, bootstrap_servers: str, records: int, codec: str = "none"
     ) -> dict[str, Any]:
-        """Return the order for a `WarmSpark`; `topic` is empty if a column holds the topic."""
+        """Return the order for a `WarmSpark`. `topic` is empty if a column contains the topic."""
         settings = {"bootstrap.servers": bootstrap_servers, "compression.type": codec}
         return {
             "writer": self.writer,
@@ -194,7 +195,7 @@ def keyed(name: str) -> str:
 
 
 DELIVERING = ("kafkaprod", "jvm", "confluent")
-"""Writers that deliver to Kafka."""
+"""Writers that write records to Kafka."""
 OURS, JVM = "kafkaprod", "Spark's kafka, 1 MiB batches"
 NULL = "null Arrow sink"
 SINK = SparkContestant(name=OURS, writer="kafkaprod")
@@ -226,7 +227,7 @@ CONTESTANTS = (
 
 
 def present(log: Callable[[str], None]) -> list[SparkContestant]:
-    """Return all contestants; omit contestants that need pyspark 4.1 if it is missing."""
+    """Return all contestants, without those that need pyspark 4.1 if it is missing."""
     if PYTHON_41.exists():
         return list(CONTESTANTS)
     log(f"pyspark 4.1 is omitted: {PYTHON_41} does not exist")

@@ -1,7 +1,7 @@
-"""Compare first writes: events from Parquet to a real Kafka, from a session that has run one query.
+"""Compare the first writes of Spark sessions: events from Parquet to a real Kafka.
 
-Each sample comes from a new session, which runs a query in the JVM and then writes twice. The sinks
-take turns, on the newest PySpark and on 4.1.
+Each sample comes from a new session, which runs one query in the JVM and then writes twice. The
+sinks take turns, with the newest PySpark and with 4.1.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 WARM = f"{OURS} after warm_up(spark)"
 NEWEST, OLDEST = version("pyspark"), "4.1"
-"""Releases of PySpark: of this environment, and of `PYTHON_41`."""
+"""Releases of PySpark in this environment and in `PYTHON_41`."""
 FIRST, FIRST_WARM = 1.8, 1.2
-"""Largest allowed ratios of a first write to that of Spark's own sink."""
+"""Maximum ratios of a first write to a first write of Spark's own sink."""
 SECOND_S = 0.45
-"""Largest allowed time of the second write with PySpark 4.1, of `SECOND_RECORDS`."""
+"""Maximum time of the second write of `SECOND_RECORDS` records with PySpark 4.1."""
 SECOND_RECORDS = 20_000
 _SINKS = (SINK, NULL_SINK, TUNED_JVM, replace(SINK, name=WARM))
 
 
 class Place(NamedTuple):
-    """What is measured: release of PySpark, rows of each write, and the sink's name."""
+    """What is measured: release of PySpark, number of rows per write, and name of the sink."""
 
     pyspark: str
     records: int
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """The first and the second writes of the same sessions."""
+    """The first and second writes of the same sessions."""
 
     first: Series
     second: Series
@@ -67,7 +67,7 @@ class Writes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstWritePlan:
-    """Events per write, and sessions per sink, release and number of events."""
+    """Numbers of events per write, and of sessions per sink, release and number of events."""
 
     records: tuple[int, ...]
     sessions: int
@@ -96,7 +96,7 @@ class FirstWriteFigures:
         return [Table(title, columns, [self._row(place) for place in self.writes], remarks)]
 
     def targets(self) -> list[Target]:
-        """Return the limits of first writes relative to Spark's own, and of a second write."""
+        """Return the limits for first writes, relative to Spark's sink, and for a second write."""
         groups = dict.fromkeys((place.pyspark, place.records) for place in self.writes)
         limits = ((OURS, FIRST), (WARM, FIRST_WARM))
         targets = [
@@ -155,7 +155,7 @@ class FirstWriteFigures:
 def measure(
     bootstrap_servers: str, plan: FirstWritePlan, log: Callable[[str], None]
 ) -> FirstWriteFigures:
-    """Run all sessions: the sinks in turn, in reverse order in every second round."""
+    """Run all sessions with the sinks in turn, in reverse order in every second round."""
     sinks = _installed(log)
     places = {
         Place(release, records, name): sink

@@ -1,7 +1,7 @@
-"""Whole Spark writes with `value.format` beside `to_json` and `to_avro`.
+"""Whole Spark writes with `value.format`, compared with `to_json` and `to_avro`.
 
-The rows come from Parquet. Each function of Spark is measured with this sink and with Spark's own,
-tuned as in the other comparisons; Avro is also measured with a schema registry in memory.
+The rows come from Parquet. Each function of Spark is measured with this sink and with Spark's own
+sink, tuned as in the other comparisons. Avro is also measured with a schema registry in memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tools.benchmarks.spark.rates import SparkPlan
 
 RATES = {FLAT: 1.8, NESTED: 1.3}
-"""Smallest allowed ratio to the tuned JVM sink's rate."""
+"""Minimum ratio of the rate to the tuned JVM sink's rate."""
 CPU_SHARE = 0.55
-"""Largest allowed ratio to the tuned JVM sink's CPU per record."""
+"""Maximum ratio of the CPU per record to the tuned JVM sink's."""
 REGISTRY_SHARE = 1.05
-"""Largest allowed ratio of CPU with a registry to CPU without; 5% is the noise of the runs."""
+"""Maximum ratio of CPU with a registry to CPU without a registry; 5% is run-to-run noise."""
 _FORMATS = ("json", "avro")
 _CONFLUENT = "avro-confluent"
 _REGISTRY = {"schema.registry.url": "mock://benchmark"}
@@ -73,12 +73,12 @@ def _of(format_: str, kind: str) -> list[SparkContestant]:
 
 @dataclass(frozen=True, slots=True)
 class FormatWrites:
-    """Series of each contestant."""
+    """The series of each contestant."""
 
     series: Sequence[Series]
 
     def table(self) -> Table:
-        """Return one table; ratios are relative to the tuned JVM sink with the same rows."""
+        """Return one table. Ratios are relative to the tuned JVM sink with the same rows."""
         title = "Formats: orders of ten fields from Parquet, local[1], warm session"
         return spark_table(self.series, title, ABOUT, _reference)
 

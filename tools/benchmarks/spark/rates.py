@@ -1,7 +1,7 @@
 """Compare the sink with its peers: JSON events from Parquet to a real Kafka, `local[1]`.
 
-Each peer has its own warm Spark; the peers take turns in each round. Every measured write follows a
-small write of the same kind, so that the workers already run.
+Each peer has its own warm Spark, and the peers take turns in each round. Every measured write
+follows a small write of the same kind, so that the workers are already running.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ if TYPE_CHECKING:
 
 
 RATE = {"none": 1.4, "lz4": 1.4, "zstd": 2.0}
-"""Smallest allowed ratio to the tuned JVM sink's rate."""
+"""Minimum ratio of the rate to the tuned JVM sink's rate."""
 CPU_SHARE = 0.75
-"""Largest allowed ratio to the tuned JVM sink's CPU per record."""
+"""Maximum ratio of the CPU per record to the tuned JVM sink's."""
 PYTHON_US, PYTHON_US_41 = 0.2, 0.25
-"""CPU limits of the Python workers per record, uncompressed; the second limit is for pyspark 4.1.
+"""Maximum CPU microseconds of the Python workers per uncompressed record. The second limit is for
+pyspark 4.1.
 """
 WORKER_MIB = 200 + 64
-"""Limit of a worker's peak RSS: 200 MB plus the default buffer.memory."""
+"""Maximum peak RSS of a worker: 200 MB plus the default buffer.memory."""
 _TITLE = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
 ABOUT = (
     "CPU is the total of the driver, the JVM and the Python workers, including reading; ratios are "
@@ -61,7 +62,7 @@ ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class SparkFigures:
-    """Series of each contestant and codec."""
+    """The series of each contestant and codec."""
 
     series: Sequence[Series]
 
@@ -70,7 +71,7 @@ class SparkFigures:
         return [spark_table(self.series)]
 
     def targets(self) -> list[Target]:
-        """Return the targets relative to the tuned JVM sink, and the worker limits."""
+        """Return the targets relative to the tuned JVM sink, and the limits for the workers."""
         names = {"null keys": (OURS, JVM), "keyed": (keyed(OURS), keyed(JVM))}
         targets: list[Target] = []
         for kind, (ours, theirs) in names.items():
@@ -129,9 +130,9 @@ def spark_table(
     about: str = ABOUT,
     reference: Callable[[Series], str] = _keyed_like,
 ) -> Table:
-    """Return rates, CPU by process, and memory; ratios are relative to Spark's tuned sink.
+    """Return rates, CPU by process, and memory. Ratios are relative to Spark's tuned sink.
 
-    `reference` returns the name of that sink's series for another series.
+    `reference` returns the name of the tuned sink's series with which a series is compared.
     """
     rows = [
         (*compared(one, find(series, reference(one), one.codec), digits=2), *_split(one))
@@ -155,14 +156,14 @@ def _split(one: Series) -> tuple[str, ...]:
 
 
 WARM_UP = 20_000
-"""Events of the warm-up write before each measured write."""
+"""Number of events of the warm-up write before each measured write."""
 FIRST_WARM_UP = 400_000
-"""Most events of the first write of each kind, during which the JVM compiles."""
+"""Maximum events of the first write of each kind, during which the JVM compiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlan:
-    """Events per write, and rounds."""
+    """Number of events per write, and number of rounds."""
 
     records: int
     rounds: int

@@ -1,7 +1,7 @@
 """Vary one property of a write: the number of partitions, of topics, or of rows per Arrow batch.
 
-For partitions, each write runs twice and the second run is measured: during the first, the broker
-creates the files and indexes of the topic, which takes longer than writing the records.
+For partitions, each write runs twice, and the second run is measured. During the first run, the
+broker creates the files and indexes of the topic, which takes longer than writing the records.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A contestant at one value of the varied property, and its number of records."""
+    """A contestant at one value of the varied property, and the number of records to write."""
 
     contestant: SparkContestant
     point: int
@@ -45,7 +45,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Series by contestant and point, and the texts of the table."""
+    """The series by contestant and point, and the texts of the table."""
 
     title: str
     axis: str
@@ -64,7 +64,7 @@ class Sweep:
         return here / there if here and there else None
 
     def tables(self) -> list[Table]:
-        """Return one table; ratios are relative to a contestant's first point."""
+        """Return one table. Ratios are relative to a contestant's first point."""
         columns = ("sink", self.axis, "M rec/s", "min - max", "to the first", "CPU us/rec")
         rows = [
             (name, f"{point:,}", *self._cells(name, one))
@@ -131,7 +131,7 @@ def run(
 
 PARTITION_COUNTS = (8, 100, 1_000)
 KEPT_WITH_PARTITIONS = 0.7
-"""Smallest allowed ratio of the rate with the most partitions to the rate with the fewest."""
+"""Minimum ratio of the rate with the most partitions to the rate with the fewest partitions."""
 _OURS, _CONFLUENT = SINK.keyed(), CONFLUENT.keyed()
 _JVMS = (DEFAULT_JVM.keyed(), TUNED_JVM.keyed())
 """With many partitions, batches of 1 MiB exceed Java's default `buffer.memory`."""
@@ -139,7 +139,7 @@ _JVMS = (DEFAULT_JVM.keyed(), TUNED_JVM.keyed())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsPlan:
-    """Events per write, events per write of the JVM sink (20 times slower), and rounds."""
+    """Events per write, fewer events for the JVM sink (20 times slower), and rounds."""
 
     records: int
     jvm_records: int
@@ -189,7 +189,7 @@ def judge_partitions(found: Sweep) -> list[Target]:
 
 TOPIC_COUNTS = (1, 100)
 KEPT_WITH_TOPICS = 0.7
-"""Smallest allowed ratio to the rate with one topic."""
+"""Minimum ratio to the rate with one topic."""
 
 
 def measure_topics(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]) -> Sweep:
@@ -233,7 +233,7 @@ def judge_topics(found: Sweep) -> list[Target]:
 
 BATCH_ROWS = (10_000, 16)
 KEPT_WITH_SHORT_BATCHES = 0.7
-"""Smallest allowed ratio to the share of the rate that the null Arrow sink keeps."""
+"""Minimum ratio to the share of the rate that the null Arrow sink retains."""
 
 
 def measure_arrow_batches(

@@ -1,8 +1,8 @@
 """Measure the gain from reusing sessions: `python -m tools.benchmarks.spark.tiny_tasks`.
 
-One Spark job of many tiny tasks is written to a real Kafka, alternately by the unchanged sink and
-by the same sink with a session per task. Producer states are counted on the broker with
-DescribeProducers, connections with the delivery report.
+A Spark job with many tiny tasks writes to a real Kafka, alternately with the unchanged sink and
+with the same sink using one session per task. Producer states are counted on the broker with
+DescribeProducers, and connections with the delivery report.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CORES = 2
 
 
 class SessionPerTaskDataSource(KafkaProdDataSource):
-    """This sink without session reuse: every task creates and closes its own session."""
+    """This sink without session reuse: each task creates and closes its own session."""
 
     @classmethod
     def name(cls) -> str:
@@ -52,7 +52,7 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
         return "kafkaprod-session-per-task"
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
-        """Return the usual writer, with tasks that close their session instead of reusing it."""
+        """Return the usual writer, but its tasks close their session instead of reusing it."""
         writer = super().writer(schema, overwrite)
         assert isinstance(writer, KafkaProdWriter)
         run = writer.task.run
@@ -69,7 +69,7 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One job: seconds, connections opened, and producer states left on the broker."""
+    """One job: its duration, connections opened, and producer states left on the broker."""
 
     seconds: float
     connections: int
@@ -130,7 +130,7 @@ def _job(spark: SparkSession, bootstrap_servers: str, name: str, tasks: int) -> 
 
 
 def _producer_states(bootstrap_servers: str, topic: str) -> int:
-    """Return the number of producer IDs that the broker keeps for the topic, in all partitions."""
+    """Return the number of producer IDs that the broker stores for all partitions of the topic."""
     wanted = [{"name": topic, "partition_indexes": list(range(PARTITIONS))}]
     with RawClient(bootstrap_servers) as client:
         answer = client.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=wanted)
