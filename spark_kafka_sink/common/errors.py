@@ -89,7 +89,7 @@ class ProtocolError(KafkaProdError):
 
 
 class BrokerUnavailableError(KafkaProdError):
-    """No broker can be reached; the message lists every tried address with the reason."""
+    """No broker can be reached. The message lists every tried address with the reason."""
 
 
 class AuthenticationError(KafkaProdError):
@@ -104,7 +104,7 @@ class TlsError(AuthenticationError):
 
 
 class SchemaRegistryError(KafkaProdError):
-    """The schema registry cannot be reached, or it lacks, refuses or cannot represent a schema."""
+    """The schema registry cannot be reached, or a schema is missing, rejected or unsupported."""
 
 
 class ReportError(KafkaProdError):
@@ -120,7 +120,7 @@ class BufferTimeoutError(KafkaProdError):
 
 
 class DeliveryError(KafkaProdError):
-    """Some records will never be acknowledged; `statuses` lists their partitions and outcomes.
+    """Some records will never be acknowledged. `statuses` lists their partitions and outcomes.
 
     Args:
         message: what failed.
@@ -140,15 +140,15 @@ class DeliveryError(KafkaProdError):
 
 
 class RecordTooLargeError(DeliveryError):
-    """One record exceeds max.request.size or the broker's limit."""
+    """A record exceeds max.request.size or the broker's limit."""
 
 
 class AuthorizationError(DeliveryError):
-    """The client is not authorized for a request; the hint names the missing ACL."""
+    """The client is not authorized for a request. The hint contains the missing ACL."""
 
 
 class TransactionError(KafkaProdError):
-    """A transaction cannot be started, continued or ended; readers do not see its rows."""
+    """A transaction cannot be started, continued or ended. Readers do not see its rows."""
 
 
 class FencedError(TransactionError):
