@@ -1,8 +1,8 @@
-"""Send requests for many keys, and retry until every key has a final result.
+"""Send requests for many keys, and retry them until every key has a final result.
 
-A key is a transactional id, a partition or a broker. Its request is sent to the broker that is
-responsible for it, together with other keys if the API allows several per request, and retried
-until the result is final. Source: ``AdminApiDriver``, ``AdminApiHandler``,
+A key is a transactional id, a partition or a broker. A request is sent to the broker that is
+responsible for the key, and is retried until the result is final. If the API allows several keys
+per request, keys are sent together. Source: ``AdminApiDriver``, ``AdminApiHandler``,
 ``AdminApiLookupStrategy`` (KIP-699), ``PartitionLeaderStrategy``.
 """
 
@@ -35,7 +35,7 @@ CONCURRENT_BACKOFF_MS = 10
 MAX_WAIT_S = 1.0
 """Maximum seconds between two steps."""
 MANY_KEYS = 1_000
-"""Keys per request of APIs that accept any number."""
+"""Maximum keys per request for APIs without a limit."""
 
 
 class Action(Enum):
@@ -44,16 +44,16 @@ class Action(Enum):
     DONE = "done"
     """The response is final."""
     RETRY = "retry"
-    """Retry at the same broker after a backoff."""
+    """Retry with the same broker after a backoff."""
     LOOK_UP = "look up"
-    """Look up the responsible broker again, and retry there after a backoff."""
+    """Look up the responsible broker again, and retry after a backoff."""
 
 
 @dataclass(slots=True, kw_only=True)
 class KeyResult(Generic[V]):
     """A broker's response for one key: Kafka's error code, and the value if the code is 0.
 
-    `node` is set by the driver.
+    `node` is the broker, which `ApiDriver` sets.
     """
 
     code: int
@@ -63,7 +63,7 @@ class KeyResult(Generic[V]):
 
 
 class ApiHandler(ABC, Generic[K, V]):
-    """One API: writes requests for keys and reads the responses."""
+    """An API: creates requests for keys and parses the responses."""
 
     api: ApiKey
     retried: frozenset[int] = frozenset()
@@ -72,11 +72,11 @@ class ApiHandler(ABC, Generic[K, V]):
     """Error codes for which `action` is `Action.LOOK_UP`, unless they are in `retried`."""
 
     def cap(self, keys: Sequence[K]) -> int | None:  # noqa: ARG002
-        """Return the maximum version of a request for these keys; None for no limit."""
+        """Return the maximum version of a request for these keys, or None for no limit."""
         return None
 
     def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
-        """Return the maximum keys per request; `version` is None before it is negotiated."""
+        """Return the maximum keys per request; `version` is None before the negotiation."""
         return 1
 
     def body(self, keys: Sequence[K], version: int) -> list[Buffer]:
@@ -99,14 +99,14 @@ class ApiHandler(ABC, Generic[K, V]):
 
 
 class CoordinatorHandler(ApiHandler[K, V]):
-    """An API of coordinators."""
+    """An API that coordinators handle."""
 
     retried = error_codes.COORDINATOR_BUSY
     looked_up = error_codes.COORDINATOR_MOVED
 
 
 class LeaderHandler(ApiHandler[K, V]):
-    """An API of partition leaders."""
+    """An API that partition leaders handle."""
 
     retried = error_codes.LEADER_BUSY
     looked_up = error_codes.INVALID_METADATA | {ErrorCode.unknown_leader_epoch}
@@ -116,7 +116,7 @@ def only(items: Sequence[Any], outcome: CallOutcome) -> Any:
     """Return the only item of a list in the response to a request for one item.
 
     Raises:
-        ProtocolError: the list has another length.
+        ProtocolError: the list does not have exactly one item.
     """
     if len(items) != 1:
         raise ProtocolError(
@@ -127,27 +127,27 @@ def only(items: Sequence[Any], outcome: CallOutcome) -> Any:
 
 
 class Lookup(Generic[K]):
-    """Looks up the broker that is responsible for a key."""
+    """Looks up the brokers that are responsible for keys."""
 
     def __init__(self, client: BlockingClient) -> None:
         self._client = client
 
     def node(self, key: K) -> Node | None:
-        """Return the broker, or None if it is currently unknown."""
+        """Return the broker for a key, or None if it is currently unknown."""
         raise NotImplementedError
 
     def look_up(self, keys: Sequence[K]) -> None:
         """Start to look up keys for which `node` returned None."""
 
     def invalidate(self, key: K) -> None:
-        """Discard the broker of a key."""
+        """Discard the broker that was found for a key."""
 
     def step(self, now: float) -> Mapping[K, int]:  # noqa: ARG002
-        """Continue the lookup; return the error codes of keys whose lookup must not be retried."""
+        """Continue the lookup; return the error codes of keys whose lookup cannot succeed."""
         return {}
 
     def wait(self, now: float) -> float:
-        """Return the seconds until `step` must be called again."""
+        """Return the maximum seconds until `step` must be called again."""
         return self._client.metadata.wait(now)
 
 
@@ -164,13 +164,13 @@ class _KeyState:
 
 
 class ApiDriver(Generic[K, V]):
-    """Sends requests of one API for many keys, until each has a final result.
+    """Sends requests of one API for many keys, until each key has a final result.
 
     Args:
         client: sends the requests.
         handler: the API.
-        lookup: looks up the responsible brokers.
-        keys: the keys; `add` adds more.
+        lookup: the lookup of the responsible brokers.
+        keys: the first keys; `add` adds more keys.
     """
 
     def __init__(
@@ -197,23 +197,23 @@ class ApiDriver(Generic[K, V]):
 
     @property
     def unsettled(self) -> dict[K, int | None]:
-        """Keys without a final result, with their latest error codes."""
+        """The latest error codes of the keys that have no final result."""
         states = (*self._waiting.items(), *self._in_progress.items())
         return {key: state.code for key, state in states}
 
     @property
     def latest_code(self) -> int | None:
-        """The latest error code of any key without a final result; None without an error."""
+        """The latest error code of any key without a final result, or None."""
         return next((code for code in self.unsettled.values() if code is not None), None)
 
     def add(self, keys: Iterable[K]) -> None:
-        """Add keys; those that are already in progress are skipped."""
+        """Add keys; keys that are already in progress are skipped."""
         for key in keys:
             if key not in self._waiting and key not in self._in_progress:
                 self._waiting[key] = _KeyState()
 
     def take_results(self) -> dict[K, KeyResult[V]]:
-        """Remove and return the final results since the last call."""
+        """Remove and return the results that became final since the last call."""
         taken, self.results = self.results, {}
         return taken
 
@@ -221,7 +221,7 @@ class ApiDriver(Generic[K, V]):
         """Send requests until every key has its final result, or the deadline has passed.
 
         Args:
-            deadline: time limit in seconds of the client's clock; None for no deadline.
+            deadline: time limit in seconds of the client's clock, or None.
 
         Returns:
             True if every key has its final result.
@@ -262,7 +262,7 @@ class ApiDriver(Generic[K, V]):
         return self.results
 
     def step(self, now: float) -> None:
-        """Submit the requests that are due."""
+        """Submit the requests for keys that can be sent now."""
         for key, code in self._lookup.step(now).items():
             if self._waiting.pop(key, None) is not None:
                 self.results[key] = KeyResult(code=code)

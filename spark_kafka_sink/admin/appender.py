@@ -1,6 +1,6 @@
 """Append records to one partition in a transaction.
 
-Either all records become visible or none. The producer id and epoch come from
+Either all records become visible, or none. The producer id and epoch come from
 `TransactionAdmin.init_producer_id`. Source: ``TransactionManager``; KIP-98, KIP-360, KIP-890,
 KAFKA-17754.
 """
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
     KeyValue = tuple[bytes, bytes | None]
-    """A key, and its value; None is a tombstone."""
+    """A key and its value, which is None for a tombstone."""
 
 BATCH_BYTES: Final = 512 * 1024
 """Maximum bytes of keys and values per batch, except for a larger single record.
 
-Half of the default of max.message.bytes.
+This is half of the default value of max.message.bytes.
 """
 _ALL: Final = -1
 _WITHOUT_TOPIC_IDS: Final = 12
 _TIMEOUT_MS: Final = 60_000
 _ABORT_TIMEOUT_S: Final = 5.0
 _UNKNOWN_TOPIC_RETRY_S: Final = 30.0
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to propagate."""
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 _FENCED = error_codes.FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
 """Codes which mean that the producer was fenced, or that its transaction was aborted by the next
 InitProducerId or after transaction.timeout.ms.
@@ -67,7 +67,7 @@ class AddPartitionsHandler(CoordinatorHandler[str, None]):
     """Adds one partition to a V1 transaction; the key is the transactional id."""
 
     api = ApiKey.ADD_PARTITIONS_TO_TXN
-    # The topic may be new.
+    # The topic can be new.
     retried = CoordinatorHandler.retried | {ErrorCode.unknown_topic_or_partition}
 
     def __init__(self, producer: OpenTransaction, partition: TopicPartition) -> None:
@@ -86,16 +86,16 @@ class AddPartitionsHandler(CoordinatorHandler[str, None]):
 
 
 class ProduceHandler(LeaderHandler[TopicPartition, int]):
-    """Appends one batch to one partition; the value is its first offset.
+    """Appends a batch to a partition; the result is the first offset of the batch.
 
     In a transaction, retries are safe: the leader detects duplicates by producer id, epoch and
     sequence numbers.
 
     Args:
-        client: its metadata is used.
+        client: the client whose metadata is used.
         batch: the record batch.
-        producer: the producer whose transaction the batch belongs to; None without a transaction.
-        acks: the required acknowledgements as in the protocol, -1 for all.
+        producer: the producer, for a batch in a transaction, or None.
+        acks: the acks value of the request; -1 for all.
     """
 
     api = ApiKey.PRODUCE
@@ -120,7 +120,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
         return cap if cap is not None or has_id else _WITHOUT_TOPIC_IDS
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> Values:
-        """See `ApiHandler`; not used, because `body` does not copy the batch."""
+        """See `ApiHandler`. Not used, because `body` encodes without copying the batch."""
         raise NotImplementedError
 
     def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
@@ -155,7 +155,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
 
 
 class UnclearFenceError(FencedError):
-    """The producer was fenced, and its records may already have been committed."""
+    """The producer was fenced, and its records might already be committed."""
 
 
 class TransactionalAppender:
@@ -189,28 +189,29 @@ class TransactionalAppender:
     ) -> OpenTransaction:
         """Append all records in one transaction, or none.
 
-        After this returns, the commit is decided, but the marker may be written a moment later;
-        until then, `LogReader` returns the records as pending. After a later InitProducerId of the
-        same transactional id has returned, the marker has been written.
+        When this method returns, the commit is decided, but the marker might not be written yet.
+        Until it is written, `LogReader` returns the transaction as pending. After a later
+        InitProducerId for the same transactional id, the marker has been written.
 
         Args:
             owner: the producer, without an open transaction.
-            topic: an existing topic.
+            topic: the name of an existing topic.
             records: at least one record.
             deadline: time limit in seconds of the client's clock; None for no deadline.
             partition: the partition's number.
-            before_commit: called after all records are written and before the commit; if it raises
-                a KafkaProdError, the transaction is aborted and nothing is appended.
+            before_commit: called after all records are written and before the commit. If it raises
+                a KafkaProdError, the transaction is aborted and no records are appended.
 
         Returns:
-            The producer for the owner's next transaction.
+            The producer to use for the owner's next transaction.
 
         Raises:
-            FencedError: the producer was fenced, or the transaction was aborted. Nothing is or will
-                be appended, unless the error is an UnclearFenceError.
+            FencedError: the producer was fenced, or the transaction was aborted. No records are
+                appended, except possibly in case of an UnclearFenceError.
             RecordTooLargeError: a record exceeds the topic's limit.
-            AuthorizationError: an ACL is missing, which the error names.
-            TransactionError: a broker rejects a request for another reason; nothing is appended.
+            AuthorizationError: an ACL is missing; the error contains it.
+            TransactionError: a broker rejected a request for a different reason; no records are
+                appended.
             BrokerUnavailableError: the deadline has passed. Either all records or none are
                 appended; the next InitProducerId decides which.
         """
@@ -278,17 +279,17 @@ class TransactionalAppender:
         handler: EndTxnHandler,
         deadline: float | None,
     ) -> OpenTransaction:
-        """Return the producer for the owner's next transaction."""
+        """Return the producer to use for the owner's next transaction."""
         name = owner.transactional_id
         if result.value is None:
             raise self._rejection("EndTxn", owner, None, result)
         if result.value.epoch == owner.epoch and handler.has_lost_responses:
-            # A lost EndTxn may still arrive and end the next transaction: bump the epoch.
+            # A lost EndTxn could still arrive and end the next transaction, so bump the epoch.
             return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
         return result.value
 
     def _abort(self, owner: OpenTransaction, deadline: float | None) -> None:
-        """Try to abort the transaction; if that fails, the next InitProducerId aborts it."""
+        """Try to abort the transaction. If this fails, the next InitProducerId aborts it."""
         soon = self._client.deadline(_ABORT_TIMEOUT_S)
         until = soon if deadline is None else min(soon, deadline)
         with suppress(KafkaProdError):  # The caller raises the original error.
@@ -339,7 +340,7 @@ class TransactionalAppender:
 
 
 def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
-    """Yield the records in order, in batches of at most `BATCH_BYTES` or of one record."""
+    """Yield the records in order, in batches of at most `BATCH_BYTES` or with one record."""
     start = size = 0
     for end, (key, value) in enumerate(records):
         added = len(key) + len(value or b"")
@@ -353,7 +354,7 @@ def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
 def _batch(
     owner: OpenTransaction, sequence: int, records: Sequence[KeyValue], now_ms: int
 ) -> list[Buffer]:
-    """Return a record batch as header and records."""
+    """Return a record batch as two buffers: the header and the records."""
     keys, values = zip(*records, strict=True)
     columns = Columns(value=pa.array(values, pa.binary()), key=pa.array(keys, pa.binary()))
     count = len(records)

@@ -1,11 +1,11 @@
-"""A Kafka client that runs on the caller's thread, and is reused between calls.
+"""A Kafka client that runs on the caller's thread and is reused between calls.
 
-- `BlockingClient` starts no thread: the caller's thread sends requests, waits and handles the
-  responses. Requests to many brokers may be in flight at once. Connections, TLS, SASL and metadata
-  come from the `client` package.
-- `borrowed_client` reuses clients between calls: Spark's planning and commit processes live as long
-  as a query and run once per micro-batch.
-- `denied` creates the error for a request that is not authorized, and names the missing ACL.
+- `BlockingClient` sends requests, waits and handles responses on the caller's thread. Requests to
+  many brokers can be in flight concurrently. Connections, TLS, SASL and metadata are provided by
+  the `client` package.
+- `borrowed_client` reuses clients between calls, because Spark's planning and commit processes
+  exist as long as a query and are used once per micro-batch.
+- `denied` creates the error for an unauthorized request, which contains the missing ACL.
 
 Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
 """
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 
 
 MAX_CACHED_COORDINATORS = 10_000
-"""Maximum number of cached transactional ids: most are used only once."""
+"""Maximum number of cached transactional ids, most of which are used only once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
-    """The outcome of a call: `response`, or the reason for its absence in `failure`.
+    """The outcome of a call: the response, or the reason for a failure.
 
-    `written`: the broker may have processed the request. `version` is the API version, and
-    `transaction_version` the transaction protocol that the broker supports; both are valid only
-    with a response.
+    `written` is True if the broker might have processed the request. `version` is the API version.
+    `transaction_version` is the transaction protocol that the broker supports. Both versions are
+    valid only with a response.
     """
 
     node: Node
@@ -68,9 +68,9 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Call:
-    """A request to `node`; `body` writes it in the negotiated version.
+    """A request to `node`; `body` encodes it in the negotiated version.
 
-    `cap` limits that version. `done` is called once, on the thread that calls
+    `cap` is the maximum version. `done` is called once, on the thread that calls
     `BlockingClient.run_once`.
     """
 
@@ -82,7 +82,7 @@ class Call:
 
 
 class Coordinators:
-    """A cache of FindCoordinator results, from which the oldest entries are dropped first."""
+    """A cache of FindCoordinator results; if it is full, the oldest entry is dropped."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -99,7 +99,7 @@ class Coordinators:
             del self._nodes[next(iter(self._nodes))]
 
     def remove(self, transactional_id: str) -> None:
-        """Remove a broker that is no longer the coordinator, or does not respond."""
+        """Remove a coordinator that has changed or does not respond."""
         self._nodes.pop(transactional_id, None)
 
 
@@ -116,7 +116,7 @@ _CONNECTING_WAIT = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sent:
-    """A call in flight, with its API version and the broker's transaction version."""
+    """A call in flight, with its API version and the broker's transaction protocol."""
 
     call: Call
     version: int
@@ -125,7 +125,7 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Calls that wait for a connection, or for fewer requests in flight on it.
+    """Calls that wait for a connection, or because too many requests are in flight on it.
 
     `failures` is the number of failed connection attempts when the first call was submitted.
     """
@@ -138,17 +138,17 @@ ADMIN_CLIENT_ID = "kafkaprod-admin"
 
 
 class BlockingClient:
-    """A Kafka client that runs on the caller's thread; a context manager.
+    """A Kafka client that runs on the caller's thread. It is a context manager.
 
-    It may be used by one thread at a time.
+    It can be used by one thread at a time.
 
     Args:
         config: the connection settings; Metadata requests never create topics.
-        clock: the clock; the system's if None.
-        random: source of the backoff jitter.
-        connect: opens sockets; TCP if None.
-        resolver: resolves names; the system's resolver if None.
-        logins: runs the steps of logins; on threads if None.
+        clock: the clock; None for the system's clock.
+        random: source of jitter for the backoff.
+        connect: opens sockets; None for TCP.
+        resolver: resolves names; None for the system's resolver.
+        logins: runs the steps of logins; None for separate threads.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class BlockingClient:
         self._queues: dict[Node, _Queue] = {}
         self._in_flight: set[_Sent] = set()
         self._throttled_s: dict[str, float] = {}
-        """Seconds for which brokers have throttled the client's current user, by address."""
+        """Total throttle time in seconds for the current user of this client, by broker address."""
 
     def __enter__(self) -> Self:
         return self
@@ -196,7 +196,7 @@ class BlockingClient:
 
     @property
     def credentials(self) -> Stamp:
-        """Stamp of the credentials at creation; it differs once a referenced secret has changed."""
+        """Stamp of the credentials at creation, to detect that a referenced secret has changed."""
         return self._client.credentials
 
     @property
@@ -205,7 +205,7 @@ class BlockingClient:
         return self._network.failures
 
     def brokers(self) -> list[BrokerConnection]:
-        """Return every known broker, connected or not."""
+        """Return all known brokers, including disconnected brokers."""
         return self._network.brokers()
 
     def now(self) -> float:
@@ -248,15 +248,15 @@ class BlockingClient:
             raise copy(fatal)
 
     def ready_node(self) -> Node | None:
-        """Return the ready broker with the fewest requests in flight; None if none is ready."""
+        """Return the ready broker with the fewest requests in flight, or None."""
         return self.metadata.least_loaded_node(self._network, self.now())
 
     def connect_any(self) -> None:
-        """Start to connect to some broker."""
+        """Start to connect to any broker."""
         self.metadata.connect_any(self._network, self.now())
 
     def version(self, node: Node, api: ApiKey, cap: int | None = None) -> int | None:
-        """Return the API version of requests to a broker; None while it is not connected."""
+        """Return the API version for requests to a broker, or None if it is not connected."""
         if not self._network.is_ready(node, self.now()):
             return None
         return self._network.broker(node.node_id).connection.version(api, cap)
@@ -272,7 +272,7 @@ class BlockingClient:
             self.pause(1.0, deadline, until_answered=True)
 
     def refresh_metadata(self, deadline: float | None) -> None:
-        """Request new metadata and wait for it; raise like `await_metadata`."""
+        """Request new metadata and wait for it; raise the same errors as `await_metadata`."""
         earlier = self.metadata.requests
         self.metadata.refresh()
         while self.metadata.answered <= earlier:
@@ -281,7 +281,7 @@ class BlockingClient:
     def pause(
         self, seconds: float, deadline: float | None, *, until_answered: bool = False
     ) -> None:
-        """Run the client for `seconds`; with `until_answered`, only for one `run_once`.
+        """Run the client for `seconds`, or only for one `run_once` with `until_answered`.
 
         Raises:
             BrokerUnavailableError: the deadline has passed.
@@ -298,7 +298,7 @@ class BlockingClient:
                 return
 
     def forget_topics(self) -> None:
-        """Drop topic metadata and throttle times, so that the next user starts without them."""
+        """Drop topic metadata and throttle times before the next user of the client."""
         self._throttled_s.clear()
         self.metadata.end_session(self.now())
 
@@ -313,11 +313,11 @@ class BlockingClient:
         return not self._queues and not self._in_flight and self.failures.fatal is None
 
     def unavailable(self, what: str, code: int | None = None) -> BrokerUnavailableError:
-        """Return the error for an action that exceeded its deadline.
+        """Return an error for an action that exceeded its deadline.
 
         Args:
             what: the action, such as "describing transactions".
-            code: the latest error code that was not final; None without such a code.
+            code: the latest retriable error code, or None.
         """
         reasons = sorted(self._network.failures.reasons.items())
         tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
@@ -332,7 +332,7 @@ class BlockingClient:
         )
 
     def _throttles(self) -> str:
-        """Return the brokers with long throttle times, such as "host:9092 for 12.3 s"."""
+        """Return a list of the brokers with long throttle times, such as "host:9092 for 12.3 s"."""
         return ", ".join(
             f"{address} for {seconds:.1f} s"
             for address, seconds in sorted(self._throttled_s.items())
@@ -389,7 +389,7 @@ class BlockingClient:
             self._network.throttle(completion.node.node_id, seconds, self.now())
 
     def _fail_unreachable(self) -> None:
-        """Fail the calls to each broker to which a connection has failed since their submission."""
+        """Fail queued calls to brokers if a connection attempt has failed since the submission."""
         for node, queue in list(self._queues.items()):
             if self._network.attempts(node) <= queue.failures:
                 continue
@@ -405,7 +405,7 @@ POOL: ClientPool[BlockingClient, None] = ClientPool()
 
 @contextmanager
 def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
-    """Yield an idle client of this process, or a new one; keep it for the next call.
+    """Yield an idle client of this process, or a new client; retain it for the next call.
 
     After an exception in the `with` block, the client is closed.
     """
@@ -421,7 +421,7 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
 
 
 def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> AuthorizationError:
-    """Return the error for a request that failed with an authorization error code.
+    """Return an error for a request that failed with an authorization error code.
 
     Args:
         client: the client that sent the request.
@@ -446,7 +446,7 @@ def on_topic(operation: Operation, topic: str) -> Acl:
 
 
 def on_transactional_id(operation: Operation, name: str, prefix: str | None) -> Acl:
-    """Return an ACL for all transactional ids with a prefix, or for one id if `prefix` is None."""
+    """Return an ACL for all transactional ids with a prefix, or for `name` if `prefix` is None."""
     if prefix is None:
         return Acl(operation, ResourceType.TRANSACTIONAL_ID, name)
     return Acl(operation, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)

@@ -1,10 +1,10 @@
 """Read the committed records of one partition, up to its high watermark.
 
-A read_committed consumer stops at the last stable offset, so any open transaction of any producer
-delays it. `LogReader` reads up to the high watermark and `CommittedRecords`, which does no I/O,
-evaluates the markers in the log for each producer separately: transactional records become
-committed with the producer's commit marker, and are dropped with its abort marker. An open
-transaction of another producer therefore delays nothing.
+A read_committed consumer stops at the last stable offset. Any open transaction of any producer
+therefore delays it. `LogReader` reads up to the high watermark. `CommittedRecords`, which does no
+I/O, evaluates the markers in the log separately for each producer: a commit marker commits the
+producer's transactional records, and an abort marker drops them. Open transactions of other
+producers therefore cause no delay.
 
 Source: ``ProducerStateManager``, ``Fetcher``, ``OffsetFetcher``; KIP-98, KIP-207 (the high
 watermark never decreases), KIP-320 (leader epochs), KIP-516 (topic ids), KIP-595 (Fetch detects a
@@ -59,7 +59,7 @@ _NO_EPOCH = -1
 class FetchFrom:
     """The start of a Fetch.
 
-    `last_epoch` is the leader epoch of the preceding batch, -1 if no batch precedes it.
+    `last_epoch` is the leader epoch of the preceding batch, or -1 if there is no preceding batch.
     """
 
     offset: int
@@ -67,7 +67,7 @@ class FetchFrom:
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction whose records a read_committed consumer skips, from its first offset on."""
+    """A transaction whose records are skipped by read_committed consumers."""
 
     first_offset: int
     producer_id: int
@@ -75,11 +75,11 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """A leader's response: raw batches of its log, of which the last may be incomplete.
+    """A leader's response, with raw batches of its log; the last batch can be incomplete.
 
-    `diverged`: the log was truncated before the requested offset. `by_id` is True if the request
-    contained the topic id, so the topic cannot be a recreated one. `aborted` is sorted, and empty
-    with `READ_UNCOMMITTED`.
+    `diverged` is True if the log was truncated before the requested offset. `by_id` is True if the
+    request contained the topic id, so that a recreated topic is excluded. `aborted` is sorted, and
+    empty with `READ_UNCOMMITTED`.
     """
 
     data: memoryview
@@ -91,7 +91,7 @@ class Fetched:
 
 
 class FetchHandler(LeaderHandler[TopicPartition, Fetched]):
-    """Fetches from one partition once, without waiting for new data."""
+    """Fetches from a partition once, without waiting for new data."""
 
     api = ApiKey.FETCH
     retried = LeaderHandler.retried | {ErrorCode.throttling_quota_exceeded}
@@ -173,7 +173,7 @@ def _topic_id(client: BlockingClient, key: TopicPartition) -> uuid.UUID | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class LogRecord:
-    """A committed record; `value` None is a tombstone."""
+    """A committed record; `value` is None for a tombstone."""
 
     offset: int
     key: bytes | None
@@ -182,7 +182,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingTransaction:
-    """A producer's records without a marker so far, starting at `first_offset`."""
+    """A producer's transaction that starts at `first_offset` and has no marker yet."""
 
     producer_id: int
     epoch: int
@@ -191,10 +191,10 @@ class PendingTransaction:
 
 
 class CommittedRecords:
-    """Collects the committed records of batches, which must be added in the order of the log.
+    """Collects the committed records of batches, which must be added in log order.
 
     Args:
-        pending: the transactions that were open at the position where reading starts.
+        pending: the transactions that were open at the start position.
     """
 
     def __init__(self, pending: Iterable[PendingTransaction] = ()) -> None:
@@ -212,10 +212,10 @@ class CommittedRecords:
         return taken
 
     def add(self, batch: memoryview, header: BatchHeader, start: int) -> None:
-        """Add the batch at the start of `batch`, without its records before offset `start`.
+        """Add the batch at the beginning of `batch`, except its records before offset `start`.
 
         Raises:
-            ProtocolError: the batch is corrupt, or not of format v2.
+            ProtocolError: the batch is corrupt, or its format is not v2.
         """
         if header.is_control:
             self._end(batch, header)
@@ -249,7 +249,7 @@ def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
     """Yield the batches of a Fetch response, without an incomplete batch at the end.
 
     Raises:
-        ProtocolError: a batch is corrupt, or of a format older than v2.
+        ProtocolError: a batch is corrupt, or its format is older than v2.
     """
     at = 0
     while len(data) - at > record_batch.MAGIC_OFFSET:
@@ -275,17 +275,17 @@ def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
 
 
 _UNKNOWN_TOPIC_RETRY_S = 0.3
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to propagate."""
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 _RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A position in a log: everything before `offset` has been read.
+    """A position in a log. All batches before `offset` have been read.
 
-    `leader_epoch` is the leader epoch of the last batch (-1: no batch); it allows a leader to
-    detect that the log was truncated in the meantime. `pending` are the transactions open at this
-    position.
+    `leader_epoch` is the leader epoch of the last batch, or -1 if there is no batch. The leader
+    uses it to detect that the log was truncated since then. `pending` contains the transactions
+    that are open at this position.
     """
 
     topic_id: uuid.UUID | None
@@ -297,9 +297,9 @@ class Position:
 class LogRead(NamedTuple):
     """The records that became committed since a position, sorted by offset, and the new position.
 
-    `restarted`: the position was no longer valid, because the topic was recreated, the log was
-    truncated, or the offset is out of range. In that case, the records are those of the whole log
-    and replace everything read earlier.
+    `restarted` is True if the position was no longer valid, because the topic was recreated, the
+    log was truncated, or the offset is out of range. In this case, the whole log was read, and
+    `records` replaces all records of earlier reads.
     """
 
     records: tuple[LogRecord, ...]
@@ -308,7 +308,7 @@ class LogRead(NamedTuple):
 
 
 class LogReader:
-    """Reads one partition; the caller keeps the position between reads.
+    """Reads one partition. The caller stores the position between reads.
 
     Args:
         client: sends the requests; the caller closes it.
@@ -323,16 +323,16 @@ class LogReader:
     def read(self, position: Position | None, deadline: float | None) -> LogRead:
         """Read from a position up to the current high watermark.
 
-        The returned records may precede the position: a marker after it commits earlier records,
-        because transactions of several producers overlap.
+        The returned records can have offsets before the position, because a marker after the
+        position can commit earlier records.
 
         Args:
-            position: the end of an earlier read; None for the start of the log.
+            position: the position that an earlier read returned, or None for the start of the log.
             deadline: time limit in seconds of the client's clock; None for no deadline.
 
         Raises:
             UnknownTopicError: the topic does not exist.
-            AuthorizationError: an ACL is missing, which the error names.
+            AuthorizationError: an ACL is missing; the error contains it.
             ProtocolError: a batch is corrupt.
             BrokerUnavailableError: the deadline has passed.
         """
@@ -357,7 +357,7 @@ class LogReader:
     def marker_of(
         self, producer_id: int, after: int, deadline: float | None
     ) -> EndTransactionMarker | None:
-        """Return a producer's first marker after an offset, which ended its transaction.
+        """Return a producer's first marker after an offset.
 
         Args:
             producer_id: the producer id.
@@ -365,8 +365,8 @@ class LogReader:
             deadline: time limit in seconds of the client's clock; None for no deadline.
 
         Returns:
-            The marker; None if the log does not contain it, because it was deleted or is not yet
-            written.
+            The marker, or None if the log does not contain it, because it was deleted or is not
+            written yet.
 
         Raises:
             KafkaProdError: see `read`.
@@ -389,7 +389,7 @@ class LogReader:
         return None
 
     def _read(self, position: Position | None, deadline: float | None) -> LogRead | None:
-        """Make one attempt; return None if reading must start again from the start of the log."""
+        """Make one attempt; return None if reading must restart from the start of the log."""
         end = self._offset(LATEST, deadline)
         topic_id = self._topic_id()
         if position is not None and self._is_other(position):
@@ -401,7 +401,7 @@ class LogReader:
         place = FetchFrom(
             offset=start, last_epoch=-1 if position is None else position.leader_epoch
         )
-        is_checked = False  # Fetch even from an empty log, to detect a missing ACL at once.
+        is_checked = False  # Fetch even from an empty log, to detect a missing ACL immediately.
         while place.offset < end or not is_checked:
             fetched = self._fetch(place, deadline)
             if fetched is None or fetched.diverged:
@@ -415,7 +415,7 @@ class LogReader:
             if further == place and place.offset < end:
                 if fetched.high_watermark >= end:
                     break  # Compaction has removed all records after this offset.
-                return None  # A new leader does not know its high watermark yet.
+                return None  # A new leader has not determined its high watermark yet.
             place = further
         if self._topic_id() != topic_id:
             return None
@@ -448,7 +448,7 @@ class LogReader:
     def _request(
         self, handler: ApiHandler[TopicPartition, V], deadline: float | None, what: str
     ) -> V | None:
-        """Return the leader's result; None if reading must start again."""
+        """Return the leader's result, or None if reading must restart."""
         return request_of_leader(self._client, self._key, handler, deadline, what)
 
 
@@ -459,20 +459,20 @@ def request_of_leader(
     deadline: float | None,
     what: str,
 ) -> V | None:
-    """Return the leader's result; None if the topic was recreated or the offset is out of range.
+    """Return the leader's result, or None if the topic was recreated or the offset is out of range.
 
     Args:
         client: sends the request.
         key: the partition.
         handler: the API.
-        deadline: when to give up, in seconds of the client's clock; None for no deadline.
+        deadline: time limit in seconds of the client's clock, or None.
         what: the name of the API, for errors.
 
     Raises:
         UnknownTopicError: the topic does not exist.
-        AuthorizationError: an ACL is missing, which the error names.
+        AuthorizationError: an ACL is missing; the error contains it.
         BrokerUnavailableError: the deadline has passed.
-        ProtocolError: the leader has rejected the request for another reason.
+        ProtocolError: the leader rejected the request for a different reason.
     """
     driver = ApiDriver(client, handler, LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S), (key,))
     result = driver.complete(deadline, f"{what} of {key.topic}-{key.partition}")[key]
@@ -499,7 +499,7 @@ def _rejection(client: BlockingClient, key: TopicPartition, what: str, code: int
 
 
 def _take(fetched: Fetched, committed: CommittedRecords, place: FetchFrom) -> FetchFrom:
-    """Add the fetched batches that end at or after `place`; return the place after them."""
+    """Add the fetched batches that end at or after `place`; return the place after the batches."""
     for batch, header in whole_batches(fetched.data):
         if header.last_offset >= place.offset:
             committed.add(batch, header, place.offset)

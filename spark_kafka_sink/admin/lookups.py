@@ -1,7 +1,7 @@
 """Look up the broker that is responsible for a key.
 
-The responsible broker is a coordinator, a leader, the controller, the broker with a given id, or
-any broker. Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.
+Depending on the API, this is a coordinator, a leader, the controller, the broker with a given id,
+or any broker. Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
 _CONNECTING_WAIT_S = 0.02
-"""Seconds between two checks of a broker to which the client is connecting."""
+"""Interval in seconds at which a broker is checked while the client connects to it."""
 _FIRST_EXTRA_ID = -1_000_000
 _MAX_BROKERS = 1 << 31
-"""Offset of the node ids of additional connections; no broker and no bootstrap server has such ids.
-"""
+"""Offset for the node ids of additional connections, which no broker or bootstrap server uses."""
 _MULTIPLE_KEYS = 4
 """The first version of FindCoordinator with several keys (KIP-699)."""
 
@@ -73,7 +72,7 @@ def _coordinator(found: object) -> KeyResult[Node]:
 
 
 class AnyBrokerLookup(Lookup[K]):
-    """Looks up the ready broker with the fewest requests in flight; the client connects."""
+    """Looks up the ready broker with the fewest requests in flight. The client connects."""
 
     def node(self, key: K) -> Node | None:  # noqa: ARG002
         """See `Lookup`."""
@@ -89,14 +88,14 @@ class AnyBrokerLookup(Lookup[K]):
 
 
 class ControllerLookup(Lookup[K]):
-    """Tries each broker until one is the controller; with KRaft, any broker forwards requests."""
+    """Tries all brokers until it finds the controller. With KRaft, any broker forwards requests."""
 
     def __init__(self, client: BlockingClient) -> None:
         super().__init__(client)
         self._failures = 0
 
     def node(self, key: K) -> Node | None:  # noqa: ARG002
-        """See `Lookup`: the client requests metadata by itself."""
+        """See `Lookup`. The client itself requests metadata."""
         nodes = self._client.cluster.nodes
         return nodes[sorted(nodes)[self._failures % len(nodes)]] if nodes else None
 
@@ -110,9 +109,9 @@ class CoordinatorLookup(Lookup[str]):
 
     Args:
         client: sends the requests.
-        connections: number of connections per coordinator, among which the ids are distributed. A
-            broker processes a connection's requests one after another, and answers EndTxn only
-            after its followers have replicated the transaction's new state.
+        connections: number of connections per coordinator, over which the ids are distributed. A
+            broker processes the requests of a connection one after the other, and responds to
+            EndTxn only after its followers have replicated the transaction's new state.
     """
 
     def __init__(self, client: BlockingClient, connections: int = 1) -> None:
@@ -160,17 +159,17 @@ class LeaderLookup(Lookup[TopicPartition]):
 
     Args:
         client: the client whose metadata is used.
-        retry_s: seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to
-            propagate.
+        retry_s: seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics
+            propagate slowly.
     """
 
     def __init__(self, client: BlockingClient, retry_s: float = MAX_WAIT_S) -> None:
         super().__init__(client)
         self._retry_s = retry_s
         self._unknown: dict[TopicPartition, tuple[float, int]] = {}
-        """Keys without a known leader: start time, and the latest Metadata request at that time."""
+        """Keys without a known leader: start time, and number of the last Metadata request."""
         self._stale: dict[TopicPartition, int] = {}
-        """Keys with a wrong leader, and the latest Metadata request when that was detected."""
+        """Keys with an outdated leader, and the number of the last Metadata request."""
 
     def node(self, key: TopicPartition) -> Node | None:
         """See `Lookup`."""
@@ -223,7 +222,7 @@ class BrokerLookup(Lookup[int]):
     def __init__(self, client: BlockingClient) -> None:
         super().__init__(client)
         self._unknown: dict[int, int] = {}
-        """Unknown or failing brokers, and the latest Metadata request when that was detected."""
+        """Unknown or failing brokers, and the number of the last Metadata request."""
 
     def node(self, key: int) -> Node | None:
         """See `Lookup`."""
@@ -245,7 +244,7 @@ class BrokerLookup(Lookup[int]):
         metadata.refresh()
 
     def step(self, now: float) -> Mapping[int, int]:  # noqa: ARG002
-        """See `Lookup`: for a broker missing in newer metadata, return BROKER_NOT_AVAILABLE."""
+        """See `Lookup`. The code is BROKER_NOT_AVAILABLE if newer metadata lacks the broker."""
         metadata = self._client.metadata
         missing = {}
         for key, request in list(self._unknown.items()):

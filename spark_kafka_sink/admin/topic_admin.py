@@ -1,7 +1,8 @@
-"""Create and describe topics, and read their offsets and the settings of topics and brokers.
+"""Create and describe topics, read their offsets, and read the configs of topics and brokers.
 
-A topic description contains partitions, replicas, and the operations that this client may perform
-(KIP-430). Describing a topic never creates it. Source: ``KafkaAdminClient.describeTopics``.
+A topic description contains partitions, replicas, and the operations for which this client is
+authorized (KIP-430). Describing a topic never creates it. Source:
+``KafkaAdminClient.describeTopics``.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
 CLEANUP: Final = "cleanup.policy"
 COMPACT: Final = "compact"
 _BROKERS_TIMEOUT_S: Final = 5.0
-"""Seconds to wait for the settings of all brokers; after that, one response is enough."""
+"""Seconds to wait for the configs of all brokers; after this time, one response is sufficient."""
 _UNKNOWN_TOPIC_RETRY_S: Final = 2.0
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to propagate."""
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 _ALL_TOPICS: Final = ""
 _NO_OPERATIONS = -(2**31)
-"""An operations field without a value: it was not requested, or the broker does not support it."""
+"""An empty operations field: it was not requested, or the broker does not support it."""
 _RETRIABLE_AT_CONTROLLER = error_codes.CONNECTION_LOST | {
     ErrorCode.not_controller,
     ErrorCode.request_timed_out,
@@ -58,7 +59,7 @@ default.replication.factor; with older versions, 1 is used instead.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """One partition; `leader` is -1 without a leader, `replicas` and `in_sync` are broker ids."""
+    """A partition. `leader` is a broker id, or -1; `replicas` and `in_sync` are broker ids."""
 
     index: int
     leader: int
@@ -70,9 +71,9 @@ class PartitionDescription:
 class TopicDescription:
     """An existing topic.
 
-    `operations` and `cluster_operations` are bit fields of AclOperation codes, None if the broker
-    does not return them: before Kafka 2.3, and for the cluster since 2.8. `topic_id` is None before
-    Kafka 2.8.
+    `operations` and `cluster_operations` are bit fields of AclOperation codes. They are None if the
+    broker does not return them: before Kafka 2.3, and for the cluster since 2.8. `topic_id` is None
+    before Kafka 2.8.
     """
 
     name: str
@@ -83,7 +84,7 @@ class TopicDescription:
 
 
 class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
-    """Describes topics by name; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
+    """Describes topics by name. The code for a missing topic is UNKNOWN_TOPIC_OR_PARTITION."""
 
     api = ApiKey.METADATA
     looked_up = error_codes.CONNECTION_LOST | {ErrorCode.leader_not_available}
@@ -115,7 +116,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
 
 
 class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
-    """Lists the names of topics; the only key is `_ALL_TOPICS`."""
+    """Lists the names of all topics. The only key is `_ALL_TOPICS`."""
 
     api = ApiKey.METADATA
     looked_up = error_codes.CONNECTION_LOST
@@ -159,7 +160,7 @@ def _operations(message: Any, name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create; `partitions` and `replication` are None for the brokers' defaults."""
+    """A topic to create. `partitions` and `replication` are None for the brokers' defaults."""
 
     name: str
     replication: int | None = None
@@ -168,11 +169,11 @@ class NewTopic:
 
 
 class CreateTopicsHandler(ApiHandler[str, None]):
-    """Creates topics; the keys are their names.
+    """Creates topics. The keys are topic names.
 
     Args:
         topics: the topics to create.
-        validate_only: True to only check that the topics could be created.
+        validate_only: True to check that the topics can be created, without creating them.
     """
 
     api = ApiKey.CREATE_TOPICS
@@ -223,11 +224,11 @@ class ConfigResource(IntEnum):
 
 
 class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
-    """Reads settings of topics or brokers; the keys are topic names or broker ids.
+    """Reads the configs of topics or brokers. The keys are topic names or broker ids.
 
     Args:
         resource: the kind of resource.
-        names: the names of the settings.
+        names: the names of the configs.
     """
 
     api = ApiKey.DESCRIBE_CONFIGS
@@ -261,26 +262,26 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
 
 
 LATEST, EARLIEST = -1, -2
-"""Timestamps that request the high watermark and the first offset."""
+"""Timestamps for requests of the high watermark and the first offset."""
 CONSUMER = -1
 """The replica id of clients."""
 _UNKNOWN_EPOCH = -1
 
 
 class IsolationLevel(IntEnum):
-    """Kafka's IsolationLevel of ListOffsets and Fetch."""
+    """Kafka's IsolationLevel in ListOffsets and Fetch."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class ListOffsetsHandler(LeaderHandler[TopicPartition, int]):
-    """Returns the first offset of a partition, or the offset at which its readers stop.
+    """Returns the first offset of a partition, or the offset at which readers must stop.
 
     Args:
-        client: its metadata is used.
-        timestamp: `EARLIEST` for the first offset; `LATEST` for the high watermark, or with
-            `READ_COMMITTED` for the last stable offset.
+        client: the client whose metadata is used.
+        timestamp: `EARLIEST` for the first offset, or `LATEST` for the high watermark (with
+            `READ_COMMITTED`, the last stable offset).
         isolation: the isolation level.
     """
 
@@ -326,7 +327,7 @@ def only_partition(outcome: CallOutcome) -> Any:
 
 
 def leader_epoch(client: BlockingClient, key: TopicPartition) -> int:
-    """Return the leader epoch of a partition; -1 if it is unknown."""
+    """Return the leader epoch of a partition, or -1 if it is unknown."""
     topic = client.cluster.topics.get(key.topic)
     if topic is None or key.partition >= topic.partition_count:
         return _UNKNOWN_EPOCH
@@ -334,7 +335,7 @@ def leader_epoch(client: BlockingClient, key: TopicPartition) -> int:
 
 
 class TopicAdmin:
-    """Administration of topics.
+    """Admin functions for topics.
 
     Deadlines are in seconds of the client's clock; None for no deadline.
     """
@@ -353,17 +354,17 @@ class TopicAdmin:
 
         Args:
             name: the topic's name.
-            replication: the replication factor; None for the brokers' default, which is 1 before
-                Kafka 2.4.
-            configs: the topic's settings; cleanup.policy defaults to "compact".
+            replication: the replication factor, or None for the brokers' default (1 before Kafka
+                2.4).
+            configs: the topic's configs; cleanup.policy defaults to "compact".
             deadline: time limit.
 
         Returns:
             True if this call has created the topic.
 
         Raises:
-            ConfigError: the brokers reject a setting, or the topic exists and is not compacted.
-            AuthorizationError: an ACL is missing, which the error names.
+            ConfigError: the brokers reject a config, or the topic exists and is not compacted.
+            AuthorizationError: an ACL is missing; the error contains it.
             BrokerUnavailableError: the deadline has passed.
         """
         topic = NewTopic(name=name, replication=replication, configs={CLEANUP: COMPACT, **configs})
@@ -382,8 +383,8 @@ class TopicAdmin:
             True if this call has created the topic.
 
         Raises:
-            ConfigError: the brokers reject a setting.
-            AuthorizationError: an ACL is missing, which the error names.
+            ConfigError: the brokers reject a config.
+            AuthorizationError: an ACL is missing; the error contains it.
             BrokerUnavailableError: the deadline has passed.
         """
         if self._exists(topic.name, deadline):  # An existing topic needs no Create ACL.
@@ -397,7 +398,7 @@ class TopicAdmin:
     def create_missing(
         self, topics: Sequence[NewTopic], deadline: float | None
     ) -> dict[str, KafkaProdError]:
-        """Create those of the topics that do not exist, without waiting for their leaders.
+        """Create all topics that do not exist, without waiting for their leaders.
 
         Returns:
             The reason for each topic that cannot be created, by name.
@@ -423,14 +424,14 @@ class TopicAdmin:
         }
 
     def ids(self, topics: Sequence[str], deadline: float | None) -> dict[str, uuid.UUID]:
-        """Return the ids of existing topics by name; empty before Kafka 2.8."""
+        """Return the ids of existing topics by name, or an empty result before Kafka 2.8."""
         any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, topics)
         found = [each.value for each in driver.complete(deadline, "describing topics").values()]
         return {each.name: each.topic_id for each in found if each and each.topic_id}
 
     def names(self, deadline: float | None) -> tuple[str, ...]:
-        """Return the names of the topics that this client may describe, without internal ones."""
+        """Return the names of the topics that this client can describe, except internal topics."""
         any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, ListTopicsHandler(), any_broker, (_ALL_TOPICS,))
         return driver.complete(deadline, "listing the topics")[_ALL_TOPICS].value or ()
@@ -438,9 +439,10 @@ class TopicAdmin:
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None
     ) -> None:
-        """Raise an error if a topic is not compacted, because it would lose required records.
+        """Check that a topic is compacted; other cleanup policies would delete required records.
 
-        The check is skipped if this client may not read the topic's settings (DescribeConfigs).
+        The check is skipped if this client is not authorized to read the topic's configs
+        (DescribeConfigs).
 
         Args:
             name: the topic's name.
@@ -448,7 +450,7 @@ class TopicAdmin:
             deadline: time limit.
 
         Raises:
-            ConfigError: the topic's cleanup.policy differs from the required one.
+            ConfigError: the topic's cleanup.policy differs from the required policy.
             BrokerUnavailableError: the deadline has passed.
         """
         policy = self.topic_config(name, CLEANUP, deadline)
@@ -466,7 +468,7 @@ class TopicAdmin:
             )
 
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
-        """Return a topic's setting; None if it is missing or this client may not read it."""
+        """Return a config of a topic, or None if it is missing or this client is not authorized."""
         handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC, [name])
         any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, handler, any_broker, (topic,))
@@ -474,13 +476,13 @@ class TopicAdmin:
         return None if value is None else value.get(name)
 
     def broker_config(self, name: str, deadline: float | None) -> str | None:
-        """Return a setting of the brokers; if their values differ, the smallest number.
+        """Return a config of the brokers, or the smallest number if their values differ.
 
-        Return None if the setting is missing, or this client may not read it (DescribeConfigs on
-        the cluster).
+        Return None if the config is missing, or this client is not authorized to read it
+        (DescribeConfigs on the cluster).
 
         Raises:
-            BrokerUnavailableError: no broker has answered before the deadline.
+            BrokerUnavailableError: no broker has responded before the deadline.
         """
         client = self._client
         client.await_metadata(deadline)
@@ -494,13 +496,13 @@ class TopicAdmin:
         return min(values, key=_as_number, default=None)
 
     def _exists(self, name: str, deadline: float | None) -> bool:
-        """Return True if the topic exists and this client may describe it."""
+        """Return True if the topic exists and this client is authorized to describe it."""
         any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, (name,))
         return not driver.complete(deadline, f"describing topic {name}")[name].code
 
     def _create(self, topic: NewTopic, deadline: float | None) -> bool:
-        """Create a topic; return False if it exists already."""
+        """Create a topic; return False if it already exists."""
         controller: lookups.ControllerLookup[str] = lookups.ControllerLookup(self._client)
         driver = ApiDriver(self._client, CreateTopicsHandler([topic]), controller, (topic.name,))
         result = driver.complete(deadline, f"creating topic {topic.name}")[topic.name]
@@ -512,8 +514,8 @@ class TopicAdmin:
     def _is_served(self, name: str, deadline: float | None) -> bool:
         """Wait until the topic's leader responds; return False if the topic does not exist.
 
-        For CreateTopics, a topic that is being deleted still exists; it disappears shortly
-        afterwards.
+        CreateTopics reports that a topic exists while it is being deleted. The topic disappears
+        shortly afterwards.
         """
         key = TopicPartition(name, 0)
         client = self._client

@@ -1,7 +1,7 @@
-"""Create the topics of a write that are missing, with topic.create=true.
+"""Create the missing topics of a write if topic.create=true.
 
-The driver creates the topic and the dead letter topic that the options name. Topics of a topic
-column are known only when a row contains them, so tasks create these.
+The driver creates the topic and the dead letter topic that are set in the options. Topics in a
+topic column are known only when a row contains them. They are created by tasks.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def _topic(name: str, wanted: TopicCreation) -> NewTopic:
 
 
 def _dead_letter_topic(name: str, wanted: TopicCreation) -> NewTopic:
-    """Return the dead letter topic: settings of the rows' topic, such as compaction, do not fit."""
+    """Return the dead letter topic, with default configs, because compaction would not fit."""
     return NewTopic(name=name, partitions=None, replication=wanted.replication_factor)
 
 
 class TopicCreator:
-    """Creates the missing topics of a topic column, each when it first appears in a task.
+    """Creates the missing topics of a topic column, when they first occur in a task.
 
     Args:
         config: the connection settings.
-        wanted: the settings of the topics.
+        wanted: the partition count, replication factor and configs of the topics.
     """
 
     def __init__(self, config: ProducerConfig, wanted: TopicCreation) -> None:
@@ -59,7 +59,7 @@ class TopicCreator:
         self._seen: set[str] = set()
 
     def create_missing(self, names: Iterable[str]) -> dict[str, KafkaProdError]:
-        """Create those of the topics that do not exist; may block for max.block.ms.
+        """Create all topics that do not exist; can block for max.block.ms.
 
         Topics of earlier calls and invalid names are skipped.
 

@@ -1,11 +1,12 @@
 """Read the records of topics between offsets, as a consumer without a group would.
 
-`TopicReader` reads from an offset up to the end at the start of the call, so every read is bounded,
-and keeps one Fetch response in memory at a time. With read_committed the end is the last stable
-offset, and brokers name the aborted transactions. It commits no offsets and joins no group.
+`TopicReader` reads from an offset up to the end of the partition at the start of the call, so every
+read is bounded. Only one Fetch response is in memory at a time. With read_committed, the end is the
+last stable offset, and responses list the aborted transactions. The reader does not commit offsets
+and does not join a group.
 
-`log_reader` serves exactly once instead: it evaluates the markers of each producer separately, up
-to the high watermark.
+Exactly-once writes use `log_reader` instead, which evaluates the markers of each producer
+separately, up to the high watermark.
 
 Source: ``Fetcher``, ``CompletedFetch.nextFetchedRecord``; KIP-98.
 """
@@ -53,16 +54,16 @@ if TYPE_CHECKING:
     from spark_kafka_sink.records.record_batch import BatchHeader
 
 TIMEOUT_S: Final = 10.0
-"""Default number of seconds to wait for a response that makes progress."""
+"""Default time in seconds to wait for a response that makes progress."""
 MAX_RECORDS: Final = 1_000_000
-"""Largest number of records that `read_records` returns without a `limit`; they are in memory."""
+"""Maximum number of records that `read_records` returns without a `limit` (they are in memory)."""
 _NEW_LEADER_WAIT_S: Final = 0.1
-"""Seconds between two fetches while a new leader does not know its high watermark yet."""
+"""Seconds between fetches while a new leader has not determined its high watermark yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """Offsets of one partition, from `start` up to but not including `end`."""
+    """Offsets of a partition, from `start` (inclusive) to `end` (exclusive)."""
 
     key: TopicPartition
     start: int
@@ -75,8 +76,8 @@ class TopicReader:
     Args:
         client: sends the requests; the caller closes it.
         topic: the topic's name.
-        isolation: whether to read open and aborted transactions.
-        timeout_s: seconds to wait for a response that makes progress.
+        isolation: `READ_UNCOMMITTED` also returns records of open and aborted transactions.
+        timeout_s: time in seconds to wait for a response that makes progress.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class TopicReader:
 
         Raises:
             UnknownTopicError: the topic does not exist.
-            AuthorizationError: an ACL is missing, which the error names.
+            AuthorizationError: an ACL is missing; the error contains it.
             BrokerUnavailableError: no broker has responded in time.
         """
         client, topic = self._client, self._topic
@@ -114,22 +115,22 @@ class TopicReader:
         return tuple(each.index for each in result.value.partitions)
 
     def bounds(self, partition: int) -> OffsetRange:
-        """Return all readable offsets of a partition; raises like `partitions`."""
+        """Return all readable offsets of a partition; raise the same errors as `partitions`."""
         key = TopicPartition(self._topic, partition)
         return OffsetRange(
             key=key, start=self._offset(key, EARLIEST), end=self._offset(key, LATEST)
         )
 
     def high_watermark(self, key: TopicPartition) -> int:
-        """Return the offset after the last replicated record; raises like `partitions`."""
+        """Return the offset after the last replicated record; raise errors like `partitions`."""
         return self._offset(key, LATEST, IsolationLevel.READ_UNCOMMITTED)
 
     def ranges(self, offset: int = 0, partition: int | None = None) -> tuple[OffsetRange, ...]:
-        """Return the readable offsets from `offset` on; raises like `partitions`.
+        """Return the readable offsets from `offset`; raise the same errors as `partitions`.
 
         Args:
-            offset: the first offset, or if negative its distance from the end of each partition.
-            partition: a partition; None for all.
+            offset: the first offset; if negative, it is relative to the end of each partition.
+            partition: a partition, or None for all partitions.
 
         Raises:
             UnknownTopicError: also if the partition does not exist.
@@ -146,18 +147,18 @@ class TopicReader:
         return tuple(_starting_at(self.bounds(each), offset) for each in wanted)
 
     def records(self, offsets: OffsetRange) -> Iterator[ConsumerRecord]:
-        """Yield the records of a range in order; raises like `batches`."""
+        """Yield the records of a range in order; raise the same errors as `batches`."""
         for batch, _ in self.batches(offsets):
             for record in decode_records(batch):
                 if offsets.start <= record.offset < offsets.end:
                     yield consumer_record(*offsets.key, record)
 
     def batches(self, offsets: OffsetRange) -> Iterator[tuple[memoryview, BatchHeader]]:
-        """Yield the batches with records in a range, which a consumer would receive, in order.
+        """Yield the batches that a consumer would receive for a range, in order.
 
         Raises:
             UnknownTopicError: the topic does not exist.
-            AuthorizationError: an ACL is missing, which the error names.
+            AuthorizationError: an ACL is missing; the error contains it.
             ProtocolError: a batch is corrupt, or the topic was recreated or truncated.
             BrokerUnavailableError: the brokers have not responded in time.
         """
@@ -183,7 +184,7 @@ class TopicReader:
                 self._client.pause(_NEW_LEADER_WAIT_S, deadline)
 
     def _after_deleted(self, key: TopicPartition, place: int) -> int:
-        """Return the first offset after records that retention has deleted during the read."""
+        """Return the next offset to read after retention has deleted records during the read."""
         first = self._offset(key, EARLIEST)
         if first <= place:
             raise ProtocolError(
@@ -213,7 +214,7 @@ class TopicReader:
 
 
 def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:
-    """Return the part of a range from an offset on; a negative one counts from the end."""
+    """Return the part of a range from an offset; a negative offset is relative to the end."""
     start = bounds.end + offset if offset < 0 else offset
     return OffsetRange(
         key=bounds.key, start=min(max(start, bounds.start), bounds.end), end=bounds.end
@@ -221,7 +222,7 @@ def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:
 
 
 def _consumed(fetched: Fetched) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
-    """Yield the batches of a response, and whether a consumer would receive their records."""
+    """Yield (batch, header, True if a consumer would receive its records) for each batch."""
     aborted, skipped = deque(fetched.aborted), set[int]()
     for batch, header in whole_batches(fetched.data):
         while aborted and aborted[0].first_offset <= header.last_offset:
@@ -243,32 +244,31 @@ def read_records(
     timeout_s: float = TIMEOUT_S,
     **options: object,
 ) -> ConsumerRecords:
-    """Return the records of topics, up to the end that each partition has now.
+    """Return the records of topics, up to the current end of each partition.
 
-    It reads from any Kafka with the options of a write, joins no consumer group and commits no
-    offsets::
+    The options are those of a write. The function joins no consumer group and commits no offsets::
 
         kafka = {"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}
         read_records(**kafka).to_pandas()
         read_records("orders", offset=-10, **kafka)  # the last ten offsets of each partition
 
     Args:
-        topics: names of topics; if none is given, the one in the option `topic`.
-        limit: maximum number of records; None for all, which must be at most a million.
-        partition: the partition to read; None for all.
-        offset: the first offset; a negative number counts from the end of each partition.
+        topics: names of topics; by default, the value of the option `topic`.
+        limit: maximum number of records, or None for all records (at most a million).
+        partition: the partition to read, or None for all partitions.
+        offset: the first offset; a negative offset is relative to the end of each partition.
         uncommitted: True to include records of open and aborted transactions.
-        timeout_s: seconds to wait for a response of the brokers.
-        options: options of a write, with values of any type; only those of the connection are used.
+        timeout_s: time in seconds to wait for a response from the brokers.
+        options: options of a write, with values of any type; only connection options are used.
 
     Returns:
         A list of `ConsumerRecord`, by topic, partition and offset, with the methods `to_pandas()`,
         `to_arrow()` and `to_spark(spark)`.
 
     Raises:
-        ConfigError: an option is wrong, or without `limit` there are too many records.
+        ConfigError: an option is invalid, or there are too many records without a `limit`.
         UnknownTopicError: a topic or the partition does not exist.
-        AuthorizationError: an ACL is missing, which the error names.
+        AuthorizationError: an ACL is missing; the error contains it.
         BrokerUnavailableError: the brokers have not responded in time.
         KafkaProdError: the client cannot log in, or a batch cannot be decoded.
     """
@@ -302,5 +302,5 @@ def _check_size(offsets: int) -> None:
 
 
 def _text(value: object) -> str:
-    """Convert a value as Spark's `option` does."""
+    """Convert an option value to text, like Spark's `option`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,9 @@
 """Start, end, describe, list and fence transactions of any producer, from any process.
 
-A coordinator requires only transactional id, producer id and epoch, so the driver can end the
-transactions that its tasks have left open. InitProducerId, EndTxn, DescribeTransactions and
-ListTransactions are sent to coordinators, DescribeProducers to partition leaders.
+A coordinator only requires the transactional id, the producer id and the epoch. The driver can
+therefore end transactions that its tasks have left open. InitProducerId, EndTxn,
+DescribeTransactions and ListTransactions are sent to coordinators, DescribeProducers to partition
+leaders.
 
 Source: ``TransactionManager``, ``KafkaAdminClient``, ``FenceProducersHandler``,
 ``DescribeTransactionsHandler``, ``ListTransactionsHandler``; KIP-98, KIP-360, KIP-664, KIP-890.
@@ -55,14 +56,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.transactions import TransactionVersion
 
 _FENCING_TIMEOUT_MS = 10_000
-"""transaction.timeout.ms of fenced ids, which never start a transaction."""
+"""transaction.timeout.ms for fencing; the new producers never start a transaction."""
 MAX_CONNECTIONS = 4
-"""Maximum connections per coordinator when many transactions end."""
+"""Maximum connections per coordinator for ending many transactions."""
 IDS_PER_CONNECTION = 100
 _EPOCH_BUMP = 3
 """The first version of InitProducerId that can bump a given epoch (KIP-360)."""
 _UNCLEAR = (COORDINATOR_MOVED | {ErrorCode.request_timed_out}) - {ClientErrorCode.not_sent}
-"""Codes after which the coordinator may nevertheless have committed or aborted."""
+"""Codes after which the coordinator might nevertheless have ended the transaction."""
 _NO_OFFSET = -1
 
 
@@ -90,13 +91,13 @@ class TransactionDescription:
         return tuple(sorted(found))
 
     def is_of(self, transaction: OpenTransaction) -> bool:
-        """Return True if this is the given transaction, with the same producer id and epoch."""
+        """Return True if `transaction` has the same producer id and epoch."""
         return (self.producer_id, self.epoch) == (transaction.producer_id, transaction.epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTransaction:
-    """An entry of ListTransactions; `coordinator` is a broker id."""
+    """A transaction in a ListTransactions response; `coordinator` is a broker id."""
 
     transactional_id: str
     state: TransactionState
@@ -106,11 +107,11 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProducer:
-    """An active producer of a partition, according to its leader.
+    """An active producer of a partition, as reported by the leader.
 
-    `last_sequence` and `coordinator_epoch` are -1 if unset, `last_timestamp_ms` is in
-    milliseconds since 1970. `transaction_start` is the first offset of the open transaction, None
-    if no transaction is open.
+    `last_sequence` and `coordinator_epoch` are -1 if they are not set. `last_timestamp_ms` is in
+    milliseconds since 1970. `transaction_start` is the first offset of the open transaction, or
+    None if no transaction is open.
     """
 
     producer_id: int
@@ -126,7 +127,8 @@ class InitProducerIdHandler(CoordinatorHandler[str, OpenTransaction]):
 
     Args:
         timeout_ms: transaction.timeout.ms.
-        current: producers whose epoch to bump (KIP-360); the request fails if there is a newer one.
+        current: producers whose epoch is bumped (KIP-360); the request fails if there is a newer
+            producer.
     """
 
     api = ApiKey.INIT_PRODUCER_ID
@@ -155,19 +157,19 @@ class InitProducerIdHandler(CoordinatorHandler[str, OpenTransaction]):
 
 
 class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
-    """Commits or aborts transactions; the value is the producer for the next transaction.
+    """Commits or aborts transactions; the result is the producer for the next transaction.
 
-    Retries are safe: a coordinator that has already ended the transaction returns success, and in
-    transactions V2 the same bumped epoch.
+    Retries are safe: a coordinator that has already ended the transaction returns success and, with
+    transactions V2, the same bumped epoch.
     """
 
     api = ApiKey.END_TXN
 
     def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
         self.has_lost_responses = False
-        """True if a lost request may reach its coordinator after a later request was answered."""
+        """True if a lost request might reach its coordinator after a later request was answered."""
         self.may_have_ended = False
-        """True if a request without a final answer may have ended its transaction."""
+        """True if a request without a final response might have ended its transaction."""
         self._transactions = {each.transactional_id: each for each in transactions}
         self._commit = commit
 
@@ -252,12 +254,12 @@ def _description(state: Any) -> TransactionDescription:
 
 
 class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
-    """Lists the transactions that each broker coordinates; the keys are broker ids.
+    """Lists the transactions of each coordinator. The keys are broker ids.
 
     Args:
         states: the states to list; empty for all.
-        pattern: a regular expression for whole ids, applied only by brokers that support it
-            (KIP-1152); other brokers list all ids. None for all ids.
+        pattern: a regular expression that must match the whole id, or None for all ids. Brokers
+            without KIP-1152 ignore the pattern and list all ids.
     """
 
     api = ApiKey.LIST_TRANSACTIONS
@@ -291,9 +293,9 @@ class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
 
 
 class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
-    """Returns the ids of all brokers; the key is arbitrary.
+    """Returns the ids of all brokers. The key is arbitrary.
 
-    The client's metadata may be minutes old, and lack a broker that has started since.
+    The client's metadata can be minutes old, and lack brokers that were started since then.
     """
 
     api = ApiKey.METADATA
@@ -312,7 +314,7 @@ class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
 
 
 class DescribeProducersHandler(LeaderHandler[TopicPartition, tuple[ActiveProducer, ...]]):
-    """Returns the active producers of partitions from their leaders."""
+    """Returns the active producers of partitions, from the leaders."""
 
     api = ApiKey.DESCRIBE_PRODUCERS
 
@@ -354,13 +356,13 @@ def _active_producer(producer: Any) -> ActiveProducer:
 
 
 class TransactionAdmin:
-    """Administration of transactions of any producer.
+    """Admin functions for transactions of any producer.
 
     Deadlines are in seconds of the client's clock; None for no deadline.
 
     Args:
         client: sends the requests; the caller closes it.
-        prefix: prefix of the transactional ids, for the ACL that an error names.
+        prefix: prefix of the transactional ids, for the missing ACL in errors.
     """
 
     def __init__(self, client: BlockingClient, prefix: str | None = None) -> None:
@@ -374,19 +376,20 @@ class TransactionAdmin:
         deadline: float | None,
         current: OpenTransaction | None = None,
     ) -> OpenTransaction:
-        """Return a producer at a new epoch; fence earlier producers and end their open transaction.
+        """Return a producer with a new epoch; fence earlier producers and end their transaction.
 
         Args:
             transactional_id: the transactional id.
             timeout_ms: transaction.timeout.ms.
             deadline: time limit; after a lost response, the request is retried.
-            current: bump the epoch only if this is still the latest producer (KIP-360).
+            current: the producer whose epoch is bumped, if it is still the latest producer
+                (KIP-360).
 
         Raises:
-            FencedError: another producer has fenced `current`.
-            AuthorizationError: an ACL is missing, which the error names.
+            FencedError: a newer producer has fenced `current`.
+            AuthorizationError: an ACL is missing; the error contains it.
             ConfigError: the brokers do not allow this timeout.
-            TransactionError: the coordinator rejects the request for another reason.
+            TransactionError: the coordinator rejects the request for a different reason.
             BrokerUnavailableError: the deadline has passed.
         """
         known = None if current is None else {transactional_id: current}
@@ -413,21 +416,21 @@ class TransactionAdmin:
     ) -> dict[str, int]:
         """Commit or abort transactions in parallel.
 
-        Repeating a call is safe. COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+        Calls can safely be repeated. COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
         NOT_COORDINATOR, CONCURRENT_TRANSACTIONS and lost connections are retried until the
         deadline.
 
         Returns:
-            Kafka's error code for each transactional id, 0 for success. An id without a final
-            answer has its latest error code, or `ClientErrorCode.disconnected` if nothing was
-            answered.
+            Kafka's error code for each transactional id; 0 for success. Without a final response,
+            this is the latest error code, or `ClientErrorCode.disconnected` if there was no
+            response.
         """
         return {key: result.code for key, result in self.end_all(transactions, commit, deadline)}
 
     def end_all(
         self, transactions: Sequence[OpenTransaction], commit: bool, deadline: float | None
     ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
-        """Commit or abort like `end`; each value is the producer for the next transaction."""
+        """Commit or abort like `end`; each result has the producer for the next transaction."""
         ids = [each.transactional_id for each in transactions]
         lookup = CoordinatorLookup(
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
@@ -437,10 +440,10 @@ class TransactionAdmin:
         return [(name, results[name]) for name in dict.fromkeys(ids)]
 
     def fence(self, transactional_ids: Collection[str], deadline: float | None) -> dict[str, int]:
-        """Abort open transactions with InitProducerId, in parallel; return codes like `end`.
+        """Abort open transactions with InitProducerId in parallel; return error codes like `end`.
 
-        Earlier producers with these ids are fenced. A transaction whose commit was already decided
-        is committed.
+        Earlier producers with these ids are fenced. If the coordinator has already started to
+        commit a transaction, it is committed.
         """
         handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
         lookup = CoordinatorLookup(self._client)
@@ -450,11 +453,11 @@ class TransactionAdmin:
     def describe(
         self, transactional_ids: Collection[str], deadline: float | None
     ) -> dict[str, TransactionDescription]:
-        """Return the state of each transactional id that its coordinator knows.
+        """Return the state of each transactional id that exists at its coordinator.
 
         Raises:
-            ProtocolError: a broker is older than Kafka 3.0, the first with DescribeTransactions.
-            AuthorizationError: an ACL is missing, which the error names.
+            ProtocolError: a broker is older than Kafka 3.0, which introduced DescribeTransactions.
+            AuthorizationError: an ACL is missing; the error contains it.
             BrokerUnavailableError: the deadline has passed.
         """
         what = "DescribeTransactions"
@@ -475,17 +478,17 @@ class TransactionAdmin:
         deadline: float | None,
         states: Sequence[TransactionState] = OPEN_STATES,
     ) -> list[ListedTransaction]:
-        """Return the transactions of all brokers whose whole id matches a pattern, sorted by id.
+        """Return the transactions whose entire id matches a pattern, sorted by id.
 
-        Transactions that this client may not describe are omitted.
+        Transactions that this client is not authorized to describe are omitted.
 
         Args:
-            pattern: a regular expression valid in both Python and RE2; None for all ids.
+            pattern: a regular expression that is valid in Python and RE2, or None for all ids.
             deadline: time limit.
-            states: the states to list, by default all open states; empty for all states.
+            states: the states to list; empty for all states. By default, all open states.
 
         Raises:
-            ProtocolError: a broker is older than Kafka 3.0, the first with ListTransactions.
+            ProtocolError: a broker is older than Kafka 3.0, which introduced ListTransactions.
             BrokerUnavailableError: the deadline has passed.
         """
         matches = re.compile(pattern or ".*", re.DOTALL).fullmatch
@@ -498,7 +501,7 @@ class TransactionAdmin:
                 listed = self._list(brokers, states, None, deadline) or []
             current = self._brokers(deadline)
             if brokers == current:
-                break  # Otherwise, coordinators may have moved during the listing.
+                break  # Otherwise, coordinators might have moved during the listing.
         found = {each.transactional_id: each for each in listed if matches(each.transactional_id)}
         return [found[name] for name in sorted(found)]
 
@@ -508,8 +511,8 @@ class TransactionAdmin:
         """Return the active producers of each partition, with their open transactions.
 
         Raises:
-            ProtocolError: a broker is older than Kafka 2.8, the first with DescribeProducers.
-            AuthorizationError: an ACL is missing, which the error names.
+            ProtocolError: a broker is older than Kafka 2.8, which introduced DescribeProducers.
+            AuthorizationError: an ACL is missing; the error contains it.
             UnknownTopicError: the partition does not exist.
             BrokerUnavailableError: the deadline has passed.
         """
@@ -525,7 +528,7 @@ class TransactionAdmin:
         code: int,
         operation: Operation = Operation.WRITE,
     ) -> errors.KafkaProdError:
-        """Return the error for a final error code of a transactional id.
+        """Return an error for a final error code of a transactional id.
 
         Args:
             what: the request, such as "EndTxn".
@@ -554,7 +557,7 @@ class TransactionAdmin:
         pattern: str | None,
         deadline: float | None,
     ) -> Sequence[ListedTransaction] | None:
-        """Return the transactions that these brokers list; None if a broker rejects the pattern."""
+        """Return the transactions that brokers list, or None if a broker rejects the pattern."""
         what = "ListTransactions"
         handler = ListTransactionsHandler(states, pattern)
         driver = ApiDriver(self._client, handler, BrokerLookup(self._client), brokers)
@@ -569,7 +572,7 @@ class TransactionAdmin:
         return [each for result in results for each in result.value or ()]
 
     def _brokers(self, deadline: float | None) -> frozenset[int]:
-        """Return the ids of all brokers, according to one of them."""
+        """Return the ids of all brokers, as reported by one broker."""
         what = "Metadata"
         any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, ListBrokersHandler(), any_broker, (what,))
@@ -594,7 +597,7 @@ class TransactionAdmin:
 def _run(
     driver: ApiDriver[str, OpenTransaction], deadline: float | None
 ) -> dict[str, KeyResult[OpenTransaction]]:
-    """Return the results of all ids; the latest error code for ids without a final result."""
+    """Return the results by id; an id without a final result has the latest error code."""
     driver.run(deadline)
     unsettled: dict[str, KeyResult[OpenTransaction]] = {
         key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)

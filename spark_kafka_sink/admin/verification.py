@@ -1,8 +1,8 @@
 """Check that the records of a delivery report still exist.
 
 For each partition, the committed records between the report's first and last offset are counted.
-Acknowledged records may be lost later: by an unclean leader election, or with acks=1 if a leader
-fails before a follower has them. Retention and compaction also remove records.
+Acknowledged records can be lost later: by an unclean leader election or, with acks=1, if a leader
+fails before a follower has replicated them. Retention and compaction also delete records.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class Verdict(StrEnum):
     """The result for one partition."""
 
     COMPLETE = "complete"
-    """As many committed records exist between the offsets as were acknowledged, or more."""
+    """At least as many committed records exist between the offsets as were acknowledged."""
     MISSING = "missing"
-    """Fewer records exist than were acknowledged."""
+    """Fewer committed records exist than were acknowledged."""
     OPEN = "open transaction"
-    """An open transaction precedes the last records, so consumers do not receive them yet."""
+    """An open transaction precedes the last records, so consumers do not receive these yet."""
     UNKNOWN = "unknown"
-    """The report has no offsets: acks=0, or the brokers returned none."""
+    """The report has no offsets, because acks=0 was set or the brokers returned no offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCheck:
-    """One partition of a report, compared with its log.
+    """The result of comparing a partition of a report with its log.
 
-    `found` counts committed records between the first and the last offset of the report, including
-    those of other writers.
+    `found` is the number of committed records between the first and the last offset of the report,
+    including records of other writers.
     """
 
     topic: str
@@ -55,11 +55,11 @@ class PartitionCheck:
 
     @property
     def missing(self) -> int:
-        """Number of acknowledged records that were not found."""
+        """The number of acknowledged records that were not found."""
         return max(0, self.acknowledged - self.found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the check as a JSON object."""
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -73,17 +73,17 @@ class PartitionCheck:
 def verify_report(
     client: BlockingClient, report: DeliveryCounters, timeout_s: float
 ) -> Iterator[PartitionCheck]:
-    """Yield the check of each partition of a report with acknowledged records.
+    """Yield a check for each partition that has acknowledged records in a report.
 
-    Records are counted by batch headers, without decoding them, except at the two ends.
+    Records are counted from batch headers, without decoding, except at the two ends.
 
     Args:
         client: sends the requests.
-        report: the report of a write, or of several added up.
+        report: the report of a write, or the sum of several reports.
         timeout_s: seconds to wait for a response that makes progress.
 
     Raises:
-        AuthorizationError: an ACL is missing, which the error names.
+        AuthorizationError: an ACL is missing; the error contains it.
         BrokerUnavailableError: the brokers have not responded in time.
     """
     for part in report.partitions:
@@ -115,7 +115,7 @@ def _check(reader: TopicReader, part: PartitionReport) -> PartitionCheck:
 
 
 def _beyond_end(reader: TopicReader, part: PartitionReport, found: int, end: int) -> PartitionCheck:
-    """Return the result if consumers stop before the report's last offset."""
+    """Return the check of a partition whose readable end is before the report's last offset."""
     written = reader.high_watermark(TopicPartition(part.topic, part.partition))
     if part.last_offset is not None and written > part.last_offset:
         reason = f"an open transaction ends reading at offset {end:,}"

@@ -14,27 +14,27 @@ _MAX_DOUBLINGS = 30
 
 
 def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> float:
-    """Return the seconds to wait before retry number `attempt` (0 is the first retry).
+    """Return the delay in seconds before retry number `attempt` (0 is the first retry).
 
-    Uniform in (0, min(cap, base * 2 ** attempt)], so that producers that failed at the same time
-    do not retry at the same time.
+    The delay is uniform in (0, min(cap, base * 2 ** attempt)]. Producers that failed at the same
+    time therefore do not retry at the same time.
     """
     ceiling = min(cap_ms, base_ms << min(attempt, _MAX_DOUBLINGS))
     return random.uniform(0.0, ceiling) / 1000.0
 
 
 class RetryTimer:
-    """The time at which a failed request may be retried, delayed more after each further failure.
+    """The time at which a failed request can be retried. The delay increases with each failure.
 
     Args:
         base_ms: retry.backoff.ms.
         cap_ms: retry.backoff.max.ms.
-        random: draws the jitter.
+        random: source of the jitter.
     """
 
     def __init__(self, base_ms: int, cap_ms: int, random: Random) -> None:
         self.at = 0.0
-        """Time of the next attempt, in seconds of the clock."""
+        """Time of the next attempt, in seconds of the caller's clock."""
         self._base_ms, self._cap_ms = base_ms, cap_ms
         self._random = random
         self._failures = 0

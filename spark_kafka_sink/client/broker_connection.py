@@ -1,10 +1,10 @@
-"""One broker: its connection, its addresses, and the metrics and attempts of connections.
+"""The connection to one broker, connection metrics, and connection attempts.
 
-- `BrokerConnection` holds the state of one broker: connection, transport, addresses, failures.
-- `ConnectionMetrics` counts and logs the events of all connections; it makes no decisions.
-- `Dialer` resolves a broker's name and opens sockets.
+- `BrokerConnection` contains the state of one broker: connection, transport, addresses, failures.
+- `ConnectionMetrics` counts and logs the events of all connections.
+- `Dialer` resolves the names of brokers and opens sockets.
 
-Sender thread only.
+Used only by the sender thread.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
     Connect = Callable[[Address, int, int], Transport]
-    """(address, send buffer in bytes, receive buffer in bytes) -> a connecting transport."""
+    """Function that starts to connect, given an address and the buffer sizes in bytes."""
 
 
 @dataclass(slots=True)
 class BrokerConnection:
-    """The state of one broker; times in seconds of the monotonic clock.
+    """The state of one broker. Times are in seconds of the monotonic clock.
 
-    `failures` counts failed connection attempts since the last success; the next attempt is not
-    before `retry_at`. `connect_by` is the deadline of the attempt in progress, 0 if no attempt is
-    in progress. `throttled_until` is the end of the pause that the broker requested (KIP-219).
-    `login` and `random` are passed to each new `Connection`.
+    `failures` is the number of failed connection attempts since the last success. The next attempt
+    starts at `retry_at` or later. `connect_by` is the deadline of the attempt in progress, or 0 if
+    no attempt is in progress. `throttled_until` is the end of the pause that the broker requested
+    (KIP-219). `login` and `random` are passed to each new `Connection`.
     """
 
     node: Node
@@ -52,7 +52,7 @@ class BrokerConnection:
     connection: Connection = field(init=False)
     transport: Transport | None = None
     addresses: list[Address] = field(default_factory=list)
-    """Addresses of the name that have not been tried yet."""
+    """Resolved addresses that have not been tried yet."""
     address: Address | None = None
     """The last address that was tried."""
     failures: int = 0
@@ -61,17 +61,17 @@ class BrokerConnection:
     last_used: float = 0.0
     throttled_until: float = 0.0
     bytes_out: int = 0
-    """Bytes written since `ConnectionMetrics.update` last counted and reset them."""
+    """Bytes written since the last call of `ConnectionMetrics.update`, which resets the count."""
     bytes_in: int = 0
-    """Bytes received since `ConnectionMetrics.update` last counted and reset them."""
+    """Bytes received since the last call of `ConnectionMetrics.update`, which resets the count."""
     wrote_at: float | None = None
-    """Time of the last write; None if this connection has written nothing."""
+    """Time of the connection's last write, or None before the first write."""
     read_at: float | None = None
-    """Time of the last read; None if this connection has received nothing."""
+    """Time of the connection's last read, or None before the first read."""
     noted_state: State = State.DISCONNECTED
     """The connection's state at the last call of `ConnectionMetrics.note_state`."""
     state_since: float = 0.0
-    """Time at which `last_state` was first noted."""
+    """Time at which `ConnectionMetrics.note_state` first recorded `last_state`."""
     watched: int = 0
     """The selector events registered for the transport."""
 
@@ -80,12 +80,12 @@ class BrokerConnection:
 
     @property
     def is_ready(self) -> bool:
-        """True if requests may be sent."""
+        """True if requests can be sent."""
         return self.connection.state is State.READY
 
     @property
     def is_idle(self) -> bool:
-        """True if connected without requests in flight: a broker may close such a connection."""
+        """True if connected without requests in flight. Brokers can close such a connection."""
         connection = self.connection
         return self.is_ready and not (
             connection.in_flight or connection.out or connection.fire_and_forget
@@ -93,12 +93,12 @@ class BrokerConnection:
 
     @property
     def is_writing(self) -> bool:
-        """True if bytes of a request are still to be written."""
+        """True if bytes of a request have not been written yet."""
         return bool(self.connection.out)
 
     @property
     def cipher(self) -> str:
-        """TLS version and cipher suite of the connection; "" without TLS."""
+        """TLS version and cipher suite of the connection, or "" without TLS."""
         return self.transport.cipher if self.transport is not None else ""
 
     @property
@@ -117,7 +117,7 @@ class BrokerConnection:
         return due is not None and now >= due
 
     def circumstances(self, security: SecurityConfig, *, is_accepted: bool) -> Circumstances:
-        """Return the progress of the connection, which is needed to diagnose why it ended."""
+        """Return the progress of the connection, for the diagnosis of a failure."""
         connection = self.connection
         return Circumstances(
             broker=str(self.node),
@@ -129,9 +129,9 @@ class BrokerConnection:
         )
 
     def resolved(self, addresses: list[Address]) -> None:
-        """Store the name's addresses, starting after the last address that was tried.
+        """Store resolved addresses, starting after the last address that was tried.
 
-        After a broken connection, the next address is tried instead of the same address
+        After a connection fails, the next address is tried, not the same address again
         (KAFKA-12193).
         """
         at = addresses.index(self.address) + 1 if self.address in addresses else 0
@@ -143,7 +143,7 @@ class BrokerConnection:
         return self.address
 
     def continue_connecting(self, channels: ChannelBuilder, now: float) -> None:
-        """Continue to connect: socket, then TLS handshake, then ApiVersions.
+        """Continue a connection attempt: first the socket, then TLS, then ApiVersions.
 
         Raises:
             OSError: the connection was refused or lost, or its TLS handshake failed.
@@ -164,14 +164,14 @@ class BrokerConnection:
         self.client_id = self.connection.client_id = client_id
 
     def send(self, request: Request, now: float) -> InFlightRequest:
-        """Queue a request and write as much as the socket accepts; raise OSError if it is gone."""
+        """Queue a request, and write what the socket accepts; raise OSError if disconnected."""
         flight = self.connection.enqueue(request, now)
         self.last_used = now
         self.flush()
         return flight
 
     def flush(self) -> None:
-        """Write until the socket is full or nothing is left; raise OSError if it is closed."""
+        """Write until the socket is full or the queue is empty; raise OSError if disconnected."""
         connection, transport = self.connection, self.transport
         while transport is not None and (connection.out or transport.unsent):
             buffers = [connection.out[i] for i in range(min(len(connection.out), MAX_BUFFERS))]
@@ -182,10 +182,10 @@ class BrokerConnection:
             self.bytes_out += written
 
     def receive(self, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
-        """Read what has arrived and yield the answered requests, even those just before an error.
+        """Read received bytes; yield the answered requests, including those before an error.
 
         Raises:
-            OSError: the connection is gone.
+            OSError: the connection is lost.
             ProtocolError: the bytes are not valid in Kafka's protocol.
         """
         while self.transport is not None and (data := self.transport.read()) is not None:
@@ -197,9 +197,10 @@ class BrokerConnection:
         self.flush()
 
     def waiting_since(self) -> float | None:
-        """Return when request.timeout.ms of the oldest request started; None if none is in flight.
+        """Return the start of the oldest request's timeout, or None if no request is in flight.
 
-        A throttling broker reads nothing during the pause, so the timeout starts after the pause.
+        A broker does not read requests while it throttles the client. The timeout therefore starts
+        after the pause.
         """
         oldest = self.connection.oldest_sent()
         return None if oldest is None else max(oldest, self.throttled_until)
@@ -208,7 +209,7 @@ class BrokerConnection:
         """Yield the times of timeouts and retries, including those in the past.
 
         Args:
-            request_timeout: maximum time a request waits for its response, in seconds.
+            request_timeout: maximum time in seconds that a request waits for its response.
         """
         if self.connect_by:
             yield self.connect_by
@@ -220,7 +221,7 @@ class BrokerConnection:
     def reset(self) -> list[InFlightRequest]:
         """Reset the connection and return its unanswered requests."""
         in_flight = [*self.connection.in_flight, *self.connection.fire_and_forget]
-        # Requests of the handshake have no context, and nothing waits for them.
+        # Handshake requests have no context, and no caller waits for them.
         lost = [flight for flight in in_flight if flight.request.context is not None]
         if self.transport is not None:
             self.transport.close()
@@ -236,8 +237,8 @@ class BrokerConnection:
 class ConnectionMetrics:
     """Counts and logs the events of all connections.
 
-    `meters` are the meters of the current session. Between sessions they are replaced by unused
-    meters, because the thread of an ended session may still read the session's meters.
+    `meters` are the meters of the current session. Between sessions, they are replaced by unused
+    meters, because the thread of a completed session might still read the session's meters.
 
     Args:
         security: the client's security settings, for debug events.
@@ -280,7 +281,7 @@ class ConnectionMetrics:
             )
 
     def sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
-        """Log a request that was queued and written as far as the socket accepted it."""
+        """Log a request that was queued; the socket might have accepted only a part of it."""
         if (log_event := self._debug.protocol) is not None:
             log_event(
                 "send",
@@ -335,13 +336,13 @@ class ConnectionMetrics:
         meter.correlation_errors += isinstance(error, CorrelationError)
 
     def timed_out(self, broker: BrokerConnection) -> None:
-        """Count all requests in flight as timed out: the oldest exceeded request.timeout.ms."""
+        """Count all requests in flight as timed out (the oldest exceeded request.timeout.ms)."""
         self.meters.of(broker.node).timeouts += len(broker.connection.in_flight)
 
     def closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
-        """Count the end of a connection or connection attempt; `lost` requests were in flight."""
+        """Count a closed connection or a failed attempt; the requests in `lost` were in flight."""
         self.note_state(broker)
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
@@ -357,13 +358,13 @@ class ConnectionMetrics:
 
 
 class Dialer:
-    """Opens connections: resolves a broker's name and connects to its addresses in turn.
+    """Opens connections: resolves a broker's name, and tries its addresses one after the other.
 
     Args:
         config: timeouts and buffer sizes.
         metrics: counts each attempt.
-        connect: opens a socket; TCP if None.
-        resolver: resolves names; the system's resolver if None.
+        connect: opens a socket; None for TCP.
+        resolver: resolves names; None for the system's resolver.
     """
 
     def __init__(
@@ -379,17 +380,18 @@ class Dialer:
         self._resolver = resolver or ThreadResolver()
 
     def deadline(self, now: float) -> float:
-        """Return the deadline of an action that may take socket.connection.setup.timeout.ms."""
+        """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""
         return now + self._config.socket_connection_setup_timeout_ms / 1000
 
     def open(self, broker: BrokerConnection, now: float, wakeup: Callable[[], None]) -> bool:
-        """Start to connect to the next address of the broker, or to resolve its name.
+        """Start to connect to the broker's next address, or to resolve its name.
 
         Returns:
-            True if a socket is connecting; otherwise `wakeup` is called once the name is resolved.
+            True if a connection attempt was started. Otherwise, `wakeup` is called after the name
+            is resolved.
 
         Raises:
-            OSError: the address is invalid, or connecting failed at once.
+            OSError: the address is invalid, or the attempt failed immediately.
         """
         broker.last_used, broker.connect_by = now, self.deadline(now)
         host, port = broker.node.host, broker.node.port
@@ -405,7 +407,7 @@ class Dialer:
     def take_resolved(
         self, brokers: Sequence[BrokerConnection]
     ) -> Iterator[tuple[BrokerConnection, OSError | None]]:
-        """Yield the brokers whose names were resolved, with the error if resolving failed."""
+        """Yield the brokers whose lookups are complete, with the error if a lookup failed."""
         for found in self._resolver.resolutions():
             for broker in brokers:
                 if broker.connection.state is not State.RESOLVING:
@@ -416,7 +418,7 @@ class Dialer:
                     yield broker, found.error
 
     def dial(self, broker: BrokerConnection, now: float) -> None:
-        """Start to connect to the next address; raise OSError if that fails at once."""
+        """Start to connect to the next address; raise OSError if this fails immediately."""
         address = broker.next_address()
         broker.connection.move(State.CONNECTING)
         self._metrics.opening(broker, address[1])

@@ -1,15 +1,17 @@
 """The client of a worker process: sockets, metadata, sender thread, and learned size limits.
 
-A `Client` serves one task at a time and outlives it, so that the next task reuses its connections.
+A `Client` is used by one task at a time. It outlives the task, so that the next task can reuse its
+connections.
 
-It also remembers which sizes brokers have rejected:
+The client also remembers which sizes brokers have rejected:
 
-- `BatchSizeLimits`: a producer must not need permission to read a topic's max.message.bytes. If
-  that setting is below batch.size, every batch would be rejected and split. Therefore the client
-  remembers the rejected sizes, in uncompressed bytes, and makes later batches smaller.
-- `RequestSizeLimit`: a request that is too large gets no response. Kafka's brokers accept up to 100
-  MiB (socket.request.max.bytes), other implementations less; they close the connection after a
-  larger request.
+- `BatchSizeLimits`: a producer must work without the permission to read a topic's
+  max.message.bytes. If this config is below batch.size, every batch would be rejected and split.
+  The client therefore remembers the rejected sizes (in uncompressed bytes), and later batches are
+  smaller.
+- `RequestSizeLimit`: brokers close the connection without a response if a request is too large.
+  Kafka accepts up to 100 MiB by default (socket.request.max.bytes); other implementations accept
+  less.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ if TYPE_CHECKING:
 
 
 DOUBLED_AFTER_S = 300.0
-"""Interval in seconds after which a learned limit is doubled, because it may have been raised."""
+"""Seconds after which a learned limit is doubled, in case the broker's limit was raised."""
 
 _MAX_DOUBLINGS = 31
 
 
 def half(size: int) -> int:
-    """Return the size of half a batch of `size` bytes; sizes include the header."""
+    """Return the size of each half of a batch of `size` bytes; sizes include the header."""
     from spark_kafka_sink.records.record_batch import HEADER_SIZE  # not needed for planning
 
     return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
@@ -60,7 +62,7 @@ class _Ceiling:
 
 
 class BatchSizeLimits:
-    """The learned batch sizes of a client; the sender thread updates them, any thread may read."""
+    """Learned batch size limits; the sender thread updates them, and any thread can read them."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Ceiling] = {}
@@ -70,7 +72,7 @@ class BatchSizeLimits:
         return bool(self._known)
 
     def of(self, topic: str, now: float) -> int | None:
-        """Return a topic's maximum batch size in uncompressed bytes with header, or None."""
+        """Return a topic's maximum batch size in uncompressed bytes (with header), or None."""
         known = self._known.get(topic)
         if known is None:
             return None
@@ -78,7 +80,7 @@ class BatchSizeLimits:
         return known.size << min(doublings, _MAX_DOUBLINGS)
 
     def refused(self, topic: str, size: int, now: float) -> int:
-        """Record that a batch of `size` bytes was too large, and limit batches to half of it.
+        """Record that a batch of `size` bytes was too large; limit batches to half of this size.
 
         Returns:
             The new limit in uncompressed bytes.
@@ -89,11 +91,12 @@ class BatchSizeLimits:
 
 
 class RequestSizeLimit:
-    """The maximum size of a client's Produce requests with several batches; sender thread only.
+    """The maximum size of Produce requests with several batches; used by the sender thread.
 
     Args:
-        largest: maximum size in bytes.
-        safe: size in bytes that every broker accepts; a larger request may be lost due to its size.
+        largest: size limit in bytes, used unless larger requests are lost.
+        safe: size limit in bytes that all brokers accept, used for some time after a larger request
+            was lost.
     """
 
     def __init__(self, largest: int, safe: int) -> None:
@@ -102,7 +105,7 @@ class RequestSizeLimit:
         self._lost_at: float | None = None
 
     def at(self, now: float) -> int:
-        """Return the maximum bytes of all batches of a request."""
+        """Return the current limit for the total size of a request's batches, in bytes."""
         if self._lost_at is None or now - self._lost_at >= DOUBLED_AFTER_S:
             return self._largest
         return self._safe
@@ -118,7 +121,7 @@ _IDLE_WAIT = 1.0
 _DEAD = "the sender thread has died"
 _DEAD_HINT = "run the write again; the log of the worker process may contain the reason"
 THREAD_CHECK_S = 0.2
-"""Seconds between two checks by a waiting thread that the sender thread is still alive."""
+"""Interval in seconds at which a waiting thread checks that the sender thread is alive."""
 
 
 class Loop(Protocol):
@@ -132,14 +135,14 @@ class Loop(Protocol):
 
     @property
     def broker_meters(self) -> BrokerMeters:
-        """The counters of the connections while this loop runs."""
+        """The connection counters to update while this loop runs."""
 
     def backlog(self, node_id: int, now: float) -> str:
-        """Return a sentence about the records that wait for a broker; "" if no records wait."""
+        """Return text about the records that wait for a broker, or "" if no records wait."""
 
 
 class Client:
-    """Connections and metadata for one configuration, driven by one daemon thread."""
+    """The connections and metadata for one configuration, used by one daemon thread."""
 
     def __init__(
         self,
@@ -153,10 +156,10 @@ class Client:
         self.config = config
         self.clock = clock or SystemClock()
         self.random = random or Random()
-        """Shared by writer and sender thread: each draw is atomic, but their order is not fixed."""
+        """Shared by writer and sender thread. Each draw is atomic, but the order is arbitrary."""
         self.batch_size_limits = BatchSizeLimits()
         self.credentials = credentials_stamp(config.security)
-        """Stamp of the credentials at creation; it differs once a referenced secret has changed."""
+        """Stamp of the credentials at creation, to detect that a referenced secret has changed."""
         self.name = new_id()
         """The client's name in debug events."""
         debug = Debug(config.debug, client=self.name)
@@ -168,11 +171,11 @@ class Client:
         # Set by the task's thread or the thread that closes the client; read by any thread.
         self._closed = False
         self._thread: Thread | None = None
-        """The sender thread, since the first `attach`, even after it has ended."""
+        """The sender thread, or None before the first `attach`; retained after the thread exits."""
         self._attached: Loop | None = None
         """The task's loop, until it is detached."""
 
-        # Filled by the task's thread, emptied by the client's.
+        # Filled by the task's thread, emptied by the sender thread.
         self._switches: deque[tuple[Loop | None, Event]] = deque()
         """Loops to switch to; the sender thread sets the event after it has switched."""
 
@@ -180,13 +183,13 @@ class Client:
         # running.
         self.request_size_limit = RequestSizeLimit(config.largest_request, config.max_request_size)
         self.unclaimed_completions: deque[Completion] = deque()
-        """Requests completed between tasks; the next loop may be waiting for them."""
+        """Requests completed between tasks; the next loop might wait for them."""
         self._loop: Loop | None = None
-        """The running loop; None between tasks and after it has crashed."""
+        """The running loop, or None between tasks and after a crash."""
 
     @property
     def is_dead(self) -> bool:
-        """True if the sender thread has ended or crashed."""
+        """True if the sender thread has exited or crashed."""
         return self._thread is not None and not self._thread.is_alive()
 
     @property
@@ -208,9 +211,9 @@ class Client:
             )
 
     def check_thread(self) -> None:
-        """Report a crash to the attached loop if the sender thread died without doing so.
+        """Report a crash to the attached loop if the sender thread died without reporting it.
 
-        The task's thread calls it while it waits for the sender thread.
+        The task's thread calls this method while it waits for the sender thread.
         """
         if self.is_dead and self._attached is not None:
             self._attached.crashed(DeliveryError(_DEAD, hint=_DEAD_HINT))
@@ -229,7 +232,7 @@ class Client:
             self._thread.start()
 
     def detach(self) -> None:
-        """Detach the loop; after this returns, none of its iterations is running."""
+        """Detach the loop, and wait until its current iteration is complete."""
         if not self.is_forked:
             self._switch(None)
 
@@ -244,7 +247,7 @@ class Client:
         self.network.close(self.clock.monotonic())
 
     def _switch(self, loop: Loop | None) -> bool:
-        """Switch to `loop`; return True if the sender thread runs it, or must be started for it."""
+        """Switch to `loop`; return False if the client is closed or the sender thread is dead."""
         self._attached = loop
         if self._thread is None:
             self._run_loop(loop)
@@ -255,7 +258,7 @@ class Client:
         while not self.is_dead and not done.wait(THREAD_CHECK_S):
             pass
         if not done.is_set():
-            self._take_switches()  # The sender thread has ended.
+            self._take_switches()  # The sender thread has exited.
         return not self._closed and not self.is_dead
 
     def _run(self) -> None:
@@ -272,7 +275,7 @@ class Client:
             done.set()
 
     def _run_loop(self, loop: Loop | None) -> None:
-        """From now on, run only `loop`, and use its meters and its backlog."""
+        """Run only `loop` from now on, and use its meters and backlog."""
         self._loop = loop
         self.network.metrics.meters = BrokerMeters() if loop is None else loop.broker_meters
         self.network.outages.backlog = no_backlog if loop is None else loop.backlog
@@ -299,7 +302,7 @@ class Client:
         _LOG.warning("an idle connection failed: %s", text_of(error))
 
     def _idle(self) -> None:
-        """Poll between tasks: detect closed connections, handle pending Metadata responses."""
+        """Poll between tasks to detect closed connections and handle pending Metadata responses."""
         for completion in self.network.poll(_IDLE_WAIT, self.clock.monotonic):
             if completion.request.context is self.metadata:
                 self.metadata.handle_response(completion, self.clock.monotonic())

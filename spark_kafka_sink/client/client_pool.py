@@ -1,8 +1,8 @@
-"""Idle clients of a process, reused by its next task or driver step.
+"""Idle clients of a process, which its next task or driver step reuses.
 
-A client is kept for each configuration, secrets included. It is reused only while the files and
-environment variables that the configuration refers to are unchanged, because its connections are
-authenticated with their content.
+One client is retained for each configuration, including its secrets. It is reused only if the files
+and environment variables that the configuration refers to are unchanged, because the connections
+were authenticated with their content.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Reusable(Protocol):
-    """A client that a pool can keep."""
+    """A client that can be retained in a pool."""
 
     config: ProducerConfig
 
@@ -38,13 +38,13 @@ C = TypeVar("C", bound=Reusable)
 S = TypeVar("S")
 
 MAX_IDLE = 4
-"""Maximum number of idle clients per pool; the least recently used is closed first."""
+"""Maximum number of idle clients per pool; the least recently used client is closed first."""
 
 
 class ClientPool(Generic[C, S]):
-    """Idle clients, each with reusable state; any thread may use the pool.
+    """Idle clients, each with a reusable state. Any thread can use the pool.
 
-    A process may run several queries, each on its own thread. A forked process does not reuse the
+    A process can run several queries on different threads. A forked process does not reuse the
     clients of its parent.
     """
 
@@ -55,7 +55,7 @@ class ClientPool(Generic[C, S]):
         """Clients by process id and configuration, the least recently used first."""
 
     def take(self, config: ProducerConfig) -> tuple[C, S] | None:
-        """Remove and return a reusable idle client and its state; None if there is none."""
+        """Remove and return a reusable idle client and its state, or return None."""
         with self._lock:
             kept = self._idle.pop((os.getpid(), config), None)
         if kept is None:
@@ -67,7 +67,7 @@ class ClientPool(Generic[C, S]):
         return None
 
     def keep(self, client: C, state: S) -> None:
-        """Keep a client for the next `take`, or close it if it is not reusable."""
+        """Store a client for the next `take`, or close it if it is not reusable."""
         if not client.is_reusable:
             client.close()
             return

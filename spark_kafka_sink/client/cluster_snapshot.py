@@ -1,7 +1,7 @@
 """An immutable snapshot of the cluster: brokers, topics, partitions and their leaders.
 
-The sender thread replaces the snapshot as a whole; any thread may read it. Source:
-``MetadataResponse``, KIP-516 (topic ids), KIP-951 (leaders named in a Produce response).
+The sender thread replaces the snapshot as a whole. Any thread can read it. Source:
+``MetadataResponse``, KIP-516 (topic ids), KIP-951 (leaders in Produce responses).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 UNASSIGNED = -1
-"""The partition number of records without a partition, also in failure reports; Java's
-``RecordMetadata.UNKNOWN_PARTITION``.
+"""The partition number of records without a partition, also in failure reports.
+
+It equals Java's ``RecordMetadata.UNKNOWN_PARTITION``.
 """
 
 
@@ -58,7 +59,7 @@ class TopicInfo:
     leader_epochs: tuple[int, ...]
 
     def is_other(self, topic_id: uuid.UUID | None) -> bool:
-        """Return True if `topic_id` belongs to another topic of this name; False if unknown."""
+        """Return True if `topic_id` is that of a different topic with this name."""
         return None not in {self.topic_id, topic_id} and self.topic_id != topic_id
 
     @property
@@ -76,7 +77,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Brokers by id, topics by name, and in `errors` the error code of each topic with an error."""
+    """The brokers by id and the topics by name; `errors` contains topic error codes by name."""
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
     topics: Mapping[str, TopicInfo] = field(default_factory=lambda: MappingProxyType({}))
@@ -85,12 +86,12 @@ class Cluster:
 
     @property
     def unauthorized(self) -> frozenset[str]:
-        """Topics that this client may not describe or may not create."""
+        """Topics that this client is not authorized to describe or create."""
         denied = ErrorCode.topic_authorization_failed
         return frozenset(name for name, code in self.errors.items() if code == denied)
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the node id of a partition's leader, or NO_LEADER if none is known."""
+        """Return the node id of a partition's leader, or NO_LEADER if it is unknown."""
         info = self.topics.get(topic)
         if info is None or not 0 <= partition < len(info.leaders):
             return NO_LEADER
@@ -112,7 +113,7 @@ class Cluster:
         return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
 
     def with_nodes(self, nodes: Mapping[int, Node]) -> Cluster:
-        """Return the cluster with these brokers added or their addresses replaced."""
+        """Return the cluster with brokers added, or with their addresses replaced."""
         proper = {number: node for number, node in nodes.items() if number >= 0}
         return replace(self, nodes=MappingProxyType({**self.nodes, **proper}))
 
@@ -129,9 +130,9 @@ class Cluster:
         )
 
     def assuming(self, topics: Iterable[tuple[str, int]]) -> Cluster:
-        """Return the cluster with each missing topic added, given as (name, partition count).
+        """Return the cluster with missing topics added, given as (name, partition count).
 
-        The brokers lead its partitions in turn.
+        The leaders of their partitions are assigned round robin.
         """
         nodes = sorted(self.nodes)
         missing = {
@@ -152,7 +153,7 @@ class Cluster:
         )
 
     def updated(self, response: Any) -> Cluster:
-        """Return the cluster updated by a MetadataResponse of any version; keep omitted topics.
+        """Return the cluster, updated from a MetadataResponse; topics that it omits are unchanged.
 
         Raises:
             ProtocolError: the response contains an invalid partition number.
@@ -184,9 +185,7 @@ class Cluster:
 
 _HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})
 _RELIABLE_EPOCHS = 9
-"""First Metadata version with reliable leader epochs; in older versions they may be stale
-(KAFKA-9212).
-"""
+"""First Metadata version with reliable leader epochs; before, epochs can be stale (KAFKA-9212)."""
 
 
 def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
@@ -211,7 +210,7 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
 
 
 def _newest(known: TopicInfo | None, received: TopicInfo) -> TopicInfo:
-    """Return `received`, but keep known leaders of later epochs: brokers may lag (KAFKA-6614)."""
+    """Return `received`, but keep known leaders with newer epochs (brokers can lag, KAFKA-6614)."""
     if known is None or known.is_other(received.topic_id):
         return received
     if known.partition_count > received.partition_count:

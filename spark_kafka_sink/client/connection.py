@@ -1,8 +1,8 @@
 """The protocol state of one connection, without I/O.
 
 `Connection` encodes requests, matches responses to them, negotiates API versions and logs in. The
-states and their transitions are defined in `channel.transport`. A broker answers the requests of a
-connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
+states and their transitions are defined in `channel.transport`. A broker responds to the requests
+of a connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _SOFTWARE = {
     "client_software_version": __version__,
 }
 MAX_HANDSHAKE_FRAME = 512 * 1024
-"""Maximum frame size in bytes until the handshake has proved that the peer is a Kafka broker."""
+"""Maximum frame size in bytes until the handshake shows that the peer is a Kafka broker."""
 _MIN_SESSION_S = 0.1
 """Minimum session lifetime in seconds; limits how often a broker can make the client log in."""
 _REAUTHENTICATE_AT = (0.85, 0.95)
-"""Range of the fraction of a session's lifetime after which the login is renewed."""
+"""The login is renewed after a random fraction of the session's lifetime, in this range."""
 
 
 class CorrelationError(ProtocolError):
@@ -51,12 +51,12 @@ class CorrelationError(ProtocolError):
 
 
 class Connection:
-    """The state of one connection; the caller does the I/O and passes the time.
+    """The state of one connection. The caller does the I/O and passes the current time.
 
     Args:
         client_id: the client id in request headers.
-        login: how to log in; None without SASL.
-        random: source of the jitter of login renewals; None for the middle of the range.
+        login: the SASL login, or None without SASL.
+        random: source of jitter for login renewals, or None for the middle of the range.
     """
 
     def __init__(
@@ -64,17 +64,17 @@ class Connection:
     ) -> None:
         self.state = State.DISCONNECTED
         self.login_due: float | None = None
-        """Time at which the login must be renewed, in seconds of the clock; None for never."""
+        """Time at which the login must be renewed, in seconds of the caller's clock, or None."""
         self.has_answered = False
-        """True once the broker has answered a request after the handshake."""
+        """True after the broker has responded to a request that followed the handshake."""
         self.versions: dict[int, VersionRange] = {}
         self.features = Features()
         self.out: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
         self.fire_and_forget: deque[InFlightRequest] = deque()
-        """Requests without a response (acks=0) that are not yet written completely."""
+        """Requests that expect no response (acks=0) and are not yet completely written."""
         self.responses = 0
-        """Responses received since `ConnectionMetrics.update` last counted and reset them."""
+        """Responses received since the last `ConnectionMetrics.update`, which resets the count."""
         self._unwritten: deque[InFlightRequest] = deque()
         self._queued = self._written = 0
         self.client_id = client_id
@@ -101,14 +101,14 @@ class Connection:
         self._request_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
 
     def renew_login(self) -> None:
-        """Stop sending requests, and log in again once none is in flight (KIP-368)."""
+        """Stop sending requests, and log in again when no requests are in flight (KIP-368)."""
         self.move(State.DRAINING)
         self.login_due = None
 
     def maybe_log_in(self) -> bool:
-        """Start the new login if the connection is draining and nothing is in flight.
+        """Start the new login if the connection is draining and no requests are in flight.
 
-        Requests without a response count as answered once the socket has accepted them.
+        Requests that expect no response are complete when the socket has accepted them.
 
         Returns:
             True if the login was started.
@@ -119,7 +119,7 @@ class Connection:
         return True
 
     def take_step(self) -> Step | None:
-        """Return the login's next step, once, or None; it must run on a thread that may block."""
+        """Return the login's next step once, or None. Steps must run on a thread that can block."""
         return None if self._authenticator is None else self._authenticator.take_step()
 
     def resume_login(self, message: bytes | None, now: float) -> None:
@@ -147,7 +147,7 @@ class Connection:
 
     @property
     def transaction_version(self) -> TransactionVersion:
-        """The transaction protocol of a transaction that starts now."""
+        """The transaction protocol version for a transaction that starts now."""
         return TransactionVersion.of(self.features, self.versions)
 
     def enqueue(self, request: Request, now: float) -> InFlightRequest:
@@ -178,7 +178,7 @@ class Connection:
 
     @property
     def unwritten(self) -> deque[InFlightRequest]:
-        """Requests that are not known to be written completely, in order."""
+        """Requests that are not known to be completely written, in order."""
         return self._unwritten
 
     def take_written(self) -> list[InFlightRequest]:
@@ -225,7 +225,7 @@ class Connection:
         return done
 
     def oldest_sent(self) -> float | None:
-        """Return when the oldest request was sent that is still unanswered or unwritten."""
+        """Return the send time of the oldest unanswered or unwritten request, or None."""
         if not self.fire_and_forget:
             return self.in_flight[0].sent_at if self.in_flight else None
         oldest = self.fire_and_forget[0].sent_at
@@ -236,7 +236,7 @@ class Connection:
         self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
 
     def _learn_versions(self, frame: memoryview, sent: InFlightRequest, now: float) -> None:
-        """Store the broker's version ranges, or retry ApiVersions in a lower version.
+        """Store the broker's version ranges, or retry ApiVersions with a lower version.
 
         A response with UNSUPPORTED_VERSION always has the format of version 0.
         """
@@ -254,7 +254,7 @@ class Connection:
             versions = VersionRange(int(api.min_version), int(api.max_version))
             self.versions[int(api.api_key)] = versions
         self.features = Features.of(response)
-        # A node without the Metadata API is not a broker; it may be a KRaft controller.
+        # A node without the Metadata API is not a broker; it could be a KRaft controller.
         self.version(ApiKey.METADATA)
         if self._login is None:
             self._become_ready()

@@ -1,15 +1,16 @@
-"""Keep the cluster snapshot up to date without blocking the sender.
+"""Update the cluster snapshot without blocking the sender.
 
 `Metadata` sends a Metadata request when a topic is new, when an error shows that the snapshot is
 stale, and every metadata.max.age.ms. It uses three helpers that do no I/O:
 
-- `TopicDenials`: determines whether TOPIC_AUTHORIZATION_FAILED means that the client may not
-  describe the topic, or may not create it. If a Metadata request allows topic creation, brokers
-  return the same code for both. Without it, a missing topic that may be described is
-  UNKNOWN_TOPIC_OR_PARTITION.
-- `RemovedPartitions`: topics that were recreated with fewer partitions.
-- `Rebootstrap`: decides when to drop all brokers and start again from the bootstrap servers: no
-  broker is available (KIP-899), or metadata fails for too long or a broker demands it (KIP-1102).
+- `TopicDenials`: determines whether TOPIC_AUTHORIZATION_FAILED means that the client is not
+  authorized to describe the topic, or to create it. If a Metadata request allows topic creation,
+  brokers return this code in both cases. If the request does not allow creation, brokers return
+  UNKNOWN_TOPIC_OR_PARTITION for a missing topic that the client is authorized to describe.
+- `RemovedPartitions`: detects topics that were recreated with fewer partitions.
+- `Rebootstrap`: decides when to drop all brokers and connect to the bootstrap servers again: if no
+  broker is available (KIP-899), if metadata requests fail for too long, or if a broker requests it
+  (KIP-1102).
 
 Source: ``Metadata``, ``NetworkClient.DefaultMetadataUpdater``,
 ``KafkaApis.handleTopicMetadataRequest``.
@@ -48,25 +49,25 @@ _UNKNOWN = int(ErrorCode.unknown_topic_or_partition)
 
 @dataclass(slots=True)
 class TopicDenials:
-    """A session's denied topics; sender thread only, but any thread may read `uncreatable`."""
+    """A session's unauthorized topics. Only the sender thread uses it, except for `uncreatable`."""
 
     uncreatable: frozenset[str] = frozenset()
-    """Missing topics that this client may not create."""
+    """Missing topics that this client is not authorized to create; any thread can read this."""
     unclear: frozenset[str] = frozenset()
-    """Denied topics to be classified by the next request, which does not allow creation."""
+    """Unauthorized topics that the next request, which does not allow creation, will classify."""
     _hidden: frozenset[str] = frozenset()
-    """Topics that this client may not describe."""
+    """Topics that this client is not authorized to describe."""
 
     def classify(self, snapshot: Cluster, *, may_create: bool) -> Cluster:
-        """Classify the denied topics of a response.
+        """Classify the unauthorized topics in a response.
 
         Args:
             snapshot: the cluster according to the response.
             may_create: True if the request allowed brokers to create topics.
 
         Returns:
-            The cluster without the errors of topics that are still unclear; missing topics that
-            may not be created have TOPIC_AUTHORIZATION_FAILED.
+            The cluster without the errors of topics that are not classified yet. Missing topics
+            that the client is not authorized to create have TOPIC_AUTHORIZATION_FAILED.
         """
         denied = frozenset(name for name, code in snapshot.errors.items() if code == _DENIED)
         if may_create:
@@ -90,26 +91,26 @@ def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
 
 
 REMOVED_AFTER_S = 5.0
-"""Seconds for which all responses must agree: a lagging broker may still have the old topic."""
+"""Seconds for which all responses must agree; a lagging broker might still have the old topic."""
 
 
 @dataclass(slots=True)
 class RemovedPartitions:
     """Detects partitions that topics had earlier in a session and no longer have.
 
-    Only a topic with another id has lost partitions. A response with fewer partitions and the same
-    id, or without an id, may come from a lagging broker.
+    Partitions count as removed only if the topic has a new id. A response with fewer partitions and
+    the same id, or without an id, might come from a lagging broker.
     """
 
     _known: dict[str, TopicInfo] = field(default_factory=dict)
-    """Each topic in the state with its highest partition count."""
+    """The metadata of each topic when it had its highest partition count."""
     _since: dict[str, float] = field(default_factory=dict)
-    """When a recreated topic with fewer partitions was first seen, in seconds of a clock."""
+    """When recreated topics with fewer partitions were first seen, in seconds of the clock."""
     _remaining: dict[str, int] = field(default_factory=dict)
-    """The partition count of such topics."""
+    """The new partition counts of these topics."""
 
     def __bool__(self) -> bool:
-        """Return True if partitions may have been removed."""
+        """Return True if partitions might have been removed."""
         return bool(self._since)
 
     def update(self, cluster: Cluster, now: float) -> None:
@@ -125,9 +126,9 @@ class RemovedPartitions:
             self._since.pop(name, None)
 
     def remaining(self, topic: str, partition: int, now: float) -> int | None:
-        """Return the topic's partition count if `partition` was removed, else None.
+        """Return the topic's partition count if `partition` was removed, or None otherwise.
 
-        A partition counts as removed if no response has contained it for `REMOVED_AFTER_S`.
+        A partition counts as removed if no response has contained it for `REMOVED_AFTER_S` seconds.
         """
         since = self._since.get(topic)
         if since is None or now - since < REMOVED_AFTER_S or partition < self._remaining[topic]:
@@ -137,9 +138,9 @@ class RemovedPartitions:
 
 @dataclass(slots=True)
 class Rebootstrap:
-    """Decides when to start again from the bootstrap servers; callers pass the time.
+    """Decides when to connect to the bootstrap servers again. Callers pass the current time.
 
-    `trigger`: seconds without a response to any Metadata request; None disables rebootstrapping.
+    `trigger` is the maximum time in seconds without a Metadata response, or None to disable this.
     """
 
     trigger: float | None
@@ -147,16 +148,16 @@ class Rebootstrap:
     _required: bool = False
 
     def asking(self, now: float) -> None:
-        """Start the timer: metadata is due, and the client waits for a broker or a response."""
+        """Start the timer, because the client waits for a broker or for requested metadata."""
         if self._since is None:
             self._since = now
 
     def answered(self) -> None:
-        """Stop the timer: a broker has returned metadata."""
+        """Stop the timer, because a broker has returned metadata."""
         self._since = None
 
     def require(self) -> None:
-        """Force a rebootstrap: a broker has returned REBOOTSTRAP_REQUIRED."""
+        """Force a rebootstrap, because a broker has returned REBOOTSTRAP_REQUIRED."""
         self._required = True
 
     def is_due(self, now: float) -> bool:
@@ -165,7 +166,7 @@ class Rebootstrap:
         return self.trigger is not None and (self._required or overdue)
 
     def restart(self, now: float) -> None:
-        """Restart the timer: the client rebootstraps."""
+        """Restart the timer after a rebootstrap."""
         self._since, self._required = now, False
 
 
@@ -175,22 +176,22 @@ _BLOCKED_WAIT = 0.05
 """Seconds between two checks for an available broker."""
 
 _PARALLEL_AFTER_S = 0.2
-"""Seconds after which, if a broker does not connect, another broker is tried in parallel."""
+"""Seconds after which a second broker is tried in parallel if a connection attempt is pending."""
 
 _LEADERLESS_LOG_S = 5.0
 """Seconds after which a missing leader is logged; an election takes less time."""
 
 _MAX_REUSE_AGE_S = 1.0
-"""Maximum age in seconds of topic metadata that the next session may reuse."""
+"""Maximum age in seconds of topic metadata that the next session can reuse."""
 
 _MAX_LISTED = 10
 
 _BOOTSTRAP = "bootstrap servers"
-"""Name of an outage; no topic can have this name."""
+"""Name of an outage. No topic can have this name."""
 
 
 class Metadata:
-    """The cluster snapshot, the topics it must cover, and the time of the next request."""
+    """The cluster snapshot, the topics that it must contain, and the time of the next request."""
 
     def __init__(self, config: ProducerConfig, random: Random, debug: Debug | None = None) -> None:
         self._config = config
@@ -205,7 +206,7 @@ class Metadata:
         self._lock = Lock()
         """Guards the replacement of `_wanted` and `_assumed` by any thread."""
 
-        # Replaced under the lock and as a whole, so any thread may read them without it.
+        # Replaced as a whole under the lock, so any thread can read them without the lock.
         self._wanted: frozenset[str] = frozenset()
         self._assumed: tuple[tuple[str, int], ...] = ()
         """Topics that the session assumes to exist, with their partition counts."""
@@ -226,14 +227,13 @@ class Metadata:
         self._refresh_requested = False
 
         self.denials = TopicDenials()
-        """The topics that brokers deny; updated before `cluster` is replaced."""
+        """The unauthorized topics; updated before `cluster` is replaced."""
 
         # Sender thread only.
         self.removed_partitions = RemovedPartitions()
-        """Partitions that topics had earlier in this session and no longer have."""
+        """Detects partitions that were removed during this session."""
         self.failure: DeliveryError | None = None
-        """The fatal error if the brokers belong to another cluster; nothing may be sent after it.
-        """
+        """The error if the brokers belong to a different cluster, to which nothing may be sent."""
         self._topics: frozenset[str] = frozenset()
         """Topics of the next request."""
         self._requested: frozenset[str] = frozenset()
@@ -249,12 +249,12 @@ class Metadata:
         self._rebootstrap_timer = Rebootstrap(trigger if self._may_rebootstrap else None)
 
     def want(self, topics: Iterable[str]) -> None:
-        """Add topics that the snapshot must cover; any thread may call this.
+        """Add topics that the snapshot must contain; any thread can call this.
 
-        The caller wakes the sender thread, which requests them in its next iteration. Topics of an
-        ended session are no longer requested: if brokers create topics automatically, a request
-        would recreate a topic that was just deleted. Their known metadata may serve the next
-        session until the next response.
+        The caller must wake the sender thread, which requests the topics in its next iteration.
+        Topics of earlier sessions are not requested: if brokers create topics automatically, a
+        request would recreate a topic that was just deleted. The next session can use their known
+        metadata until the next response.
         """
         with self._lock:
             self._wanted = self._wanted.union(topics)
@@ -262,18 +262,18 @@ class Metadata:
     def assume(self, topics: tuple[tuple[str, int], ...]) -> None:
         """Assume until the session ends that missing topics exist with these partition counts.
 
-        A session that sends nothing to them (a dry run) calls it before `want`.
+        A dry run, which does not send records, calls this before `want`.
         """
         with self._lock:
             self._assumed = topics
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The topics passed to `want` in this session; any thread may read it."""
+        """The topics passed to `want` in this session; any thread can read this."""
         return self._wanted
 
     def _take_wanted(self) -> None:
-        """Make a request due at once if a required topic is neither known nor requested."""
+        """Schedule a request immediately if a required topic is neither known nor requested."""
         wanted = self._wanted
         if wanted is self._topics:
             return
@@ -284,8 +284,8 @@ class Metadata:
     def end_session(self, now: float) -> None:
         """Reset the wanted topics and their errors at the end of a session.
 
-        Topic metadata older than `_MAX_REUSE_AGE_S` is dropped: a topic may have been deleted in
-        between, and recreated with fewer partitions.
+        Topic metadata older than `_MAX_REUSE_AGE_S` is dropped, because topics might have been
+        deleted since then and recreated with fewer partitions.
         """
         with self._lock:
             self._wanted = frozenset()
@@ -299,7 +299,7 @@ class Metadata:
         self.removed_partitions.update(self.cluster, now)
 
     def refresh(self) -> None:
-        """Request a refresh of a stale snapshot, after a backoff; any thread may call this."""
+        """Request a refresh of a stale snapshot after a backoff; any thread can call this."""
         self._refresh_requested = True
 
     def maybe_send(self, network: Network, now: float) -> None:
@@ -332,7 +332,7 @@ class Metadata:
         self.cluster = self.cluster.with_leader(*partition, leader, epoch)
 
     def learn_nodes(self, nodes: Mapping[int, Node]) -> None:
-        """Store the broker addresses of a Produce response (KIP-951)."""
+        """Store the broker addresses from a Produce response (KIP-951)."""
         self.cluster = self.cluster.with_nodes(nodes)
 
     def least_loaded_node(self, network: Network, now: float) -> Node | None:
@@ -343,10 +343,10 @@ class Metadata:
         return min(ready, key=lambda node: network.in_flight(node.node_id))
 
     def connect_any(self, network: Network, now: float) -> None:
-        """Connect to some broker, with the fewest failures first, known brokers before bootstrap.
+        """Connect to the broker with the fewest failures, preferably not a bootstrap server.
 
-        If a broker takes too long, another one is tried in parallel: an address that never answers
-        must not use up all of max.block.ms.
+        If the attempt takes too long, a second broker is tried in parallel, so that an address that
+        never responds does not use up max.block.ms.
         """
         if network.connecting(now - _PARALLEL_AFTER_S):
             return
@@ -358,7 +358,7 @@ class Metadata:
             network.connect(min(able, key=network.attempts), now)
 
     def wait(self, now: float) -> float:
-        """Return the seconds until `maybe_send` has work; new connections wake the loop anyway."""
+        """Return the seconds until `maybe_send` must be called, unless a connection opens."""
         if self._in_flight:
             return 1.0
         return _BLOCKED_WAIT if self._blocked else max(0.0, self._due_at - now)
@@ -392,10 +392,11 @@ class Metadata:
             self._failures = 0
             self._due_at = now + self._config.metadata_max_age_ms / 1000
         if self.denials.unclear or not self._topics <= self._requested:
-            self._due_at = now  # Topics added in the meantime must not wait for missing topics.
+            # Topics that were added after the request must not wait for missing topics.
+            self._due_at = now
 
     def _is_good(self, response: Any) -> bool:
-        """Return True if the response is usable and from the same cluster as earlier ones."""
+        """Return True if the response is usable and from the same cluster as earlier responses."""
         if code := int(getattr(response, "error_code", 0)):
             if code == ErrorCode.rebootstrap_required:
                 self._rebootstrap_timer.require()
@@ -408,7 +409,7 @@ class Metadata:
                 hint="check kafka.bootstrap.servers, then run the write again",
             )
             return False
-        # A broker that is starting may return no brokers; keep the known ones.
+        # A broker that is starting can return no brokers; keep the known brokers.
         return len(response.brokers) > 0
 
     def _rebootstrap(self, network: Network, now: float) -> None:
@@ -459,7 +460,7 @@ class Metadata:
                 )
 
     def _leaderless(self, topic: str) -> list[int]:
-        """Return the partitions without a leader, or whose leader is not a known broker."""
+        """Return the partitions that have no leader, or whose leader is not a known broker."""
         info = self.cluster.topics.get(topic)
         nodes = self.cluster.nodes
         return [i for i, leader in enumerate(info.leaders if info else ()) if leader not in nodes]

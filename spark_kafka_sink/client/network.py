@@ -1,8 +1,7 @@
-"""All connections of a client behind one selector: the only place that waits for the network.
+"""All connections of a client, which share one selector. Only this module waits for the network.
 
-Sender thread only, except that any thread may call `wakeup` and copy the reasons in `failures`.
-`brokers` and `connected` return new lists.
-Source: ``NetworkClient``, ``ClusterConnectionStates``.
+Used only by the sender thread, except that any thread can call `wakeup` and copy the reasons in
+`failures`. Source: ``NetworkClient``, ``ClusterConnectionStates``.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Network:
         self.metrics = metrics or ConnectionMetrics()
         self.outages = OutageLog()
         self.failures = ConnectionFailures(config.bootstrap_servers)
-        """The failures of all brokers; any thread may copy `reasons`."""
+        """The failures of all brokers; any thread can copy `reasons`."""
         self.client_id = config.client_id or DEFAULT_CLIENT_ID
         """The client id in request headers."""
         self._config = config
@@ -81,17 +80,17 @@ class Network:
         self._done: list[Completion] = []
 
     def name_client(self, client_id: str) -> None:
-        """Use this client id from the next request on, unless the user has configured one.
+        """Set the client id for later requests, unless the user has configured a client id.
 
-        Brokers read it from each request, so open connections can be reused. Any thread may call
-        this while no session sends.
+        Brokers read it from each request, so open connections can be reused. Any thread can call
+        this while no session is sending.
         """
         self.client_id = self._config.client_id or client_id or DEFAULT_CLIENT_ID
         for broker in self.brokers():
             broker.rename(self.client_id)
 
     def is_ready(self, node: Node, now: float) -> bool:
-        """Return True if requests can be sent to this broker, at this address, now."""
+        """Return True if requests can now be sent to a broker at the address of `node`."""
         broker = self._brokers.get(node.node_id)
         if broker is None or broker.node != node:
             return False
@@ -125,7 +124,7 @@ class Network:
         )
 
     def can_connect(self, node: Node, now: float) -> bool:
-        """Return True if `connect` would start to connect, or to renew a login, now."""
+        """Return True if `connect` would now start to connect or to renew a login."""
         broker = self._brokers.get(node.node_id)
         if broker is None:
             return True
@@ -134,7 +133,7 @@ class Network:
         return broker.is_ready and broker.is_login_due(now)
 
     def attempts(self, node: Node) -> int:
-        """Return how often connecting to this broker has failed since the last success."""
+        """Return the number of failed connection attempts since the last success."""
         broker = self._brokers.get(node.node_id)
         return 0 if broker is None else broker.failures
 
@@ -146,19 +145,19 @@ class Network:
         return len(broker.connection.in_flight) + len(broker.connection.fire_and_forget)
 
     def waits_since(self, node_id: int) -> float | None:
-        """Return when the oldest request in flight was sent; None if nothing is in flight."""
+        """Return when the oldest request in flight was sent, or None if no request is in flight."""
         broker = self._brokers.get(node_id)
         return None if broker is None else broker.connection.oldest_sent()
 
     def broker(self, node_id: int) -> BrokerConnection:
-        """Return the state of a broker that `connect` was called for."""
+        """Return the state of a broker for which `connect` was called."""
         return self._brokers[node_id]
 
     def send(self, node_id: int, request: Request, now: float) -> int:
         """Send a request to a ready broker; failures are returned as completions by `poll`.
 
         Returns:
-            The request's correlation id; 0 if the connection was gone.
+            The request's correlation id, or 0 if the connection was lost.
         """
         broker = self._brokers[node_id]
         try:
@@ -171,14 +170,14 @@ class Network:
         return flight.correlation_id
 
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
-        """Send nothing to a broker for `seconds`, as its response requested (KIP-219)."""
+        """Send no requests to a broker for `seconds`, as requested by its response (KIP-219)."""
         if broker := self._brokers.get(node_id):
             self.outages.throttled(broker, seconds, now)
             broker.throttled_until = max(broker.throttled_until, now + seconds)
             self.metrics.throttled(broker, seconds)
 
     def throttled_until(self, node_id: int) -> float:
-        """Return the end of the latest pause that a broker requested; 0 if it requested none."""
+        """Return the end of the latest pause that a broker requested; 0 before the first pause."""
         broker = self._brokers.get(node_id)
         return 0.0 if broker is None else broker.throttled_until
 
@@ -188,8 +187,8 @@ class Network:
             self._fail(broker, ConnectionAbortedError(why), now)
 
     def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
-        """Wait at most `timeout` seconds for the network; return all completions since then."""
-        now = clock()  # Process results of other threads first: no response has to wait for them.
+        """Wait at most `timeout` seconds for the network; return the new completions."""
+        now = clock()  # Process results of other threads first; this does not delay responses.
         self._take_addresses(now)
         self._take_login_steps(now)
         wait = 0.0 if self._done else max(0.0, timeout)
@@ -198,8 +197,8 @@ class Network:
                 self._drain_wakeups()
             else:
                 self._serve(key.data, events, clock())
-        # Expire requests last: after a pause of the process, unread responses may be in the
-        # sockets.
+        # Expire requests last: after a pause of the process, the sockets might contain unread
+        # responses.
         self._expire(clock())
         done, self._done = self._done, []
         return done
@@ -211,7 +210,7 @@ class Network:
         return min((due - now for due in times if due > now), default=1.0)
 
     def wakeup(self) -> None:
-        """Make the current or the next `poll` return at once."""
+        """Make the current or the next `poll` return immediately."""
         try:
             self._wake_write.send(b"\0")
         except (BlockingIOError, OSError):
@@ -220,7 +219,7 @@ class Network:
             return
 
     def brokers(self) -> list[BrokerConnection]:
-        """Return every known broker, connected or not."""
+        """Return a new list of all known brokers, including disconnected brokers."""
         return list(self._brokers.values())
 
     def connected(self) -> Iterable[Node]:
@@ -286,7 +285,7 @@ class Network:
         try:
             if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
                 broker.continue_connecting(self._channels, now)
-            elif events & selectors.EVENT_READ:  # Read first: an alert is clearer than EPIPE.
+            elif events & selectors.EVENT_READ:  # Read first: an alert is more useful than EPIPE.
                 self._receive(broker, now)
             else:
                 broker.flush()
@@ -319,7 +318,7 @@ class Network:
                 self.outages.answered(broker, now)
 
     def _continue_login(self, broker: BrokerConnection, now: float) -> None:
-        """Run the next step of a login, if there is one now."""
+        """Run the next step of a login, if any."""
         if broker.connection.maybe_log_in():
             broker.connect_by = self._dialer.deadline(now)
         if (step := broker.connection.take_step()) is not None:
@@ -381,7 +380,7 @@ class Network:
         diagnosis = diagnose(error, broker.circumstances(security, is_accepted=is_accepted))
         reason, was_ready, was_idle = diagnosis.reason, broker.is_ready, broker.is_idle
         if was_idle:
-            # Brokers may close idle connections; this is not a failure.
+            # Brokers can close idle connections; this is not a failure.
             reason = f"closed while idle ({reason})"
         else:
             self.failures.record_failure(str(broker.node), diagnosis, now)

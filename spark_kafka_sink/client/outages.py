@@ -1,10 +1,10 @@
 """Rate-limited log messages about lasting outages.
 
-A message names the records that wait, the next step of the client, and later the end of the outage.
-To keep the log readable, each outage is logged at most once per `INTERVAL` seconds, and all outages
-together at most `MAX_LINES` times per `INTERVAL`: a whole cluster may be down for every task.
-The level is always WARNING, even for the end of an outage, because Spark's Python workers have no
-logging configured and drop lower levels. Sender thread only.
+A message describes the waiting records and the next action of the client. The end of an outage is
+also logged. Each outage is logged at most once per `INTERVAL` seconds, and all outages together at
+most `MAX_LINES` times, because an entire cluster can be down for all tasks. The level is always
+WARNING, even for the end of an outage: in Spark's Python workers, logging is not configured, so
+lower levels are dropped. Used only by the sender thread.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ _LOG = logging.getLogger(__name__)
 INTERVAL = 30.0
 MAX_LINES = 10
 NO_RESPONSE_S = 10.0
-"""Seconds without the response to a request after which a broker is logged as not responding."""
+"""Seconds without a response to a request after which a broker is logged as not responding."""
 
 
 @dataclass(slots=True)
 class Outage:
-    """An outage since `since`, observed `times` times; `logged` means at least once."""
+    """An outage that started at `since` and was observed `times` times.
+
+    `logged` is True if the outage has been logged.
+    """
 
     since: float
     times: int = 0
@@ -40,13 +43,13 @@ class Outage:
 
 @dataclass(slots=True)
 class Outages:
-    """Current outages by name, and the rate limit of their log lines; times in seconds of a clock.
+    """The current outages by name, and the rate limit of their log messages.
 
-    It does no I/O: the caller logs.
+    Times are in seconds of the caller's clock. The caller logs the messages.
     """
 
     omitted: int = 0
-    """Log lines dropped by the rate limit since `take_omitted_note` last reported them."""
+    """Log messages dropped by the rate limit since the last call of `take_omitted_note`."""
     _open: dict[str, Outage] = field(default_factory=dict)
     _logged_at: dict[str, float] = field(default_factory=dict)
     _lines: list[float] = field(default_factory=list)
@@ -82,7 +85,7 @@ class Outages:
         return outage if outage is not None and outage.logged else None
 
     def take_omitted_note(self) -> str:
-        """Return the number of lines dropped since the last call, as the end of a log line."""
+        """Return text about the messages dropped since the last call, for a log message."""
         count, self.omitted = self.omitted, 0
         return f" ({plural(count, 'line')} about other outages omitted)" if count else ""
 
@@ -90,13 +93,13 @@ class Outages:
 class OutageLog:
     """Logs outages of brokers.
 
-    A bootstrap server and the broker at the same address are separate: only records that need
-    metadata wait for a bootstrap server.
+    A bootstrap server and the broker at the same address are separate, because only records that
+    need metadata wait for a bootstrap server.
     """
 
     def __init__(self) -> None:
         self.backlog: Callable[[int, float], str] = no_backlog
-        """Returns a sentence about the records that wait for a broker (id, time now)."""
+        """Function that returns text about the records that wait for (node id, time)."""
         self._outages = Outages()
 
     def failed(
@@ -127,7 +130,7 @@ class OutageLog:
     def unresponsive(
         self, broker: BrokerConnection, oldest: float, timeout: float, now: float
     ) -> None:
-        """Log after `NO_RESPONSE_S` that a broker has not answered a request sent at `oldest`."""
+        """Log that a request sent at `oldest` has had no response for `NO_RESPONSE_S` seconds."""
         if now - oldest < NO_RESPONSE_S:
             return
         if self._outages.observe(_no_response(broker), now) is None:
@@ -138,7 +141,7 @@ class OutageLog:
         self._log(broker, f"{what}; {plan}", now)
 
     def throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
-        """Log throttling by a broker once it has lasted for `NO_RESPONSE_S` seconds."""
+        """Log throttling by a broker after it has lasted for `NO_RESPONSE_S` seconds."""
         what = f"{_key(broker)} throttled"
         if now - broker.throttled_until > NO_RESPONSE_S:
             self._outages.end(what)  # The previous throttling has ended; this is a new one.
@@ -152,7 +155,7 @@ class OutageLog:
             )
 
     def answered(self, broker: BrokerConnection, now: float) -> None:
-        """End the outages of a broker that has connected or answered."""
+        """End the outages of a broker that has connected or responded."""
         if not self._outages:
             return
         unresponsive = self._outages.end(_no_response(broker))

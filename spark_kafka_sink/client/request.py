@@ -1,4 +1,4 @@
-"""A request before it is sent, in flight, and completed."""
+"""Requests before they are sent, in flight, and completed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Request:
     """A request ready to be sent, with its body as buffers.
 
-    `context` is the sender's own object, returned with the completion; `expects_response` is False
-    only for acks=0. `reader` parses the frame of the response; if it is None, `codec` parses the
-    frame into kio's message class.
+    `context` is an object of the sender, which is returned with the completion. `expects_response`
+    is False only for acks=0. `reader` parses the frame of the response. If it is None, `codec`
+    parses the frame into kio's message class.
     """
 
     api: ApiKey
@@ -34,9 +34,9 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class InFlightRequest:
-    """A request in flight; times in seconds of the monotonic clock.
+    """A request in flight. Times are in seconds of the monotonic clock.
 
-    `ends_at` is the offset of the request's end in the connection's byte stream; `written_at` is 0
+    `ends_at` is the offset of the request's end in the connection's byte stream. `written_at` is 0
     until the socket is known to have accepted the whole request.
     """
 
@@ -68,16 +68,15 @@ class InFlightRequest:
 
 
 class Completion(NamedTuple):
-    """A request that was answered, or that will never be answered, with the reason in `failure`.
+    """A completed request: answered, or never to be answered for the reason in `failure`.
 
-    Both `response` and `failure` are None for a written request that expects no response.
-    `latency` is the time from sending to response in seconds. `written` is True if the socket
-    accepted the whole request.
+    Both `response` and `failure` are None for a written request that expects no response. `latency`
+    is the time from sending to response in seconds. `written` is True if the socket accepted the
+    whole request.
 
-    A request that was not written completely has had no effect: a broker processes a frame only
-    after it has received as many bytes as the frame's length (``NetworkReceive.complete``), and
-    drops a frame that a disconnect truncates. The missing bytes are never sent, because the
-    connection is closed.
+    A request that was not completely written has no effect: a broker processes a frame only after
+    it has received the whole frame (``NetworkReceive.complete``), and drops a frame that a
+    disconnect truncates. The missing bytes are never sent, because the connection is closed.
     """
 
     node: Node

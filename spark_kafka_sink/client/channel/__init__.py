@@ -9,5 +9,5 @@ In reading order:
 - `tls_transport`: TLS over another transport
 - `authenticator`: SASL authentication, and the threads that run its slow steps
 - `channel_builder`: transports and logins according to kafka.security.protocol
-- `connection_failures`: why a connection failed, and when retrying is pointless
+- `connection_failures`: determines why a connection failed, and when retrying is pointless
 """

@@ -5,11 +5,11 @@
     step: make the first message -> SaslHandshake -> SaslAuthenticate
         -> [step: answer the broker's message -> SaslAuthenticate]* -> complete
 
-All work of the mechanism itself may be slow (read files, fetch tokens, ask a KDC, hash passwords),
-so the caller runs it as a step. `LoginThreads` runs these steps, and the reading of TLS stores,
-outside the sender thread. Each step has its own daemon thread, so that a hanging step does not keep
-the process alive. Brokers before Kafka 1.0 do not implement SaslAuthenticate and are not supported.
-Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
+The mechanism's work can be slow (reading files, fetching tokens, requests to a KDC, hashing
+passwords), so the caller runs it as a step. `LoginThreads` runs these steps, and the reading of TLS
+stores, outside the sender thread. Each step has its own daemon thread, so that a hanging step does
+not keep the process alive. Brokers before Kafka 1.0 do not implement SaslAuthenticate and are not
+supported. Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionR
 from spark_kafka_sink.security.sasl.exchange import SaslExchange, quoted
 
 MAX_THREADS = 64
-"""Maximum number of threads: if nothing responds, each connection attempt leaves a thread behind.
-"""
+"""Maximum number of threads. Without a response, each connection attempt leaves a thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """The result of a step of `owner`: the message that it returned, or the error it raised."""
+    """The result of a step of `owner`: the message that was returned, or the error."""
 
     owner: object
     message: bytes | None = field(default=None, repr=False)
@@ -46,27 +45,27 @@ class StepResult:
 
     @property
     def failure(self) -> OSError | KafkaProdError | None:
-        """The error that ends the connection; a library's error by its class, never by its text."""
+        """The error that ends the connection, or None. It omits the text of library errors."""
         if self.error is None or isinstance(self.error, OSError | KafkaProdError):
             return self.error
         return AuthenticationError(
             f"the SASL login failed with an unexpected {type(self.error).__name__}",
-            hint="Check the kafka.sasl.* options and the files they name",
+            hint="Check the kafka.sasl.* options and the files that they specify",
         )
 
 
 class LoginSteps(Protocol):
-    """Runs steps; both methods return at once."""
+    """Runs steps. Both methods return immediately."""
 
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        """Run a step; `wakeup` is called, from any thread, when the step has a result."""
+        """Run a step; `wakeup` is called (from any thread) when the result is available."""
 
     def results(self) -> list[StepResult]:
         """Return the results since the last call."""
 
 
 class LoginThreads:
-    """Runs each step on a thread, at most `MAX_THREADS` at a time; called by the sender thread."""
+    """Runs each step on a thread, with at most `MAX_THREADS` threads; used by the sender thread."""
 
     def __init__(self) -> None:
         self._done: SimpleQueue[StepResult] = SimpleQueue()
@@ -74,7 +73,7 @@ class LoginThreads:
         self._running = 0
 
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        """Start a step, or queue it until another thread may be started."""
+        """Start a step, or queue it until a thread can be started."""
         self._waiting.append((owner, step, wakeup))
         self._start_threads()
 
@@ -110,7 +109,7 @@ class LoginThreads:
 
 
 Step = Callable[[], bytes | None]
-"""A call that may block; returns the next message, or None after the last message."""
+"""Function that can block; returns the next message, or None after the last message."""
 
 _NO_SASL = (
     "Use the port of a SASL listener in kafka.bootstrap.servers, or set kafka.security.protocol to "
@@ -140,24 +139,24 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class SaslLogin:
-    """How to log in to one broker: the mechanism, and the factory of its exchange."""
+    """The login to one broker: the mechanism, and the factory for its exchange."""
 
     mechanism: Mechanism
     new_exchange: Callable[[], SaslExchange]
-    """May block, like a step."""
+    """Can block, like a step."""
 
 
 class Authenticator:
     """The client's side of one authentication; each instance is used once.
 
     Args:
-        login: how to log in.
+        login: the mechanism, and the factory for its exchange.
         versions: the broker's version ranges by API key.
     """
 
     def __init__(self, login: SaslLogin, versions: Mapping[int, VersionRange]) -> None:
         self.lifetime = 0.0
-        """Seconds after which the broker requires a new login (KIP-368); 0 for never."""
+        """Seconds after which the broker requires a new login (KIP-368), or 0 if it does not."""
         self._login = login
         self._handshake_version = _version(ApiKey.SASL_HANDSHAKE, versions)
         self._authenticate_version = _version(ApiKey.SASL_AUTHENTICATE, versions)
@@ -167,7 +166,7 @@ class Authenticator:
         self._exchange: SaslExchange | None = None
 
     def take_step(self) -> Step | None:
-        """Return the next step, once, or None; the step must run on a thread that may block."""
+        """Return the next step once, or None. Steps must run on a thread that can block."""
         step, self._step = self._step, None
         return step
 
@@ -211,7 +210,7 @@ class Authenticator:
         """Process the response to SaslAuthenticate; the next step passes it to the mechanism.
 
         Raises:
-            AuthenticationError: the broker refuses the login; the error contains the broker's
+            AuthenticationError: the broker rejects the login; the error contains the broker's
                 message.
         """
         assert self._exchange is not None
@@ -256,7 +255,7 @@ _MAX_LISTED = 20
 
 @contextmanager
 def _naming(mechanism: Mechanism) -> Iterator[None]:
-    """Add the mechanism to errors, because the user may have intended another mechanism.
+    """Add the mechanism to errors, because the user might have intended a different mechanism.
 
     Raises:
         AuthenticationError: the error raised in the block, with the mechanism's name.

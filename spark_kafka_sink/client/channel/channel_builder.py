@@ -1,7 +1,7 @@
 """TLS and SASL for a client's connections, according to kafka.security.protocol.
 
-The TLS and SASL modules are imported only if they are needed, because every worker process would
-otherwise wait for the import. Source: ``ChannelBuilders.clientChannelBuilder``.
+The TLS and SASL modules are imported only if needed, because the import delays each worker process.
+Source: ``ChannelBuilders.clientChannelBuilder``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ChannelBuilder:
     """Encrypts transports, and creates the logins of connections.
 
-    Sender thread only, except for `load_stores`.
+    Used only by the sender thread, except for `load_stores`.
 
     Raises:
         ConfigError, TlsError: a truststore or a keystore cannot be used on this host.
@@ -41,7 +41,7 @@ class ChannelBuilder:
         return self.security.tls is not None
 
     def load_stores(self) -> None:
-        """Reload the certificates if their files have changed; call it on a thread that may block.
+        """Reload the certificates if their files have changed; call this on a separate thread.
 
         Raises:
             OSError, ConfigError, TlsError: a truststore or a keystore cannot be used.
@@ -50,7 +50,7 @@ class ChannelBuilder:
         self._context = _context(self.security.tls)
 
     def encrypted(self, transport: Transport, host: str) -> TlsTransport:
-        """Return TLS over a connected transport, with the most recently loaded certificates.
+        """Return a TLS transport over a connected transport, with the latest certificates.
 
         Raises:
             OSError: the host name is not valid in TLS.
@@ -59,7 +59,7 @@ class ChannelBuilder:
         return TlsTransport(transport, self._context, host)
 
     def login(self, host: str) -> SaslLogin | None:
-        """Return how to log in to a broker; None without SASL."""
+        """Return the login for a broker, or None without SASL."""
         sasl = self.security.sasl
         if sasl is None:
             return None
@@ -77,7 +77,7 @@ def _context(tls: TlsConfig) -> SSLContext:
         raise TlsError(
             f"TLS cannot be configured from the kafka.ssl.* options: {type(error).__name__}",
             hint="Recreate the truststore and the keystore as PKCS12 or PEM.",
-        ) from None  # The library's text may contain secrets.
+        ) from None  # The library's text can contain secrets.
 
 
 def _new_exchange(sasl: SaslConfig, host: str) -> SaslExchange:

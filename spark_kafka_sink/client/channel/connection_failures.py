@@ -41,19 +41,19 @@ class Verdict(Enum):
     """The consequence of a failure for the next attempt."""
 
     TEMPORARY = auto()
-    """A temporary failure: a broker restarts, or the network is interrupted."""
+    """A temporary failure, such as a broker restart or a network interruption."""
     MISMATCH = auto()
-    """The port seems to use another protocol; a broker that is stopping may look the same."""
+    """The port appears to use a different protocol, or the broker is stopping."""
     REFUSED = auto()
-    """The broker rejects the client, or the client rejects the broker; waiting does not help."""
+    """The broker rejects the client, or the client rejects the broker; retrying does not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a connection ended; `error` is the error to raise if retrying is pointless.
 
-    `state` is the state that the connection had reached. `unanswered`: nothing responded, for
-    example because of a firewall; a client on another host may succeed.
+    `state` is the state that the connection had reached. `unanswered` is True if there was no
+    response, for example because of a firewall. A client on a different host might succeed.
     """
 
     reason: str
@@ -67,8 +67,8 @@ class Diagnosis:
 class Circumstances:
     """The progress of a connection that has ended.
 
-    `has_answered`: the broker had answered a request after the handshake. `waiting`: requests were
-    in flight. `is_accepted`: some broker has accepted the client before.
+    `has_answered` is True if the broker had responded to a request after the handshake. `waiting`
+    is True if requests were in flight. `is_accepted` is True if any broker had accepted the client.
     """
 
     broker: str
@@ -147,7 +147,7 @@ def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
 
 
 def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
-    """Return the error for a server that closed the connection when a broker would not."""
+    """Return the error if a Kafka broker would not close the connection at this point, or None."""
     protocol, broker = at.security.protocol, at.broker
     match at.state:
         case State.TLS_HANDSHAKE:
@@ -192,7 +192,7 @@ def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
 
 
 def _text(error: errors.KafkaProdError) -> str:
-    """Return message and hint without the broker, which the caller names."""
+    """Return the message and the hint, without the broker, which the caller adds."""
     if not error.hint:
         return error.message
     stop = "" if error.message.endswith("?") else "."
@@ -200,12 +200,9 @@ def _text(error: errors.KafkaProdError) -> str:
 
 
 REPEATED = 3
-"""Number of failures that cannot be a coincidence: of one broker, or of all brokers at the start.
-"""
+"""Number of failures (of one broker, or of each broker at the start) that are not a coincidence."""
 LASTING_S = 4.0
-"""Failures that last longer (in seconds) are not temporary: a restart or a password change takes
-less.
-"""
+"""Seconds after which failures are not temporary. A restart or a password change takes less."""
 
 
 @dataclass(slots=True)
@@ -229,24 +226,25 @@ class ConnectionFailures:
 
     - No broker has accepted the client yet: a refusal is fatal once every bootstrap server has
       refused the client, or after `REPEATED` refusals if each bootstrap server has failed once or
-      the refusals have lasted for `LASTING_S`. One server with an expired certificate among several
-      does not stop a job.
-    - Some broker has accepted the client: while a job runs, a password may be changed on one broker
-      after another, or a token file may be replaced. The broker is retried with newly read secrets.
-      The refusal is fatal once one broker has refused `REPEATED` times, over at least `LASTING_S`.
+      the refusals have lasted for `LASTING_S`. A job does not fail because one of several servers
+      has an expired certificate.
+    - A broker has accepted the client: while a job runs, a password might be changed on one broker
+      after the other, or a token file might be replaced. The broker is retried with reloaded
+      secrets. The refusal is fatal after one broker has refused `REPEATED` times over at least
+      `LASTING_S`.
 
-    Other failures only suggest that the port uses another protocol (`Verdict.MISMATCH`). They are
-    fatal only before any broker has accepted the client, once each bootstrap server has failed
+    Other failures only suggest that the port uses a different protocol (`Verdict.MISMATCH`). They
+    are fatal only before any broker has accepted the client, once each bootstrap server has failed
     `REPEATED` times and such failures have lasted for `LASTING_S`. Later they indicate a restarting
     broker.
 
-    Sender thread only; any thread may copy `reasons`.
-    Source: ``NetworkClient.processDisconnection``, where the first refusal is fatal.
+    Used only by the sender thread, but any thread can copy `reasons`. Source:
+    ``NetworkClient.processDisconnection``, where the first refusal is fatal.
     """
 
     def __init__(self, bootstrap_servers: Iterable[str]) -> None:
         self.reasons: dict[str, str] = {}
-        """Reason for the latest failure by address; removed after a success."""
+        """The reason for the latest failure by address; removed after a success."""
         self.fatal: errors.KafkaProdError | None = None
         """The error after which retrying is pointless."""
         self._bootstrap_servers = frozenset(bootstrap_servers)

@@ -1,7 +1,7 @@
 """Resolve host names to addresses outside the sender thread.
 
-Each name is resolved on a separate daemon thread. A few unanswered lookups would exhaust a shared
-pool, and the threads of an executor would keep the process from exiting. Source: KIP-302
+Each name is resolved on a separate daemon thread. In a thread pool, a few unanswered lookups would
+block all others, and the threads would keep the process from exiting. Source: KIP-302
 (use_all_dns_ips), ``ClientUtils.resolve``.
 """
 
@@ -33,10 +33,10 @@ class Resolution:
 
 
 class Resolver(Protocol):
-    """Resolves names; both methods return at once."""
+    """Resolves names. Both methods return immediately."""
 
     def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
-        """Resolve a name; `wakeup` is called, from any thread, when the result is available."""
+        """Resolve a name; `wakeup` is called (from any thread) when the result is available."""
 
     def resolutions(self) -> list[Resolution]:
         """Return the results since the last call."""
@@ -86,7 +86,7 @@ class ThreadResolver:
 
 
 def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
-    """Return every address of a name; blocks. Raise OSError if it has no address."""
+    """Return all addresses of a name (blocks); raise OSError if it has no address."""
     if not 0 < port < 65536:
         raise OSError(f"{port} is not a valid port")
     name: str | bytes = host.strip("[]")
@@ -94,14 +94,14 @@ def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
         name = host.strip("[]").encode("ascii")
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
-    # A label is too long, or the name contains a NUL: brokers may return any name.
+    # A label is too long, or the name contains a NUL. Brokers can return any name.
     except ValueError as error:
         raise OSError(f"{host!r} is not a valid host name: {error}") from error
     return list(dict.fromkeys((int(entry[0]), entry[4]) for entry in found))
 
 
 def literal(host: str, port: int) -> list[Address] | None:
-    """Return the address of a host given as an IP address, or None for a name; never block.
+    """Return the address if the host is an IP address, or None for a name; does not block.
 
     Raises:
         OSError: host or port is invalid.

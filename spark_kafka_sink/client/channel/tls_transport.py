@@ -1,7 +1,7 @@
 """TLS over another transport (RFC 5246, RFC 8446), with OpenSSL working in memory.
 
-Encrypted bytes are copied between OpenSSL's memory buffers and the transport below, so OpenSSL
-never blocks and the selector only watches the socket. Data is written in full TLS records: small
+Encrypted bytes are copied between OpenSSL's memory buffers and the underlying transport, so OpenSSL
+never blocks, and the selector only watches the socket. Data is written in full TLS records: small
 buffers are joined, large buffers are encrypted separately. Source: ``SslTransportLayer``.
 """
 
@@ -29,22 +29,22 @@ A larger window is not faster: malloc maps blocks of 128 KiB and more with mmap 
 READ_LIMIT = 256 * 1024
 """Encrypted bytes that are received before `read` returns to the caller.
 
-A peer may endlessly send TLS records without data for the caller, such as session tickets and key
+A peer could endlessly send TLS records without data for the caller, such as session tickets and key
 updates.
 """
 MAX_UNSENT = 4 * WINDOW
-"""Reading stops if OpenSSL has more than this many bytes to send; `write` leaves fewer.
+"""Reading stops if OpenSSL has more than this many bytes to send; `write` leaves fewer bytes.
 
 OpenSSL responds to some messages, even if the peer does not read the responses.
 """
 
 
 class TlsTransport:
-    """One encrypted connection over a connected transport; used by one thread.
+    """An encrypted connection over a connected transport; used by one thread.
 
     `write` counts bytes as written once the socket has accepted all TLS records that contain them;
     until then, the caller must pass them again. A request always ends at the end of a buffer, so it
-    counts as written exactly if the broker can decrypt all of it.
+    counts as written if and only if the broker can decrypt all of it.
 
     Args:
         inner: transports the encrypted bytes; closed with this transport.
@@ -104,7 +104,7 @@ class TlsTransport:
         """Continue the handshake; return True once it is complete.
 
         Raises:
-            OSError: the handshake failed, or the connection is gone.
+            OSError: the handshake failed, or the connection is lost.
         """
         while True:
             try:
@@ -124,11 +124,11 @@ class TlsTransport:
         """Encrypt and write, one window after another, until the socket is full.
 
         Returns:
-            The plaintext bytes whose TLS records were completely written. The bytes after these may
-            already be encrypted, so the next call must begin with them.
+            The plaintext bytes whose TLS records were completely written. Later bytes might already
+            be encrypted, so the next call must start with them.
 
         Raises:
-            OSError: the connection is gone; raised by the next call if bytes were already written.
+            OSError: the connection is lost; raised by the next call if bytes were already written.
         """
         if self._error is not None:
             raise self._error
@@ -142,14 +142,14 @@ class TlsTransport:
         return self._count_written()
 
     def read(self) -> bytes | None:
-        """Return the data of at most one TLS record: None if no data is available, b"" at the end.
+        """Return the data of at most one TLS record, None if no data is available, or b"" at EOF.
 
-        Also return None once `READ_LIMIT` is reached; OpenSSL then holds no bytes that the selector
-        cannot see. A stream that ends without close_notify is not an error, because Kafka's frames
-        have lengths.
+        Also return None after `READ_LIMIT` bytes; in this case, OpenSSL has no buffered bytes that
+        the selector cannot detect. A stream that ends without close_notify is not an error, because
+        Kafka's frames have lengths.
 
         Raises:
-            OSError: an alert was received, or the connection is gone.
+            OSError: an alert was received, or the connection is lost.
         """
         while True:
             if self._tls.pending() or self._incoming.pending:
@@ -164,7 +164,7 @@ class TlsTransport:
                 return data
 
     def close(self) -> None:
-        """Send close_notify if the socket accepts it at once, and close the inner transport."""
+        """Send close_notify if the socket accepts it immediately; close the inner transport."""
         with suppress(OSError, ValueError):
             self._tls.unwrap()
         self._send_own()

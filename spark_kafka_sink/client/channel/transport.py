@@ -80,7 +80,7 @@ MAX_BUFFERS = 1024
 
 
 class Transport(Protocol):
-    """A non-blocking socket, with or without TLS; OSError means that the connection is gone."""
+    """A non-blocking socket, with or without TLS; OSError means that the connection is lost."""
 
     def fileno(self) -> int:
         """Return the descriptor for the selector."""
@@ -91,11 +91,11 @@ class Transport(Protocol):
 
     @property
     def wants_read(self) -> bool:
-        """True if `write` accepts nothing until more bytes have arrived and been read."""
+        """True if `write` accepts no bytes until more bytes have been received and read."""
 
     @property
     def cipher(self) -> str:
-        """TLS version and cipher, such as "TLSv1.3 TLS_AES_256_GCM_SHA384"; "" without TLS."""
+        """TLS version and cipher, such as "TLSv1.3 TLS_AES_256_GCM_SHA384", or "" without TLS."""
 
     def finish_connect(self) -> bool:
         """Return True once connected; raise OSError if the connection was refused."""
@@ -104,14 +104,14 @@ class Transport(Protocol):
         """Write as much as the socket accepts; return the number of bytes."""
 
     def read(self) -> bytes | None:
-        """Return received bytes: None if nothing has arrived yet, b"" at the end of the stream."""
+        """Return received bytes, None if no bytes are available, or b"" at the end of stream."""
 
     def close(self) -> None:
         """Close the socket."""
 
 
 class TcpTransport:
-    """A plain socket; `send_buffer` and `receive_buffer` in bytes, -1 for the system's default."""
+    """A TCP socket; `send_buffer` and `receive_buffer` in bytes, -1 for the system's default."""
 
     unsent = False
     wants_read = False
