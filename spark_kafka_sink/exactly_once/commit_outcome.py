@@ -1,14 +1,14 @@
 """Outcomes of EndTxn for one transaction, and of a commit or abort for a batch.
 
 A task's transactional id is used once, so only EndTxn, the transaction timeout or an operator ever
-ends its transaction. The response to EndTxn(commit) at the epoch that the task got from
-InitProducerId:
+ends its transaction. The table shows the response to EndTxn(commit) at the epoch that
+InitProducerId returned to the task:
 
 =====================================  ============================  ==============================
 state before                           transactions V1               transactions V2
 =====================================  ============================  ==============================
-open                                   NONE                          NONE, the epoch goes up by one
-committed before                       NONE                          NONE
+open                                   NONE                          NONE; the epoch increases by 1
+already committed                      NONE                          NONE
 aborted by EndTxn, or empty            INVALID_TXN_STATE             INVALID_TXN_STATE
 aborted by its timeout                 PRODUCER_FENCED               INVALID_TXN_STATE
 InitProducerId called again since      PRODUCER_FENCED               PRODUCER_FENCED
@@ -34,9 +34,9 @@ class EndOutcome(Enum):
     TORN = auto()
     """Aborted after the decision; its records are lost."""
     FENCED = auto()
-    """Ended by another client with an unknown outcome; treated as torn."""
+    """Ended by another client. The batch is torn unless the transaction proves to be committed."""
     RETRY = auto()
-    """Not known yet: retry at the coordinator that FindCoordinator returns."""
+    """Not yet known: retry at the coordinator that FindCoordinator returns."""
     FAILED = auto()
     """The request was rejected. The decision remains valid, and the next driver retries."""
 
@@ -51,7 +51,7 @@ _OUTCOMES: dict[int, EndOutcome] = {
 
 
 def commit_outcome(code: int) -> EndOutcome:
-    """Return the outcome for the error code of an EndTxn(commit) of a decided transaction."""
+    """Return the outcome of an EndTxn(commit) for a decided transaction, given its error code."""
     return _OUTCOMES.get(code, EndOutcome.FAILED)
 
 
@@ -87,7 +87,7 @@ class CommitOutcome:
     records: int = 0
     """Number of records in these transactions."""
     aborted: int = 0
-    """Number of aborted transactions: of lost attempts, or of a batch that was already written."""
+    """Number of aborted transactions, including those of lost attempts."""
     superseded: bool = False
     """True if these tasks have written, but the batch consists of another run's transactions. None
     of the tasks' rows are visible.
@@ -97,7 +97,7 @@ class CommitOutcome:
     out.
     """
     problem: str = ""
-    """Why more transactions, with unknown ids, might be open; empty if that is impossible."""
+    """Why other transactions, with unknown ids, might be open; empty if that is impossible."""
     steps: tuple[tuple[str, float], ...] = ()
     """Name and duration in milliseconds of each step, in order."""
 

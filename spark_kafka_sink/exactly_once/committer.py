@@ -1,4 +1,4 @@
-"""Entry points of the driver: the planning, commit and abort of a batch."""
+"""Entry points of the driver: plan, commit and abort a batch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class BatchCommitter:
         self._scope = scope
 
     def recover(self) -> ScopeState:
-        """Finish the decisions of earlier drivers without fencing these drivers; for planning.
+        """Finish the decisions of earlier drivers during planning, without fencing these drivers.
 
         Returns:
             The state of the scope: nothing yet, or its latest batch, which is committed. The state
@@ -56,7 +56,7 @@ class BatchCommitter:
 
         Raises:
             TornTransactionError: rows of a decided batch are lost, and no reset is requested.
-            TransactionError: the decision log cannot be parsed.
+            TransactionError: the record in the decision log cannot be parsed.
             BrokerUnavailableError: max.block.ms has passed.
         """
         with connected_driver(self._config, self._scope) as driver:
@@ -67,14 +67,14 @@ class BatchCommitter:
     def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
         """Recover as `recover` does, and begin the transaction that all tasks of the batch share.
 
-        Earlier drivers and their tasks are fenced. If no transaction is returned, the batch is
+        Earlier drivers and their tasks are fenced. The returned transaction is None if the batch is
         already written.
 
         Args:
             timeout_ms: transaction.timeout.ms of that transaction.
 
         Raises:
-            ConfigError: the brokers are too old for the check of such a transaction.
+            ConfigError: the brokers are too old to describe producers.
             KafkaProdError: see `recover`.
         """
         with connected_driver(self._config, self._scope) as driver:
@@ -164,7 +164,7 @@ class BatchCommitter:
         complete: bool,
         nonce: str | None = None,
     ) -> CommitOutcome:
-        """Abort the shared transaction unless it was committed; arguments as in `abort`."""
+        """Abort the shared transaction unless it was committed; see `abort` for the arguments."""
         caller = None
         if results:
             rows = rows_of(results) if complete else None
@@ -198,16 +198,16 @@ def _nonces(nonce: str | None) -> frozenset[str]:
 
 
 def _run_of(results: Sequence[TaskResult]) -> str | None:
-    """Return the one run of the query that all tasks belong to, or None."""
+    """Return the run id that all tasks share, or None if they have different ones."""
     runs = {each.run_id for each in results}
     return runs.pop() if len(runs) == 1 else None
 
 
 def _query_of(results: Sequence[TaskResult]) -> str | None:
-    """Return the one query that all tasks ran for.
+    """Return the query id that all tasks share; None in a batch job.
 
     Raises:
-        TransactionError: the number of queries is not one.
+        TransactionError: the tasks have different query ids, or there are no tasks.
     """
     queries = {each.query_id for each in results}
     if len(queries) != 1:

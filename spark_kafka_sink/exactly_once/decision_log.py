@@ -40,8 +40,8 @@ SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """Kept small: compaction skips the active segment, and every new driver has to read it."""
 
 _folded: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
-"""The records that this process has read, by process id, bootstrap servers and topic; removed while
-in use.
+"""The records that this process has read, by process id, bootstrap servers and topic. An entry is
+removed while it is in use.
 """
 _compacted: set[tuple[int, tuple[str, ...], str]] = set()
 """The topics whose cleanup.policy has been checked, with the same keys."""
@@ -100,7 +100,7 @@ class DecisionLog:
     def is_pending(self, scope: Scope) -> bool:
         """Return True if the latest read found records of the scope without a marker after them.
 
-        Kafka answers EndTxn before it writes the markers, so these records may already be
+        Kafka responds to EndTxn before it writes the markers, so these records may already be
         committed.
         """
         keys = (each.key for pending in self._pending for each in pending.records)
@@ -159,7 +159,7 @@ class DecisionLog:
         )
 
     def _replication(self, deadline: float) -> int:
-        """Return the configured replication factor; default: three, or fewer with fewer brokers."""
+        """Return the configured replication factor; default: 3, or all brokers if fewer."""
         if self._config.decision_log_replication_factor:
             return self._config.decision_log_replication_factor
         self._client.await_metadata(deadline)

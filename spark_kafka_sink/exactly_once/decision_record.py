@@ -1,7 +1,7 @@
 """Records of the decision log: their content, JSON form and chunks.
 
-JSON text is checked field by field when it is read. Version 1, one object per record, without line
-breaks::
+Each record is one JSON object without line breaks, and its fields are checked when it is read.
+Version 1 has three types of record::
 
     {"version": 1, "type": "decided", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
      "rows": 5210,
@@ -14,24 +14,27 @@ breaks::
 
     {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
 
-- "rows": rows that Spark passed to the tasks; missing if not every task counted them
+- "rows": number of rows that Spark passed to the tasks; missing if not every task counted its rows
 - "topics": topics named by the rows of a write with a batchId
-- "plannings": run and nonce of each planning in which foreachBatch wrote or found the batch
-- "partitions": per topic, the number, record count, first and last offset (or null) of a partition
-- "unnamed": for a transaction with too many partitions to list, the number of unlisted partitions
-  and of their records
-- "fates": for a torn decision, one fate for each transaction
+- "plannings": run id and nonce of each planning in which foreachBatch wrote the batch or found it
+  written
+- "partitions": for each topic, a list of [partition, record count, first offset, last offset];
+  unknown offsets are null
+- "unnamed": counts of the partitions that are not listed because there are too many, and of their
+  records
+- "fates": for a torn batch, the fate of each transaction, in the same order
 - "given_up": nonces of the plannings that abort() has given up since the last decision
 
 A newer version is rejected: misreading a decision could lose or duplicate a batch.
 
-The topic holds one record per scope, split into chunks if it is large:
+The topic stores one record per scope, split into chunks if it is large:
 
-==================== =========================================================================== key
-value ====================
-=========================================================================== ``orders/stream`` a
-record as above; or null: the scope is forgotten ``orders/stream#2`` ``{"version": 1, "set": "1f…",
-"chunk": 2, "chunks": 3, "text": "…"}``; or null: a later record has replaced the chunk's record
+====================  ===========================================================================
+key                   value
+====================  ===========================================================================
+``orders/stream``     a record as above, or null if the record was removed
+``orders/stream#2``   ``{"version": 1, "set": "1f…", "chunk": 2, "chunks": 3, "text": "…"}``, or
+                      null if a later record does not use this chunk
 ====================  ===========================================================================
 
 All chunks of a record are appended in one transaction and share a random id. The latest complete
@@ -64,8 +67,8 @@ VERSION: Final = 1
 """Version of the log's records; records with a higher version are rejected."""
 _MAX_INT: Final = 2**63 - 1
 _UPGRADE: Final = (
-    "Run the query with a version of this package that supports it: an older one could misread the "
-    "decision"
+    "Run the query with a version of this package that supports it: an older version could misread "
+    "the decision"
 )
 
 
@@ -102,7 +105,7 @@ class JsonObject:
         return None if value is None else text_of(value, name)
 
     def number(self, name: str, highest: int = _MAX_INT) -> int:
-        """Return an integer field, 0 to `highest`."""
+        """Return an integer field with a value from 0 to `highest`."""
         return number_of(self.value(name), name, highest)
 
     def array(self, name: str) -> list[object]:
@@ -123,7 +126,7 @@ def parse_object(text: str) -> JsonObject:
     """Parse a JSON object of a supported version.
 
     Raises:
-        TransactionError: the text is not a JSON object, or its version is newer.
+        TransactionError: the text is not a JSON object, or its version is not supported.
     """
     try:
         fields = JsonObject(json.loads(text, parse_constant=_refuse_constant))
@@ -142,7 +145,7 @@ def parse_object(text: str) -> JsonObject:
 
 
 def text_of(value: object, name: str) -> str:
-    """Return the value if it is text that can be encoded as UTF-8; otherwise raise."""
+    """Return the value; raise unless it is a string that can be encoded as UTF-8."""
     if not isinstance(value, str):
         raise malformed(f"{name} is not text")
     try:
@@ -153,14 +156,14 @@ def text_of(value: object, name: str) -> str:
 
 
 def number_of(value: object, name: str, highest: int = _MAX_INT) -> int:
-    """Return the value if it is an integer from 0 to `highest`; otherwise raise."""
+    """Return the value; raise unless it is an integer from 0 to `highest`."""
     if type(value) is not int or not 0 <= value <= highest:
         raise malformed(f"{name} is not an integer in the allowed range")
     return value
 
 
 def list_of(value: object, name: str) -> list[object]:
-    """Return the value if it is a list; otherwise raise."""
+    """Return the value; raise unless it is a list."""
     if not isinstance(value, list):
         raise malformed(f"{name} is not a list")
     return cast("list[object]", value)
@@ -192,27 +195,28 @@ class Fate(StrEnum):
     LOST = "lost"
     """Aborted by the broker, usually because it timed out before the driver ended it."""
     UNKNOWN = "unknown"
-    """The coordinator no longer knows the transaction, and the topics no longer contain its marker.
+    """Could not be determined: the coordinator does not report it, and no marker was found in the
+    topics.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """State of a scope as stored in the log, with details for operators."""
+    """State of a scope as stored in the log, with details for operators.
+
+    Raises:
+        ValueError: there are fates, but not exactly one for each decided transaction.
+    """
 
     state: ScopeState
     at_ms: int
     """Time of writing on the driver's clock, in milliseconds since 1970."""
     transactions: int
-    """Number of transactions of the batch."""
+    """Number of transactions in the batch."""
     records: int
     """Number of records in these transactions."""
     fates: tuple[Fate, ...] = ()
-    """Fates of the transactions of a torn batch, in the order of the decision.
-
-    Raises:
-        ValueError: the batch is done, or the number of fates differs from that of the transactions.
-    """
+    """If the batch is torn, the fate of each transaction in the order of the decision."""
 
     def __post_init__(self) -> None:
         decided = self.state.transactions if isinstance(self.state, protocol.Decided) else ()
@@ -242,7 +246,7 @@ class Record:
 
     @property
     def is_torn(self) -> bool:
-        """True if only a part of the batch is in the topics, and the rest is lost."""
+        """True if only part of the batch was committed and the rest is lost."""
         return bool(self.fates)
 
 
@@ -255,7 +259,7 @@ def from_text(text: str) -> Record:
     """Parse a record.
 
     Raises:
-        TransactionError: the text is not a record, or has a newer version.
+        TransactionError: the text is not a valid record, or its version is not supported.
     """
     return _from_json(parse_object(text))
 
@@ -400,9 +404,9 @@ def _fate(value: object) -> Fate:
 
 
 MAX_VALUE: Final = 500_000
-"""Maximum bytes of a value, well below the default message.max.bytes of 1 MiB."""
+"""Maximum size of a value in bytes, well below the default message.max.bytes of 1 MiB."""
 _ENVELOPE: Final = 200
-"""Maximum bytes that a chunk adds to its text."""
+"""Maximum size in bytes of the JSON that a chunk adds to its part of the text."""
 _MAX_CHUNKS: Final = 10_000
 
 Message = tuple[bytes, bytes | None]
@@ -415,12 +419,12 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
     Args:
         scope: scope of the record.
         record: the new record of the scope.
-        limit: maximum bytes of a value.
+        limit: maximum size of a value in bytes.
     """
     key, text = driver_id(scope), to_text(record)
     if len(text) <= limit:
         return [(key.encode(), text.encode())]
-    step = (limit - _ENVELOPE) // 2  # A quotation mark in the text takes two bytes in a chunk.
+    step = (limit - _ENVELOPE) // 2  # JSON escapes each quotation mark as two bytes.
     parts = [text[start : start + step] for start in range(0, len(text), step)]
     common = {"version": VERSION, "set": token_hex(8), "chunks": len(parts)}
     return [
@@ -435,8 +439,9 @@ def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> l
     Args:
         scope: scope of the record.
         record: the new record of the scope; None to remove the scope's record.
-        chunks: the chunks that the log may have under the scope's keys. Each key that the record
-            does not use is set to null; otherwise the log would keep the chunk forever.
+        chunks: numbers of the scope's chunks that the log might contain. The key of each chunk
+            that the new record does not use is set to null; otherwise compaction would never remove
+            the chunk.
     """
     key = driver_id(scope)
     messages = [(key.encode(), None)] if record is None else messages_of(scope, record)
@@ -446,14 +451,14 @@ def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> l
 
 
 def chunks_of(messages: Iterable[Message]) -> frozenset[int]:
-    """Return the chunks that the log contains after these messages if no other message follows."""
+    """Return the numbers of the scope's chunks in the log once these messages are appended."""
     keys = (_parse_key(key) for key, value in messages if value is not None)
     return frozenset(found[1] for found in keys if found is not None and found[1] is not None)
 
 
 @dataclass(slots=True)
 class _Chunks:
-    """The chunks of one record read so far, without a gap."""
+    """The consecutive chunks of one record that have been read so far."""
 
     set_id: str
     expected: int
@@ -462,7 +467,7 @@ class _Chunks:
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """The latest complete record of a scope, not yet parsed, or why it cannot be read."""
+    """The latest complete record of a scope as unparsed text, or the error from reading it."""
 
     offset: int
     text: str
@@ -472,8 +477,8 @@ class _Latest:
 class DecisionRecords:
     """The latest record of each scope, collected from the log's messages in offset order.
 
-    Messages with keys of another form are ignored. A foreign message with a scope's key is an error
-    for that scope until a readable record follows.
+    Messages whose key does not belong to a scope are ignored. An unreadable message with a scope's
+    key is an error for that scope until a readable record follows.
     """
 
     __slots__ = ("_chunk_keys", "_chunks", "_latest", "_topic")
@@ -497,10 +502,11 @@ class DecisionRecords:
                 self._latest[scope] = _Latest(offset, "", problem)
 
     def latest(self, scope: Scope) -> Record | None:
-        """Return the valid record of a scope, or None if nothing was ever decided.
+        """Return the valid record of a scope, or None if the log has no record of it.
 
         Raises:
-            TransactionError: the record has a newer version or was not written by this package.
+            TransactionError: the record's version is not supported, or this package did not write
+                the record.
         """
         found = self._latest.get(scope)
         if found is None:
@@ -573,13 +579,13 @@ class DecisionRecords:
 
 
 def scope_of(key: bytes | None) -> Scope | None:
-    """Return the scope of a message's key, or None if the message is foreign."""
+    """Return the scope of a message's key, or None if the key does not belong to a scope."""
     found = _parse_key(key)
     return None if found is None else found[0]
 
 
 def _parse_key(key: bytes | None) -> tuple[Scope, int | None] | None:
-    """Return the scope, and the chunk number for the key of a chunk; None for a foreign key."""
+    """Return the scope and the chunk number (None for a whole record); None for a foreign key."""
     if key is None:
         return None
     try:

@@ -54,7 +54,7 @@ class OpenTransactionView:
     transactional_id: str
     scope: ids.Scope
     batch: str
-    """Empty for a driver's own transaction, and for the transaction of all tasks."""
+    """Empty for a transaction of the driver, including one that all tasks share."""
     standing: Standing
     state: TransactionState
     producer_id: int
@@ -143,7 +143,7 @@ def _view(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedPartition:
-    """A partition in which one of our transactions is open."""
+    """A partition in which an open transaction blocks read_committed consumers."""
 
     topic: str
     partition: int
@@ -166,7 +166,7 @@ def blocked_partitions(
     views: Sequence[OpenTransactionView],
     deadline: float,
 ) -> list[BlockedPartition]:
-    """Return the partitions that these transactions have written to, by topic and number.
+    """Return those partitions of these transactions that are blocked, by topic and number.
 
     Raises:
         ProtocolError: the brokers are older than Kafka 2.8, and cannot describe producers.
@@ -187,7 +187,7 @@ def _blocked_partition(
     ends: Mapping[TopicPartition, int],
     ours: Mapping[int, str],
 ) -> BlockedPartition | None:
-    """Return the blocked partition, or None if the transaction has ended in the meantime."""
+    """Return the blocked partition, or None if no transaction is open any longer."""
     starts = [
         (each.transaction_start, each.producer_id)
         for each in producers
@@ -215,20 +215,20 @@ def _end_offsets(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A decided batch whose transactions an operator has committed."""
+    """A decided batch that an operator has committed or marked as written."""
 
     scope: str
     batch: str
     transactions: int
     records: int
     lost: int
-    """Number of uncommitted transactions of a torn batch."""
+    """Number of transactions that are not committed; 0 unless the batch is torn."""
 
 
 def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
     """Commit all decided batches under the prefix of the driver's scope.
 
-    This fences no driver; a running driver may safely do the same at the same time.
+    No driver is fenced: a running driver can safely commit the same batches at the same time.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost; the other batches are committed.
@@ -262,10 +262,11 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
 
 
 def accept_loss(driver: Driver) -> Finished:
-    """Let a scope continue after its latest batch; the operator has handled the lost rows.
+    """Mark the latest batch of a scope as written, so that the scope can continue.
 
-    Either the batch is torn, or it is refused because its rows differ from the written rows.
-    Drivers of the scope are fenced, so none should be running.
+    Either the batch is torn, and the operator has handled its lost rows; or it is refused because
+    its rows differ from the written rows. Drivers of the scope are fenced, so none should be
+    running.
 
     Raises:
         TransactionError: neither applies to the latest batch of the scope.
@@ -297,7 +298,7 @@ def abort_chosen(
     *,
     undecided: bool,
 ) -> dict[str, int]:
-    """Abort open transactions: all orphans, or the given ones.
+    """Abort open transactions: all orphans, or the chosen transactions.
 
     Args:
         admin: aborts a transaction by taking over its transactional id.
@@ -328,8 +329,7 @@ def _refusal(name: str, standing: Standing) -> TransactionError:
     hints = {
         Standing.DECIDED: "Its rows would be lost: commit the transaction instead",
         Standing.UNDECIDED: "A running driver may still commit the transaction. If no driver is "
-        "running, use "
-        "--undecided",
+        "running, use --undecided",
         Standing.DRIVER: "The transaction lasts for one append to the decision log and ends "
         "without intervention",
     }
@@ -387,7 +387,7 @@ class TransactionOperator:
         return Overview(transactions=tuple(views), partitions=tuple(partitions), now_ms=now_ms)
 
     def records(self) -> dict[str, Record]:
-        """Return the latest record of each scope with the prefix, by the driver's id."""
+        """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
         with self._driver() as driver:
             records = driver.read_unfenced(create=False)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
@@ -395,7 +395,7 @@ class TransactionOperator:
         return {name: record for name, record in sorted(named) if record is not None}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
-        """Return how a decided transaction ended in each of its partitions, as far as known."""
+        """Return the outcome of a decided transaction in each of its listed partitions."""
         with self._driver() as driver:
             return [fate for _, fate in recovery.fates_by_partition(driver.client, task)]
 
@@ -409,13 +409,13 @@ class TransactionOperator:
             return commit_decided(driver, driver.read_unfenced(create=False))
 
     def accept_loss(self, scope_id: str) -> Finished:
-        """Let a scope continue after its torn batch; a running driver of the scope is fenced.
+        """Mark the latest batch of a scope as written; a running driver of the scope is fenced.
 
         Args:
             scope_id: the id of the scope's driver, such as "orders/stream".
 
         Raises:
-            TransactionError: the scope does not have a torn batch.
+            TransactionError: the scope has a different prefix, or its latest batch needs no mark.
         """
         scope = ids.parse_driver_id(scope_id)
         if scope is None or scope.prefix != self._prefix:

@@ -11,22 +11,22 @@ log no longer contains.
 The action for a caller with (query, batch), by the state of the log:
 
     nothing                             write batch 0, or the batch job
-    nothing, batch > 0                  refuse: the log is lost, or the query is older than it,
-                                        unless resetTransactionalState names this batch
+    nothing, batch > 0                  refuse: the log is lost, or newer than the query, unless
+                                        resetTransactionalState specifies this batch
     the previous batch, same query      write
     the same batch, same query          skip: it is already written
     the same, with other rows           refuse: the checkpoint was rolled back, and the batch was
                                         planned again
     a later batch, same query           refuse: the checkpoint was rolled back, or another driver
-                                        runs
-    an earlier one, same query          refuse: records of the log are missing, unless
-                                        resetTransactionalState names this batch
+                                        is running
+    an earlier batch, same query        refuse: records of the log are missing, unless
+                                        resetTransactionalState specifies this batch
     another query                       refuse, except batch 0 with resetTransactionalState=true
     another query, which has replaced   refuse
     the caller's
     the one batch of a batch job        skip, unless it has other rows, or the foreachBatch of
                                         another query has written it: refuse
-    the same, and this run of the       refuse: it is another write of the same function
+    the same, and this run of the       refuse: it is a different write of the same function
     query has written or skipped it
     abort() has given up the tasks      refuse
     tasks skipped a batch that has      refuse
@@ -37,9 +37,9 @@ needless writes. The driver evaluates it again after fencing (`next_commit_step`
 evaluation decides. A caller that finds an unfinished decision finishes it first, even if it belongs
 to another query: committing a decided transaction again changes nothing.
 
-The driver's loop: InitProducerId on the scope's own transactional id, read the log to its end,
-execute the step, and after RollForward or GiveUp ask for the next step. All records are appended in
-the epoch of that InitProducerId. If the outcome of an append is unclear, start again with
+The driver calls InitProducerId with the scope's own transactional id, reads the log to its end, and
+executes a step. After RollForward or GiveUp, it executes the next step. It appends all records in
+the epoch of that InitProducerId. If the outcome of an append is unclear, it starts again with
 InitProducerId.
 """
 
@@ -58,7 +58,7 @@ class Transaction(Protocol):
 
     @property
     def transactional_id(self) -> str:
-        """The id of one attempt of one task; it is never used twice."""
+        """The id of one task attempt; it is never reused."""
 
 
 T_co = TypeVar("T_co", bound=Transaction, covariant=True)
@@ -68,12 +68,12 @@ T_co = TypeVar("T_co", bound=Transaction, covariant=True)
 class Planning:
     """The planning of a write in foreachBatch.
 
-    If a foreachBatch function writes twice in one run of its query, it has two writes. In another
-    run of the query, the same write is repeated.
+    Two plannings in one run of a query belong to two different writes of its foreachBatch function.
+    Plannings in different runs can belong to the same write, repeated.
     """
 
     run: str
-    """Run id of the query, new with each start."""
+    """Run id of the query; each start of the query has a new one."""
     nonce: str
 
 
@@ -82,8 +82,8 @@ class Nothing:
     """No batch is decided yet."""
 
     given_up: tuple[str, ...] = ()
-    """Nonces of plannings that abort() has given up since the last decision; they are never
-    decided.
+    """Nonces of plannings that abort() has given up since the last decision; these
+    plannings are never decided.
     """
 
 
@@ -103,8 +103,8 @@ class Decided(Generic[T_co]):
     counted.
     """
     plannings: tuple[Planning, ...] = ()
-    """For a batch written by foreachBatch: the planning that wrote it and all that found it
-    written.
+    """For a batch written by foreachBatch: the planning that wrote it, and all plannings
+    that found it written.
     """
     topics: tuple[str, ...] | None = None
     """Topics named by the rows, sorted; None if the rows name no topics, or too many."""
@@ -117,7 +117,7 @@ class Decided(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The batch is visible to read_committed readers as a whole."""
+    """All rows of the batch are visible to read_committed consumers."""
 
     query: str | None
     batch: str
@@ -137,11 +137,12 @@ LogState = Nothing | Decided[T_co] | Done
 
 _FIRST_BATCH = "0"
 MAX_GIVEN_UP = 100
-"""Maximum nonces in a record; this assumes that no commit() of an older failed run is still active.
+"""Maximum number of given-up nonces in a record; the oldest are dropped. This assumes that the
+commit() of a run that failed earlier is no longer active.
 """
 MAX_PLANNINGS = 20
-"""Maximum plannings in a batch's record; this assumes that fewer drivers of one query run at the
-same time.
+"""Maximum number of plannings in a batch's record; the oldest are dropped. This assumes that fewer
+drivers of one query run at the same time.
 """
 
 
@@ -149,9 +150,9 @@ same time.
 class Caller:
     """The caller of the protocol: a task or a driver. `query` is None outside of streams.
 
-    `reset`: resetTransactionalState=true; `reset_batch`: the batch that the option names instead.
-    `single`: the scope has only one batch, as for a batch job; `query` is set if foreachBatch
-    writes the batch.
+    `reset` is True if resetTransactionalState=true; if the option is a batch number instead,
+    `reset_batch` is that number. `single` is True if the scope has only one batch, as for a batch
+    job; in that case, `query` is set if foreachBatch writes the batch.
     """
 
     query: str | None
@@ -163,9 +164,9 @@ class Caller:
     skipped: bool = False
     """True if tasks did not write their rows because planning had found the batch written."""
     nonces: frozenset[str] = frozenset()
-    """Nonces of the tasks' plannings: one nonce, or an empty set if no task has reported."""
+    """Nonces of the tasks' plannings, usually one; empty if none is known."""
     run: str | None = None
-    """Run id of the query if foreachBatch writes; None if unknown."""
+    """Run id of the query for a write in foreachBatch; None if unknown."""
     rows: int | None = None
     """Rows that Spark passed to the tasks; None before the tasks have run, or if a task did not
     count its rows.
@@ -175,14 +176,14 @@ class Caller:
 
     @property
     def planning(self) -> Planning | None:
-        """The planning that a decision records as its origin."""
+        """The planning that a decision records, or None outside of foreachBatch."""
         if not self.single or self.run is None or not self.nonces:
             return None
         return Planning(self.run, min(self.nonces))
 
 
 class Refusal(StrEnum):
-    """Reason why a batch may not be written."""
+    """Reason why a batch must not be written."""
 
     LOG_IS_EMPTY = "the decision log has no record of the previous batches"
     BATCH_IS_BEHIND = "a later batch of the query is already decided"
@@ -193,7 +194,7 @@ class Refusal(StrEnum):
     OTHER_QUERY = "another query uses this transactionalIdPrefix"
     RETIRED_QUERY = "another query has replaced this one under its transactionalIdPrefix"
     OTHER_QUERYS_BATCH = "foreachBatch of another query has already written this batchId"
-    SKIPPED = "its tasks skipped the batch as written, but the decision log has no record of it"
+    SKIPPED = "its tasks skipped the batch as already written, but the decision log has no record"
     GIVEN_UP = "abort() was called before commit() decided"
 
 
@@ -211,11 +212,11 @@ _NOTHING_TO_MARK = {
     Refusal.OTHER_QUERYS_BATCH,
     Refusal.ANOTHER_WRITE,
 }
-"""After these verdicts, no later commit() of the tasks can decide: the batch is already decided."""
+"""With these verdicts, the batch is already decided: no later commit() of the tasks can decide."""
 
 
 def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
-    """Return how a task handles its rows, and how the driver handles the tasks' transactions."""
+    """Return the action for the caller's batch, or the reason to refuse it."""
     if caller.single:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
@@ -247,10 +248,10 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
 
 
 def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:
-    """Return True if another planning in the caller's run of the query has already used this batch.
+    """Return True if another planning in this run of the query has written or found the batch.
 
-    A run executes each batch once, so the other planning is another write. The row count cannot
-    distinguish the two, and skipping a write that never happened would lose its rows.
+    A run executes each batch once, so the other planning belongs to a different write. The row
+    count cannot distinguish the two, and skipping a write that never happened would lose its rows.
     """
     return any(each.run == caller.run and each.nonce not in caller.nonces for each in plannings)
 
@@ -260,7 +261,7 @@ def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusa
 
 
 def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
-    """Return True if the batch was written with other rows: skipping it would lose the new rows."""
+    """Return True if the batch was written with different rows: skipping loses the new rows."""
     pairs = ((state.rows, caller.rows), (state.topics, caller.topics))
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
@@ -275,8 +276,8 @@ def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
     """Return True if the user has requested that this query replace the query in the log.
 
-    Only the first batch of a query that was never replaced can do so; therefore, an option that
-    stays set has no effect later.
+    Only the first batch of a query that was never replaced can do so. Therefore, an option that
+    remains set has no effect later.
     """
     replaced = caller.query in state.retired
     first = caller.query != state.query and caller.batch == _FIRST_BATCH
@@ -285,7 +286,7 @@ def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RollForward(Generic[T_co]):
-    """Commit all of `decided`, append `finished(decided)`, then ask for the next step."""
+    """Commit all transactions of `decided`, append `finished(decided)`, then get the next step."""
 
     decided: Decided[T_co]
 
@@ -294,7 +295,7 @@ class RollForward(Generic[T_co]):
 class Decide(Generic[T_co]):
     """Check that the transactions are alive, append `decided`, commit them, append `finished`.
 
-    A decision without transactions is appended as `finished(decided)` only.
+    If there are no transactions, only `finished(decided)` is appended.
     """
 
     decided: Decided[T_co]
@@ -302,10 +303,10 @@ class Decide(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class AlreadyDone:
-    """The batch is already written: abort the ids that `never_decided` returns, and succeed.
+    """The batch is already written: abort the transactions in `never_decided`, and succeed.
 
     If `found` is set, append it first: it records that this run of the query has found the batch.
-    Anything else that the run writes with the same batchId and target is then another write.
+    Any further write of the run with the same batchId and target counts as a different write.
     """
 
     found: Done | None = None
@@ -313,9 +314,9 @@ class AlreadyDone:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Append `state`, then ask for the next step; if fenced or unclear, abort nothing.
+    """Append `state`, then get the next step. If the append fails or is unclear, abort nothing.
 
-    A commit() of the same tasks may still run even though it raised an error in Spark, and
+    A commit() of the same tasks may still be running even though it raised an error in Spark, and
     InitProducerId fences only earlier callers, not later ones. Therefore the plannings to abort are
     recorded first: a commit() with a newer epoch reads the record and is refused.
     """
@@ -330,7 +331,7 @@ class AbortOurs:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Abort the tasks' transactions, and raise."""
+    """Abort the tasks' transactions, and raise an error."""
 
     refusal: Refusal
 
@@ -380,15 +381,16 @@ def abort_needs_fence(*, complete: bool) -> bool:
 
 
 def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
-    """Return the next step of planning, which finishes decisions, but never fences or decides.
+    """Return the next step of planning, or None if there is no decision to finish.
 
-    Planning does not append `finished`, because it has no epoch; the next commit appends it.
+    Planning never fences or decides. It does not append `finished`, because it has no epoch; the
+    next commit appends it.
     """
     return RollForward(state) if isinstance(state, Decided) else None
 
 
 def finished(decided: Decided[T_co]) -> Done:
-    """Return the state after every transaction of a decision is committed."""
+    """Return the state of the log once every transaction of a decision is committed."""
     return Done(
         decided.query,
         decided.batch,
@@ -426,18 +428,19 @@ def _decided(
 
 
 def is_superseded(state: LogState[T_co], ours: Collection[str]) -> bool:
-    """Return True if the caller has written, and the log does not show that these are decided.
+    """Return True if the caller has transactions, and the log does not list any of them as decided.
 
-    `state` and `ours` as in `never_decided`; a batch that is done no longer lists its transactions.
+    For `state` and `ours`, see `never_decided`. The record of a done batch lists no transactions,
+    so the result is True even if the batch consists of these.
     """
     return bool(ours) and len(never_decided(state, ours)) == len(ours)
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:
-    """Return the caller's own transactional ids that it may abort if it does not continue.
+    """Return those of the caller's transactional ids that are not decided and may be aborted.
 
-    `state` was read after fencing. Ids in a decision belong to another call for the same tasks,
-    which raised after it had decided.
+    `state` was read after fencing. If it contains some of the ids, an earlier call for the same
+    tasks has decided them and then raised.
     """
     kept = state.transactional_ids if isinstance(state, Decided) else frozenset()
     return frozenset(ours) - kept

@@ -6,9 +6,9 @@ already has, it treats the batch as a duplicate: it returns success and appends 
 each partition of a topic must be written by only one task, and its leader must hold exactly as many
 records of the producer as that task reports.
 
-The first attempt of a task claims the task's part of the transaction. If there are rows, the
-session claims the part; a task without rows claims it too. After all tasks have reported, no other
-attempt of any of them can begin to write. Source: KIP-98, KIP-664.
+The first attempt of a task claims the task's part of the transaction, even if the task has no rows.
+Once all tasks have reported, no other attempt of these tasks can start writing. Source: KIP-98,
+KIP-664.
 
 The transaction has the driver's own transactional id, so drivers with and without atomicBatch fence
 each other. The record that marks the batch as done is written in the same transaction. The single
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
 
 
 def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -> None:
-    """Claim a task's part: be the first to get a response to InitProducerId for `claim_id`.
+    """Claim a task's part of the transaction with the first InitProducerId for `claim_id`.
 
     Args:
         config: connection settings.
         claim_id: a `ClaimId`.
-        timeout_ms: a transaction.timeout.ms that the brokers allow.
+        timeout_ms: transaction.timeout.ms; any value that the brokers allow.
         prefix: transactionalIdPrefix, for the ACL named in an error.
 
     Raises:
@@ -114,13 +114,13 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
 
 
 def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
-    """Return the records written to each partition; raise if two tasks wrote to one partition.
+    """Return the records written to each partition; raise if two tasks wrote to the same one.
 
     Args:
         results: results of all tasks, in the order of their Spark partitions.
 
     Raises:
-        TransactionError: two tasks have written to one partition; the message names them.
+        TransactionError: two tasks have written to the same partition; the message names them.
     """
     owners: dict[TopicPartition, tuple[int, PartitionRange]] = {}
     for task, result in enumerate(results):
@@ -146,7 +146,7 @@ def check_producers(
         producers: active producers of each partition, as its leader returned them.
 
     Raises:
-        TransactionError: a leader has other records; the message names the partition and its state.
+        TransactionError: a leader has different records; the message lists such partitions.
     """
     wrong = [
         problem
@@ -165,10 +165,10 @@ def check_producers(
 
 
 def all_skipped(results: Sequence[TaskResult]) -> bool:
-    """Return True if no task has written because the batch was already written.
+    """Return True if all tasks skipped the batch as already written.
 
     Raises:
-        TransactionError: some tasks have written, and some have not.
+        TransactionError: only some tasks skipped it.
     """
     skipped = sum(each.outcome is TaskOutcome.SKIPPED for each in results)
     if 0 < skipped < len(results):
@@ -183,7 +183,7 @@ def all_skipped(results: Sequence[TaskResult]) -> bool:
 def _problem(
     shared: OpenTransaction, written: PartitionRange, producers: Sequence[ActiveProducer]
 ) -> str | None:
-    """Describe how the leader's state of a partition differs from what was written, or None."""
+    """Return how the leader's state differs from what the task wrote, or None if it does not."""
     name = f"{written.topic}-{written.partition}"
     known = next((each for each in producers if each.producer_id == shared.producer_id), None)
     if known is None:
@@ -195,8 +195,8 @@ def _problem(
     last = _last_sequence(written.records)
     if known.last_sequence != last:
         return f"{name} has {known.last_sequence:,} as its last sequence instead of {last:,}"
-    # With transactions V1, an epoch can be reused after an abort, which discards the records
-    # written before it.
+    # With transactions V1, an epoch can be reused after an abort, which discards all earlier
+    # records.
     if written.first_offset != known.transaction_start:
         return (
             f"{name} has a transaction that starts at offset {known.transaction_start} instead of "
@@ -375,9 +375,8 @@ def _fenced(
         return replace(outcome, superseded=_is_aborted(driver, results))
     raise TransactionError(
         f"the transaction of batch {caller.batch} of {driver.scope} ended before it could be "
-        f"committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
-        f"newer "
-        "driver has taken over",
+        "committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
+        "newer driver has taken over",
         error=error.error,
         hint="Restart the query or the job. Only one run of a query may use its "
         "transactionalIdPrefix at a time; if tasks take longer than transaction.timeout.ms, raise "

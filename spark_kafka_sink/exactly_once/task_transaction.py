@@ -1,4 +1,4 @@
-"""The result that a task sends to the driver: its open transaction, or why there is none."""
+"""The result that a task sends to the driver: its open transaction, or why it has none."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 _NAMED: Final = 100_000
-"""Maximum partitions of all tasks that a decision lists by name: 3 MB of JSON, which the driver
-appends in one transaction of a few seconds. One partition per task is enough to determine how its
-transaction ended.
+"""Maximum number of partitions that a decision lists, for all tasks together: 3 MB of JSON, which
+the driver appends in one transaction of a few seconds. One partition per task is enough to
+determine the outcome of its transaction.
 """
 MAX_TOPICS: Final = 100
 """Maximum number of topics in a record of the decision log."""
 
 
 class TaskOutcome(StrEnum):
-    """What a task did with its rows."""
+    """How a task handled its rows."""
 
     WRITTEN = "written"
     """The task's records are acknowledged, in a transaction that is still open."""
@@ -39,8 +39,8 @@ class TaskOutcome(StrEnum):
 class PartitionRange:
     """The records of a transaction in one partition.
 
-    The offsets are None if the broker did not return them. Records of other transactions may lie
-    between them.
+    The offsets are None if the broker did not return them. The range may also contain records of
+    other transactions.
     """
 
     topic: str
@@ -66,17 +66,17 @@ class TaskTransaction:
     started_ms: int
     """Start time by the task's clock, in milliseconds since 1970."""
     timeout_ms: int
-    """transaction.timeout.ms, the age in milliseconds at which the broker aborts it."""
+    """transaction.timeout.ms: age in milliseconds at which the broker aborts the transaction."""
     partitions: tuple[PartitionRange, ...] = ()
     """The partitions, sorted by topic and number, without duplicates."""
     unnamed_partitions: int = 0
-    """Number of further partitions, not listed because they would make the decision too large."""
+    """Number of partitions that are not listed because the decision would be too large."""
     unnamed_records: int = 0
-    """Number of records in these partitions."""
+    """Number of records in the partitions that are not listed."""
 
     @property
     def transactional_id(self) -> str:
-        """The transactional id, which only this task uses."""
+        """The transactional id, which only this task attempt uses."""
         return self.transaction.transactional_id
 
     @property
@@ -102,11 +102,11 @@ class TaskResult:
     rows: int | None = None
     """Rows that Spark passed to the task, written or not; None if they were not counted."""
     topics: frozenset[str] | None = None
-    """Topics named by the rows of a write with a batchId; None without a batchId, or if there are
-    too many.
+    """Topics named by the rows of a write with a batchId. None if there is no batchId, or if the
+    list would be too large.
     """
     run_id: str | None = None
-    """Run id of the query if foreachBatch writes; None if unknown."""
+    """Run id of the query for a write in foreachBatch; None if unknown."""
     shared: OpenTransaction | None = None
     """The transaction that all tasks of the batch share, even if this task has not written; None if
     each task has its own.

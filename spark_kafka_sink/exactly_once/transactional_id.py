@@ -1,4 +1,4 @@
-"""Scopes of exactly-once writes, and transactional ids: built, parsed and matched.
+"""Scopes of exactly-once writes, and functions that build, parse and match transactional ids.
 
 =======  =================================  ====================================================
 scope    driver's id, key in the log        task's id
@@ -8,14 +8,14 @@ batch    ``prefix/batch/7/topic=events``    ``prefix/batch/7/topic=events/nonce/
 run      ``prefix/run/id``                  ``prefix/run/id/nonce/partition/attempt``
 =======  =================================  ====================================================
 
-A batch whose rows name their topics has ``topic-column`` instead of ``topic=events``, and a write
-with a writeName has ``/name=late`` after it.
+If the rows name their topics, the id contains ``topic-column`` instead of ``topic=events``. If the
+write has a writeName, such as late, ``/name=late`` follows.
 
-With atomicBatch=true all tasks write in a transaction of the driver's id, and each Spark partition
-has an id that its first attempt claims: a task's id without the attempt, such as
-``prefix/stream/query/17/nonce/partition``. No transaction ever begins with such an id.
+With atomicBatch=true, all tasks write in one transaction, which has the driver's id. In addition,
+the first attempt for each Spark partition claims an id: a task's id without the attempt, such as
+``prefix/stream/query/17/nonce/partition``. Such an id never has a transaction.
 
-``abort()`` creates one more id, the abort flag: the driver's id and a nonce, such as
+``abort()`` creates one more id, the abort flag: the driver's id followed by a nonce, such as
 ``prefix/stream/nonce``. Once it exists, no task of that planning begins a transaction.
 
 A prefix contains no "/", and "/" is escaped in a batchId, topic or name, so each id belongs to
@@ -49,22 +49,22 @@ class ScopeKind(StrEnum):
     STREAM = "stream"
     """All micro-batches of the query that runs under a prefix."""
     BATCH = "batch"
-    """All runs of one write of the batch with a batchId."""
+    """All runs of one write with a batchId."""
     RUN = "run"
     """One run of a batch job without a batchId."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Distinguishes the writes of one batch: the target topic of their rows, and a name.
+    """Topic and name that distinguish writes with the same batchId.
 
-    A function of foreachBatch may write to several topics with one batchId.
+    A foreachBatch function may write to several topics with one batchId.
     """
 
     topic: str | None = None
-    """The option topic; None if each row names its topic."""
+    """Value of the option topic; None if each row names its topic."""
     name: str | None = None
-    """The option writeName."""
+    """Value of the option writeName; None if it is not set."""
 
     def __str__(self) -> str:
         """Return text for messages, such as "to topic events" or "named late to topic events"."""
@@ -77,15 +77,15 @@ _ANY_TOPIC = Target()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Unit of fencing, with one entry in the decision log.
+    """Unit of fencing, with one record in the decision log.
 
     Two batch jobs with different batchIds are two scopes, so neither can fence the other. The same
-    applies to two writes with one batchId and different targets.
+    applies to two writes with the same batchId and different targets.
     """
 
     kind: ScopeKind
     prefix: str
-    """transactionalIdPrefix."""
+    """Value of the option transactionalIdPrefix."""
     name: str = ""
     """The batchId, or the random id of a run; empty for a stream."""
     target: Target | None = None
@@ -102,7 +102,7 @@ class Scope:
         """Return the scope of one write of a batch with a batchId.
 
         Raises:
-            ConfigError: prefix or batchId cannot be part of a transactional id.
+            ConfigError: the prefix or the batchId cannot be part of a transactional id.
         """
         check_prefix(prefix)
         check_batch_id(batch_id)
@@ -139,12 +139,12 @@ _BATCH_TASK: Final = re.compile(
     rf"({_PREFIX})/{_NAMED}/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
 )
 _ATTEMPT_OF_CLAIM: Final = "/0"
-"""Suffix that gives the id of a claim the form of a task's id."""
+"""Suffix that turns the id of a claim into the form of a task's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTransactionalId:
-    """The transactional id of one attempt of one task, in its parts."""
+    """The parts of the transactional id of one task attempt."""
 
     scope: Scope
     query_id: str | None
@@ -164,7 +164,7 @@ class TaskTransactionalId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimId:
-    """The id that one attempt of a task can claim with atomicBatch=true."""
+    """An id that only one attempt of a task can claim (atomicBatch=true)."""
 
     scope: Scope
     query_id: str | None
@@ -193,14 +193,14 @@ def driver_id(scope: Scope) -> str:
 def abort_flag_id(scope: Scope, nonce: str) -> str:
     """Return the id that exists once the driver has aborted the planning with this nonce.
 
-    The id contains neither batch nor query, because an abort() without task results does not know
-    the query.
+    The id contains neither batch nor query, because abort() cannot determine the query if no task
+    has reported a result.
     """
     return f"{driver_id(scope)}/{nonce}"
 
 
 def parse_driver_id(text: str) -> Scope | None:
-    """Return the scope whose driver has this id, or None if it is not the id of a driver."""
+    """Return the scope whose driver has this id, or None if it is not a driver's id."""
     match = _DRIVER.fullmatch(text)
     if match is None:
         return None
@@ -237,7 +237,7 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
 
 
 def nonces_of(transactions: Iterable[TaskTransaction]) -> frozenset[str]:
-    """Return the nonces of the plannings that these transactions belong to."""
+    """Return the planning nonces that the ids of these transactions contain."""
     parsed = (parse_task_id(each.transactional_id) for each in transactions)
     return frozenset(each.nonce for each in parsed if each is not None)
 
@@ -257,19 +257,19 @@ def parse_claim_id(text: str) -> ClaimId | None:
 
 
 def tasks_pattern(scope: Scope) -> str:
-    """Return an RE2 expression for the ids of the scope's tasks, for ListTransactions."""
+    """Return an RE2 pattern that matches the ids of the scope's tasks, for ListTransactions."""
     base = re.escape(driver_id(scope))
     batch = f"/{_NAME}/[0-9]+" if scope.kind is ScopeKind.STREAM else ""
     return f"^{base}{batch}/{_ATTEMPT}$"
 
 
 def prefix_pattern(prefix: str) -> str:
-    """Return an RE2 expression for all ids under a prefix, of drivers and of tasks."""
+    """Return an RE2 pattern that matches all ids with a prefix, both of drivers and of tasks."""
     return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
 
 
 def _planning_id(scope: Scope, query_id: str | None, batch: str, nonce: str) -> str:
-    """Return the common start of the ids of all tasks of one planning."""
+    """Return the part that all task ids of one planning start with."""
     base = driver_id(scope)
     if scope.kind is ScopeKind.STREAM:
         base = f"{base}/{_quoted(query_id or '')}/{batch}"
@@ -277,7 +277,7 @@ def _planning_id(scope: Scope, query_id: str | None, batch: str, nonce: str) -> 
 
 
 def _target_id(target: Target | None) -> str:
-    """Return the end of the id of a batch's driver."""
+    """Return the suffix of a driver's id for this target; empty without a target."""
     if target is None:
         return ""
     topic = _TOPIC_COLUMN if target.topic is None else f"topic={_quoted(target.topic)}"

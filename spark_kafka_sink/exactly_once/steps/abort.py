@@ -55,8 +55,9 @@ def abort_undecided(
 def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
     """Abort the transactions that tasks without a commit message have opened or will open.
 
-    Another driver may have decided them if `nonces` are not those of the planning that Spark
-    aborts: a plan read from a file may be newer than the call. See also `Driver.check_alive`.
+    If Spark aborts an older planning than that of `nonces`, another driver may have decided them:
+    a plan that is read from a file may be newer than the aborted one. See
+    `Driver.check_alive`.
     """
     try:
         create_abort_flags(driver, nonces)
@@ -81,10 +82,10 @@ def abort_batch(
     Args:
         driver: driver of the scope.
         caller: the batch and its query, with the nonce of its planning.
-        tasks: open transactions of its tasks.
+        tasks: transactions of its tasks.
 
     Raises:
-        TornTransactionError: the batch was decided, and rows of it are lost.
+        TornTransactionError: the batch was decided, and some of its rows are lost.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
     descriptions = driver.described([each.transactional_id for each in tasks])

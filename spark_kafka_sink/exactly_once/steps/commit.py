@@ -44,26 +44,26 @@ _SET_WRITE_NAME: Final = (
 _HINTS: Final = {
     Refusal.LOG_IS_EMPTY: "If the query has written before, or its decision log is lost, and you "
     "know that this batch is not in the topic, start the query with ",
-    Refusal.BATCH_IS_BEHIND: "The checkpoint was rolled back, or another driver runs this query: "
-    "stop that driver, or use a new checkpoint and a new transactionalIdPrefix",
+    Refusal.BATCH_IS_BEHIND: "The checkpoint was rolled back, or another driver is running this "
+    "query: stop that driver, or use a new checkpoint and a new transactionalIdPrefix",
     Refusal.BATCH_IS_AHEAD: "Records of the decision log are missing. If you know that this batch "
     "is not in the topic, start the query with ",
     Refusal.OTHER_ROWS: "Skipping the batch would lose rows, and writing it would duplicate rows. "
     "If the checkpoint was rolled back, restore its latest state, or start a new one after the "
     f"written batch, with {_RESET}. If the query does not read the same rows twice, the batch in "
     "the topic is complete: ",
-    Refusal.OTHER_JOBS_ROWS: "A batchId identifies its rows: skipping these would lose them. Give "
-    f"other rows another batchId, and {_SET_WRITE_NAME}. If the topic has the complete batch: ",
+    Refusal.OTHER_JOBS_ROWS: "A batchId identifies its rows: skipping these rows would lose them. "
+    f"Give different rows a different batchId, and {_SET_WRITE_NAME}. If the topic has the "
+    "complete batch: ",
     Refusal.ANOTHER_WRITE: "If one function writes several times, each write needs a different "
     "value of the option topic; for the same topic, or without that option, "
-    f"{_SET_WRITE_NAME}. Retrying a write "
-    "within the same call is also refused: let the query fail, and restart it",
+    f"{_SET_WRITE_NAME}. Retrying a write within the same call is also "
+    "refused: let the query fail, and restart it",
     Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
     "the other query, for example after its checkpoint was deleted, stop the other query "
     f"and set {_RESET}",
     Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another checkpoint with {_RESET}: "
-    f"stop this "
-    "query, or use a new checkpoint",
+    "stop this query, or use a new checkpoint",
     Refusal.OTHER_QUERYS_BATCH: "A new checkpoint numbers its batches from 0 again: use another "
     "transactionalIdPrefix with it, or add more than the batch number "
     "to the batchId",
@@ -134,8 +134,8 @@ def _plannings(state: ScopeState, caller: protocol.Caller) -> str:
 
 _SECOND_CHECK_SECONDS: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
-"""On transactions V2, this means that the driver's own transaction has timed out. Fencing returns
-another error.
+"""With transactions V2, this error means that the driver's own transaction has timed out. Fencing
+returns a different error.
 """
 _LOG = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class _UnclearAppendError(Exception):
 
 @dataclass(slots=True)
 class _Call:
-    """One commit() of a batch, and its state."""
+    """One call of commit() for a batch, and its state."""
 
     driver: Driver
     caller: protocol.Caller
@@ -164,8 +164,8 @@ class _Call:
     def abort_ours(self, state: ScopeState) -> None:
         """Abort the call's transactions that can no longer be decided; no fence is needed.
 
-        `state` is the state of the log. Only this call knows the transactions: a decision contains
-        the messages of one planning, and Spark commits these once.
+        `state` is the state of the log. No other call can decide the transactions: a decision
+        consists of the messages of one planning, and Spark passes these to commit() once.
         """
         if self.may_be_decided:
             return
@@ -178,8 +178,9 @@ def commit_batch(
 ) -> CommitOutcome:
     """Decide the batch and make it visible, or detect that another driver has done so.
 
-    If this raises and has certainly decided nothing, the tasks' transactions are aborted: abort()
-    then finds nothing open, and does not have to fence the driver that has taken over.
+    If the call raises and has certainly not decided the batch, the tasks' transactions are aborted.
+    A later abort() then finds no open transaction, and does not fence the driver that has taken
+    over.
 
     Args:
         driver: driver of the scope.
@@ -243,7 +244,7 @@ def _commit(call: _Call) -> CommitOutcome:
 def _append_found(
     driver: Driver, owner: OpenTransaction, record: Record, state: ScopeState | None
 ) -> None:
-    """Append the new details of a done batch; None if there are no new details."""
+    """Append `state`, which adds details to a done batch; append nothing if it is None."""
     if state is None:
         return
     found = Record(
@@ -301,7 +302,7 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
         owner = _append_decision(driver, owner, record, check.again)
         call.may_be_decided = True
     except TransactionError:
-        if check.failed:  # otherwise the append failed, and the decision may be in the log
+        if check.failed:  # Otherwise, the append failed, and the log may contain it.
             call.abort_ours(protocol.Nothing())
         raise
     fates = recovery.commit_all(driver, decided)

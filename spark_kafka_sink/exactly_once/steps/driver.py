@@ -73,7 +73,7 @@ class Stopwatch:
 
 
 MIN_LEFT_MS: Final = 30_000
-"""Minimum remaining milliseconds of each transaction when the driver checks it before the decision.
+"""Minimum time in milliseconds before each transaction times out, at the check before the decision.
 This does not depend on the transaction timeout: a driver that is paused after the check can
 commit its decision up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval),
 and then commits the tasks' transactions.
@@ -81,13 +81,15 @@ and then commits the tasks' transactions.
 MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
 """The shortest safe transaction.timeout.ms; half of it is available to the tasks of a batch."""
 _ABORTED_WITHIN_MS: Final = 20_000
-"""Twice Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+"""Maximum milliseconds between the timeout of a transaction and its abort: twice the default of
+transaction.abort.timed.out.transaction.cleanup.interval.ms.
+"""
 _CLOCKS: Final = (
     " and, by this driver's clock, has been open {:,.0f} s longer than brokers allow: compare the "
     "clocks of driver, executors and brokers"
 )
 _SHOWN: Final = 10
-"""Maximum number of transactions named in an error."""
+"""Maximum number of transactions in an error message."""
 
 
 def check_alive(
@@ -153,7 +155,7 @@ _COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState
 def is_any_committed(
     tasks: Sequence[TaskTransaction], descriptions: Mapping[str, TransactionDescription]
 ) -> bool:
-    """Return True if a task's transaction was committed, which only a decision does."""
+    """Return True if a task's transaction was committed, which proves that it was decided."""
     ours = {each.transactional_id: each.transaction.producer_id for each in tasks}
     return any(
         each.state in _COMMITTED and each.producer_id == ours.get(name)
@@ -191,7 +193,7 @@ class Driver:
         self.watch = Stopwatch(client.now)
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks: frozenset[int] = frozenset()
-        """The scope's chunks in the log that this driver knows of."""
+        """Numbers of the scope's chunks that this driver has read or appended."""
         self._first: _FirstRead | None = None
         """The record read after fencing, until an append has confirmed it."""
         self._deadline = self._new_deadline()
@@ -207,7 +209,7 @@ class Driver:
         self._deadline = self._new_deadline()
 
     def of(self, scope: Scope, deadline: float | None = None) -> Driver:
-        """Return a driver of another scope on the same client; default deadline: max.block.ms."""
+        """Return a driver of another scope with the same client; default deadline: max.block.ms."""
         made = Driver(self.client, self._config, scope)
         if deadline is not None:
             made._deadline = deadline
@@ -271,7 +273,7 @@ class Driver:
     def read_fenced(self) -> decision_record.Record | None:
         """Return the scope's latest record, read after fencing.
 
-        A leader that does not know yet that it was replaced may return an outdated end of the log.
+        A former leader that has not yet detected its replacement may return an outdated end offset.
         Therefore `append` reads the log again from the current leader before it commits the first
         record of the epoch.
         """
@@ -280,7 +282,7 @@ class Driver:
         return record
 
     def set_stale_chunks(self, records: decision_record.DecisionRecords) -> None:
-        """Determine the keys of the log that the next `append` has to set to null."""
+        """Note the scope's chunks in the log; the next `append` removes or replaces them."""
         self._chunks |= records.chunk_keys(self.scope)
 
     def read_unfenced(self, *, create: bool = True) -> decision_record.DecisionRecords:
@@ -296,7 +298,7 @@ class Driver:
         return records
 
     def is_deciding(self) -> bool:
-        """Return True if the latest read found an append of the scope that may be committed."""
+        """Return True if the latest read found an append of the scope without a marker."""
         return self._log.is_pending(self.scope)
 
     def append(
@@ -311,8 +313,8 @@ class Driver:
 
         Args:
             owner: the driver at its epoch.
-            record: what to append.
-            step: the name under which the step is timed.
+            record: the new record, or None.
+            step: name of the step in the timings.
             seconds: time limit that replaces the rest of max.block.ms; 0 to use the rest.
             before_commit: see `TransactionalAppender.append`.
 
@@ -341,7 +343,7 @@ class Driver:
     def check_topics(self, written: Sequence[WrittenTopic]) -> None:
         """Raise a DeliveryError if a topic was recreated after a task had written to it.
 
-        Its transaction can still be committed, although the task's records are lost.
+        The task's transaction can still be committed, although its records are lost.
         """
         if not written:
             return
@@ -377,7 +379,7 @@ class Driver:
     def describe(
         self, ids: Collection[str], deadline: float
     ) -> dict[str, TransactionDescription] | None:
-        """Return the coordinators' descriptions of these ids; None before Kafka 3.0."""
+        """Return the coordinators' descriptions of these ids; None if brokers predate Kafka 3.0."""
         try:
             return self.admin.describe(ids, deadline)
         except ProtocolError as error:

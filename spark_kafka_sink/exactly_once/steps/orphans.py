@@ -6,7 +6,8 @@ no driver can ever decide are orphans, regardless of who checks and when:
 
 - the log has decided the transaction's batch or a later one of the same query, and the transaction
   is not in the decision;
-- or it has the nonce of a planning whose commit() cannot continue, which only its own driver knows.
+- or it has the nonce of a planning whose commit() cannot continue; only its own driver can
+  determine that.
 
 A transaction with an older nonce of an undecided batch is not an orphan yet; the decision makes it
 one.
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An open transaction of the scope, as its transactional id describes it."""
+    """An open transaction of the scope, with the parts of its transactional id."""
 
     transactional_id: str
     query: str | None
@@ -92,7 +93,7 @@ class Aborted:
     left_open: frozenset[str] = frozenset()
     """Transactional ids whose transaction might still be open."""
     problem: str = ""
-    """Why more transactions, with unknown ids, might be open; empty if that is impossible."""
+    """Why other transactions, with unknown ids, might be open; empty if that is impossible."""
 
     def __add__(self, later: Aborted) -> Aborted:
         """Combine the results of both attempts."""
@@ -146,7 +147,7 @@ def abort_orphans(
 def create_abort_flags(driver: Driver, nonces: Collection[str]) -> None:
     """Create the abort flags of these plannings; raise a KafkaProdError on failure.
 
-    After that none of their tasks begins a transaction.
+    Once the flags exist, no task of these plannings begins a transaction.
     """
     for nonce in nonces:
         flag, deadline = abort_flag_id(driver.scope, nonce), driver.client.deadline(SECONDS)
@@ -171,7 +172,7 @@ def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str
 
 
 def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> frozenset[str]:
-    """Return the ids of the scope's transactions that have to be aborted.
+    """Return the ids of the scope's transactions that must be aborted.
 
     A producer id without a transaction (EMPTY) is included if its planning is given up, because its
     task could still begin a transaction.

@@ -62,7 +62,7 @@ def settled(
 
 
 def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | None = None) -> Fate:
-    """Return the outcome, read from the first partition that still has the marker."""
+    """Return the outcome, read from the first partition in which the marker is found."""
     fates = (fate for _, fate in fates_by_partition(client, task, deadline))
     return next((fate for fate in fates if fate is not Fate.UNKNOWN), Fate.UNKNOWN)
 
@@ -113,10 +113,9 @@ _LOST: Final = (
     "them at these offsets until retention removes them"
 )
 _UNCLEAR: Final = (
-    "The driver found no marker of a transaction with an unknown outcome, or may not read its "
-    "topic: if a consumer with isolation.level=read_committed receives no records at these "
-    "offsets, they "
-    "are lost. "
+    "The driver found no marker of a transaction with an unknown outcome, or is not authorized to "
+    "read its topic: if a consumer with isolation.level=read_committed receives no records at "
+    "these offsets, the records are lost. "
 )
 _AGAIN: Final = (
     "To prevent this, raise transaction.timeout.ms, or set twoPhaseCommit=true if the brokers "
@@ -134,7 +133,7 @@ def fates_of(
     Args:
         decided: the decision.
         codes: error codes of EndTxn(commit) by transactional id; none of them is transient.
-        descriptions: the coordinators' descriptions of the transactions that may not be committed.
+        descriptions: the coordinators' descriptions of transactions that EndTxn has not confirmed.
     """
     return tuple(
         _fate(task, codes[task.transactional_id], descriptions.get(task.transactional_id))
@@ -218,8 +217,8 @@ REPORT_SECONDS: Final = 5.0
 def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
     """Commit the decision of the driver's own scope; a repeated call changes nothing.
 
-    There is no deadline: the loop ends only when all requests are answered. An unfinished decision
-    would block readers, and lose its rows when the transactions time out.
+    There is no deadline: requests are retried until each has a final response. An unfinished
+    decision would block readers, and lose its rows when the transactions time out.
 
     Returns:
         The fate of each transaction if the batch is torn; empty if all are committed.
@@ -240,8 +239,8 @@ def commit_others(
     Args:
         driver: driver of any scope.
         batches: the decided batch of each scope.
-        deadline: time limit in seconds of the client's clock. EndTxn has half of the time; the rest
-            is for determining the fates of lost transactions.
+        deadline: time limit in seconds of the client's clock. EndTxn requests may
+            take half of this time; the rest is for determining the fates of lost transactions.
 
     Returns:
         The result of `commit_all`, or the error, for each scope.
@@ -256,7 +255,7 @@ def commit_others(
 def _result(
     driver: Driver, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
 ) -> tuple[Fate, ...] | KafkaProdError:
-    """Return the result of one scope, given the responses to the EndTxns of all scopes."""
+    """Return the result of one scope, given the error codes of EndTxn for all scopes."""
     own = {each.transactional_id: codes[each.transactional_id] for each in decided.transactions}
     waiting = {name: code for name, code in own.items() if _is_unsettled(code)}
     if waiting:
@@ -292,7 +291,7 @@ def _fates(
 
 
 def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
-    """Return the final error code for each transactional id."""
+    """Commit all transactions, and return the final error code for each transactional id."""
     waiting = {each.transactional_id: each.transaction for each in decided.transactions}
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
     while waiting:
@@ -358,14 +357,15 @@ def roll_forward(
         driver: driver of the scope.
         owner: the driver at its epoch.
         decided: the decision, as read from the log in this epoch.
-        caller: may continue after a torn batch with resetTransactionalState; None to forbid that.
+        caller: may continue after a torn batch if it sets resetTransactionalState; None to raise in
+            any case.
         known: the fates that the log has recorded for a torn batch.
 
     Returns:
         The driver at the epoch of its next append.
 
     Raises:
-        TornTransactionError: a part of the batch is lost.
+        TornTransactionError: rows of the batch are lost.
         FencedError: a newer driver has taken over.
     """
     _LOG.warning(
@@ -422,7 +422,7 @@ def append_torn(
 _MOST_NAMED: Final = 10
 """Maximum number of transactional ids in a message."""
 RUN_KEPT_MS: Final = 3_600_000
-"""Minimum time in milliseconds for which the record of a finished run stays in the log."""
+"""Minimum time in milliseconds for which the log retains the record of a finished run."""
 
 
 def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
@@ -433,7 +433,7 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
 
     Args:
         driver: driver of the scope.
-        reset: continue after a torn batch.
+        reset: log a warning about a torn batch and continue, instead of raising.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost.
@@ -455,9 +455,9 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
 def recover_runs(driver: Driver) -> None:
     """Finish decisions of earlier runs of batch jobs with the prefix, and remove their records.
 
-    A run that is still active has also decided: it loses its epoch when only its done record is
-    left to append. A run in one transaction leaves a done record, which its own abort() needs; that
-    record is kept for `RUN_KEPT_MS`.
+    A run with a decision may still be active: it is fenced once all its transactions are committed,
+    when it only has to append its done record. A run with atomicBatch leaves a done record, which
+    its own abort() needs; that record is retained for `RUN_KEPT_MS`.
 
     The call takes at most max.block.ms; decisions that it cannot finish are logged and do not fail
     the caller.
@@ -466,7 +466,7 @@ def recover_runs(driver: Driver) -> None:
     decided, over = _other_runs(driver, records)
     deadline = driver.client.deadline(driver.max_block_s)
     if decided:
-        # the remaining time is for reading the log and appending to it
+        # The remaining time is for appending to the log.
         most = driver.client.deadline(driver.max_block_s * 0.75)
         for scope, result in commit_others(driver, decided, most).items():
             _append_run_outcome(driver.of(scope, deadline), records, decided[scope], result)
@@ -479,7 +479,7 @@ def recover_runs(driver: Driver) -> None:
 def _other_runs(
     driver: Driver, records: DecisionRecords
 ) -> tuple[dict[Scope, DecidedBatch], list[Scope]]:
-    """Return the runs with an unfinished decision, and those whose record can be removed."""
+    """Return the runs with an unfinished decision, and the runs whose record can be removed."""
     decided: dict[Scope, DecidedBatch] = {}
     over = []
     for scope in list(records.scopes(driver.scope.prefix)):
@@ -530,7 +530,7 @@ def _append_run_outcome(
 
 
 def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
-    """Describe how to handle another run's decision that could not be completed."""
+    """Return a message about another run's unfinished decision, and how to retry it."""
     names = [each.transactional_id for each in decided.transactions]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     servers = ",".join(driver.client.config.bootstrap_servers)
