@@ -1,1 +1,1 @@
-"""Benchmarks, torture runs, comparisons and checks; not shipped."""
+"""Benchmarks, torture runs, comparisons and checks, which are not part of the package."""

@@ -1,7 +1,7 @@
-"""Run every notebook and save its outputs: `python -m tools.notebooks`.
+"""Run all notebooks and save their outputs: `python -m tools.notebooks`.
 
-A test checks the saved outputs: their kinds and their texts without numbers must equal the outputs
-of a new run, and they must not contain machine-specific values.
+A test checks the saved outputs. Their kinds, and their texts without numbers, must equal those of a
+new run. They must not contain machine-specific values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 VARIES = "varies"
-"""Tag of a cell whose text varies between runs, such as advice that depends on speed."""
+"""Tag of cells whose text varies between runs, such as advice that depends on speed."""
 _NUMBER = re.compile(r"\d[\d,.]*(?:e[+-]?\d+)?")
 _RULE = re.compile(r"[ \t]+|-{2,}")
 _UNIT = re.compile(r"# [kMG]?B\b")
@@ -36,7 +36,7 @@ _PLURAL = re.compile(r"# (\w+?)(?:y|ies|es|s)?\b")
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """One output of cell number `cell`: its kind, its MIME types, and its masked texts."""
+    """An output of cell number `cell`: its kind, its MIME types, and its masked texts."""
 
     cell: str
     kind: str
@@ -44,7 +44,7 @@ class OutputShape:
 
 
 def shape_of(notebook: NotebookNode) -> list[OutputShape]:
-    """Return the shapes of all outputs, in order."""
+    """Return the shapes of all outputs in a notebook, in order."""
     return [
         _shape(cell, output)
         for cell in notebook.cells
@@ -54,8 +54,11 @@ def shape_of(notebook: NotebookNode) -> list[OutputShape]:
 
 
 def masked(text: str) -> str:
-    """Return the text with `#` for each number, single spaces, no plurals of counted nouns, and
-    `B` for kB and MB."""
+    """Return the text with masked numbers, spaces, units and plurals.
+
+    Each number is replaced with `#`, and kB and MB with `B`. Rules and runs of spaces are replaced
+    with a single space. Nouns after a number lose their plural.
+    """
     numbers = _NUMBER.sub("#", _RULE.sub(" ", text))
     return _PLURAL.sub(r"# \1", _UNIT.sub("# B", numbers)).strip()
 
@@ -80,7 +83,7 @@ _ADDRESS = re.compile(r"\b(?!127\.0\.0\.1\b)\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
 def without_machine(notebook: NotebookNode) -> NotebookNode:
-    """Return the notebook without times, the kernel's version, and stderr output."""
+    """Return the notebook without times, kernel version and stderr output."""
     saved = copy.deepcopy(notebook)
     saved.metadata["language_info"] = {"name": "python"}
     for cell in saved.cells:
@@ -91,7 +94,7 @@ def without_machine(notebook: NotebookNode) -> NotebookNode:
 
 
 def findings(notebook: NotebookNode) -> list[str]:
-    """Return paths, addresses and names in outputs that exist only on this machine."""
+    """Return the paths, addresses and names in the outputs that are specific to this machine."""
     patterns = [_PATH, _ADDRESS]
     names = {getpass.getuser(), socket.gethostname()} - {"root", "localhost"}
     patterns += [re.compile(rf"\b{re.escape(name)}\b") for name in names if len(name) > 3]
@@ -106,7 +109,7 @@ def findings(notebook: NotebookNode) -> list[str]:
 
 
 def texts(cell: NotebookNode) -> Iterator[str]:
-    """Return all output texts of a cell, without images."""
+    """Yield all output texts of a cell, without images."""
     for output in cell.outputs:
         if output.output_type == "stream":
             yield output.text
@@ -116,7 +119,7 @@ def texts(cell: NotebookNode) -> Iterator[str]:
 
 
 def _joined(outputs: list[Any]) -> Iterator[Any]:
-    """Return outputs without stderr, with consecutive prints joined."""
+    """Yield the outputs except stderr; consecutive prints are joined."""
     last: Any = None
     for output in outputs:
         if output.output_type == "stream":
@@ -132,14 +135,14 @@ def _joined(outputs: list[Any]) -> Iterator[Any]:
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-"""Java options to reduce compilation, which otherwise dominates a JVM's first minute."""
+"""Java options that reduce compilation, which otherwise dominates the first minute of a JVM."""
 
 
 def execute(path: Path) -> NotebookNode:
-    """Return the notebook with the outputs of this run.
+    """Run a notebook, and return it with the new outputs.
 
     Raises:
-        CellExecutionError: a cell failed; the message contains its traceback.
+        CellExecutionError: a cell failed. The message contains the traceback.
     """
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(
@@ -153,7 +156,7 @@ def execute(path: Path) -> NotebookNode:
 
 
 def main(names: list[str]) -> int:
-    """Run each notebook, and save it unless its outputs contain machine-specific values."""
+    """Run notebooks; save each notebook unless its outputs contain machine-specific values."""
     bad = 0
     for path in [Path(name) for name in names] or NOTEBOOKS:
         notebook = without_machine(execute(path))

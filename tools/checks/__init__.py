@@ -1,1 +1,1 @@
-"""Checks of `make`: `needs` checks the machine, `sizes` checks functions and package docstrings."""
+"""Checks for `make`: `needs` checks the machine, `sizes` checks functions and docstrings."""

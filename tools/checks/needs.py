@@ -1,6 +1,6 @@
 """Check the machine: `needs.py java` for the demo, `needs.py java debian` for the tests.
 
-Runs before anything is installed, so it uses the standard library only.
+It runs before any package is installed, so it only uses the standard library.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ DEBIAN_PACKAGES = {
     "krb5-config": "libkrb5-dev",
     "python3-config": "python3-dev",
 }
-"""Map from command to the Debian package that provides it."""
+"""The Debian package that provides each command."""
 
 
 def find_java() -> str | None:
-    """Return the path of `java` as Spark finds it: in JAVA_HOME if set, otherwise on the PATH."""
+    """Return the path of Spark's `java`: in JAVA_HOME if it is set, otherwise on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
 
 def java_problem() -> str | None:
-    """Return a sentence if Java is missing or too old."""
+    """Return a message if Java is missing or too old, or None."""
     java = find_java()
     needed = f"Java {LEAST_JAVA} or newer is needed: install a JRE and put `java` on the PATH"
     if java is None:
@@ -47,7 +47,7 @@ def java_problem() -> str | None:
 
 
 def debian_problem() -> str | None:
-    """Install missing Debian packages as root; return a sentence if that is impossible."""
+    """Install missing Debian packages as root; return a message if this is impossible, or None."""
     missing = _missing()
     if missing and os.geteuid() == 0 and shutil.which("apt-get"):
         _install(missing)
@@ -59,7 +59,7 @@ def debian_problem() -> str | None:
 
 
 def _missing() -> list[str]:
-    # Debian's folder for service programs may be missing from users' PATH.
+    # Debian's folder for service programs can be missing from users' PATH.
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
     packages = DEBIAN_PACKAGES.items()
     return [package for command, package in packages if not shutil.which(command, path=path)]

@@ -1,8 +1,8 @@
-"""`make release-check`: the archives that a release uploads, used as a new user would use them.
+"""Test the archives of a release like a new user: `make release-check`.
 
-Builds the sdist, builds the wheel from the sdist, installs the wheel with the extras `spark` and
-`cli` in an empty environment, and runs the README's batch example there against the broker of
-`kafkaprod broker`.
+It builds the sdist, builds the wheel from the sdist, and installs the wheel with the extras `spark`
+and `cli` in an empty environment. In this environment, it runs the README's batch example, with the
+broker of `kafkaprod broker`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def install(wheel: Path, environment: Path) -> Path:
-    """Create an environment with the wheel; return the path of its Python."""
+    """Create an environment with the wheel; return the path of its Python interpreter."""
     run([sys.executable, "-m", "venv", str(environment)], ROOT)
     python = environment / "bin" / "python"
     run([str(python), "-m", "pip", "--quiet", "install", f"{wheel}[spark,cli]"], wheel.parent)
@@ -59,7 +59,7 @@ def install(wheel: Path, environment: Path) -> Path:
 
 @contextmanager
 def running_broker(python: Path, folder: Path) -> Iterator[str]:
-    """Start the wheel's broker on a free port; yield its address."""
+    """Start the broker from the wheel on a free port; yield its address."""
     command = [str(python.with_name("kafkaprod")), "broker", "--topic", "events:4", "--port", "0"]
     broker = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
@@ -71,7 +71,7 @@ def running_broker(python: Path, folder: Path) -> Iterator[str]:
 
 
 def run_example(python: Path, folder: Path, address: str) -> None:
-    """Run the README's batch example, and check the report that it writes."""
+    """Run the README's batch example, and check its report."""
     found = BATCH_EXAMPLE.search((ROOT / "README.md").read_text(encoding="utf-8"))
     if found is None:
         raise SystemExit("README.md has no Python example in its section Batch")

@@ -1,7 +1,7 @@
-"""Limits on functions, and package docstrings that list their modules.
+"""Check the size of functions, and that package docstrings list all modules.
 
-`python -m tools.checks.sizes` prints every violation. Paths may be given; package docstrings are
-checked below these paths.
+`python -m tools.checks.sizes [PATH ...]` prints every violation. Package docstrings are checked
+below the paths.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def offenders(source: str, name: str) -> Iterator[str]:
-    """Return the functions that are too large, as `name:line: text` lines."""
+    """Yield a line `name:line: text` for each function that is too large."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, _Function):
             yield from _function_offenders(node, name)
 
 
 def unlisted(init: Path) -> Iterator[str]:
-    """Return how a package's docstring differs from its modules and subpackages.
+    """Yield a line for each difference between a package's docstring and its modules.
 
-    A docstring lists each module and subpackage once, in reading order, as "- `module`:
+    A docstring must list each module and subpackage once, in reading order, as "- `module`:
     description".
     """
     listed = _LISTED.findall(ast.get_docstring(ast.parse(init.read_text())) or "")
@@ -89,7 +89,7 @@ def _is_of_package(path: Path) -> bool:
 
 
 def main() -> None:
-    """Print every violation; exit with status 1 if there is one."""
+    """Print all violations; exit with status 1 if there are any."""
     paths = [Path(argument) for argument in sys.argv[1:]] or [_ROOT / name for name in _SOURCES]
     files = list(_files(paths))
     found = [line for path in files for line in offenders(path.read_text(), str(path))]

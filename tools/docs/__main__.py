@@ -1,4 +1,4 @@
-"""Write every generated block: `python -m tools.docs`."""
+"""Update all generated blocks: `python -m tools.docs`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "torture-runs": render_runs,
     "torture-brokers": render_brokers,
 }
-"""Render functions by block name; each block is on one page."""
+"""The functions that render the blocks, by block name. Each block is on one page."""
 
 MEASURED = (
     "matrix",
@@ -70,11 +70,11 @@ MEASURED = (
     "stages",
     "memory",
 )
-"""Blocks that only measurement commands write."""
+"""Blocks that are only written by measurement commands."""
 
 
 def main() -> None:
-    """Write the blocks."""
+    """Update the blocks on all pages."""
     for name, render in GENERATED.items():
         write_block(name, render())
 

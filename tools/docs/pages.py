@@ -24,12 +24,12 @@ _BEGIN = re.compile(r"^<!-- ([a-z0-9-]+):begin -->$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
-    """Return every published page, the README first."""
+    """Return the paths of all published pages, starting with the README."""
     return [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.glob("*.md"))]
 
 
 def blocks(text: str) -> list[str]:
-    """Return the names of a page's blocks, in order."""
+    """Return the names of the blocks in a page, in order."""
     return _BEGIN.findall(text)
 
 
@@ -46,7 +46,7 @@ def block(text: str, name: str) -> str:
 
 
 def replace_block(text: str, name: str, new: str) -> str:
-    """Return the text with the named block replaced.
+    """Return the page's text with the content of a block replaced.
 
     Raises:
         ValueError: see `block`.
@@ -59,7 +59,7 @@ def page_of(name: str) -> Path:
     """Return the page that contains a block.
 
     Raises:
-        ValueError: no page or more than one page contains it.
+        ValueError: the number of pages with this block is not one.
     """
     found = [page for page in pages() if name in blocks(page.read_text(encoding="utf-8"))]
     if len(found) != 1:
@@ -68,14 +68,14 @@ def page_of(name: str) -> Path:
 
 
 def write_block(name: str, new: str) -> None:
-    """Replace the text of a block on the page that contains it."""
+    """Replace the content of a block on the page that contains it."""
     page = page_of(name)
     text = replace_block(page.read_text(encoding="utf-8"), name, new)
     page.write_text(text, encoding="utf-8")
 
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; bars in cells are escaped."""
+    """Return a Markdown table; vertical bars in cells are escaped."""
     lines = [_line(heading), "|" + "---|" * len(heading)]
     lines += [_line([cell.replace("|", "\\|") for cell in row]) for row in rows]
     return "\n".join([*lines, ""])
@@ -86,7 +86,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def attribute_docs(owner: type) -> dict[str, str]:
-    """Return the docstrings of a class's attributes and properties, each as one line."""
+    """Return the docstrings of a class's attributes and properties by name, each as one line."""
     body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
     assert isinstance(body, ast.ClassDef)
     return {name: one_line(text) for name, text in _documented(body)}

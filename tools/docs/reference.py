@@ -1,4 +1,4 @@
-"""Tables of the options, profiles, extras, errors, the embedded broker, and the delivery report."""
+"""Tables of options, profiles, extras, errors, the embedded broker, and the delivery report."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ MAIN = (
     "errors.tolerance",
     "errors.deadletterqueue.topic.name",
 )
-"""Options in the README's table."""
+"""The options in the README's table."""
 
 
 def render_main_options() -> str:
@@ -133,7 +133,7 @@ def render_other_names() -> str:
 
 
 def render_profiles() -> str:
-    """Return a table of the profiles' settings; a cell is empty if the default applies."""
+    """Return a table of the options in each profile; a cell is empty if the default applies."""
     profiles = [profile for profile in Profile if profile is not Profile.NONE]
     values = {profile: load_profile(profile) for profile in profiles}
     options = [row for row in PRODUCER_OPTIONS if any(row.name in each for each in values.values())]
@@ -186,7 +186,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def render_extras() -> str:
-    """Return one line for each extra of `pyproject.toml`, except the development extra."""
+    """Return a list of the extras in `pyproject.toml`, except the development extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     rows = [("none", "writing, and the embedded broker", project["dependencies"], _EVERYWHERE)]
     rows += [
@@ -204,7 +204,7 @@ _NAME = re.compile(r"(spark-kafka-sink)?\[?([\w,-]+)")
 
 
 def _brought(requirements: list[str]) -> str:
-    """Return the names of the distributions; extras of this package are formatted as code."""
+    """Return the names of required distributions; extras of this package are formatted as code."""
     names: list[str] = []
     for each in requirements:
         found = _NAME.match(each)
@@ -230,7 +230,7 @@ _DOES = {
 
 
 def render_error_classes() -> str:
-    """Return a table of the error classes with their first sentences."""
+    """Return a table of the error classes with the first sentences of their docstrings."""
     classes = [each for each in vars(errors).values() if _is_ours(each)]
     rows = ((f"`{each.__name__}`", _first_sentence(each)) for each in classes)
     return table(("error", "meaning"), rows)
@@ -256,7 +256,7 @@ def _class_name(flaw: RowError) -> str:
 
 
 def render_broker_errors() -> str:
-    """Return the producer's reaction to each Produce error; errors not listed fail the batch."""
+    """Return a table of the producer's reactions to Produce errors; other errors fail the batch."""
     found: dict[Action, list[str]] = {action: [] for action in _DOES}
     for code in ErrorCode:
         action = decide(code.value, _USUAL).action
@@ -270,7 +270,7 @@ def render_broker_errors() -> str:
 
 
 def render_unclear_errors() -> str:
-    """Return a list of the errors after which the log may still contain the records."""
+    """Return a list of the errors after which the log can still contain the records."""
     named = sorted(code for code in MAYBE_APPENDED if code in list(ErrorCode))
     return "".join(f"- `{error_name(code)}`\n" for code in named)
 
@@ -288,7 +288,7 @@ _KEYWORDS: Mapping[str, str] = {
     "tls_key_password": "tls",
     "tls_ca": "tls",
 }
-"""Command line options whose keyword of `EmbeddedBroker` has a different name."""
+"""Command line options whose `EmbeddedBroker` keyword has a different name."""
 
 
 def api_name(api: Any) -> str:
@@ -297,7 +297,7 @@ def api_name(api: Any) -> str:
 
 
 def render_apis() -> str:
-    """Return the names of all served APIs, sorted, with their versions."""
+    """Return a sorted list of the supported APIs and their versions."""
     served = sorted(
         (api_name(handler.api), handler.versions.lowest, handler.versions.highest)
         for handler in HANDLERS.values()
@@ -350,11 +350,11 @@ _REPORT = DeliveryReport(partitions=(_PART,), slowest=(_TASK,), metrics=_METRICS
 
 
 _WORDS = {"`SLOWEST_KEPT`": f"{SLOWEST_KEPT:,}", "`TASKS_KEPT`": f"{TASKS_KEPT:,}", "None": "null"}
-"""Replacements for words of docstrings that do not apply to JSON."""
+"""Replacements for words in docstrings that do not apply to JSON."""
 
 
 def render_fields() -> str:
-    """Return a table of the JSON document's fields, with nested fields below their parents."""
+    """Return a table of the fields of the JSON report, with nested fields below their parents."""
     whole = json.loads(_REPORT.to_json())
     docs = attribute_docs(DeliveryCounters)
     docs["task_columns"] = "Names of the values in a row of `task_rows`."

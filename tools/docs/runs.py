@@ -1,4 +1,4 @@
-"""Tables of the torture runs, from their ledger, and of the model's searches."""
+"""Tables of the torture runs in the ledger, and of the model's searches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SINKS = {
 
 
 def render_runs(ledger: Ledger = STREAMS) -> str:
-    """Return a row for each kind of fault, with columns for each sink, and a total."""
+    """Return a table with a row for each kind of fault, columns for each sink, and a total."""
     lines = ledger.latest_streams()
     kinds = [kind for kind in Kind if any(line["kind"] == kind for line in lines)]
     rows = [_row(kind, [line for line in lines if line["kind"] == kind]) for kind in kinds]
@@ -38,7 +38,7 @@ def render_runs(ledger: Ledger = STREAMS) -> str:
 
 
 def render_brokers() -> str:
-    """Return the exactly-once runs and failures by broker release and settings."""
+    """Return a table of exactly-once runs and failures by broker release and settings."""
     lines = [line for line in STREAMS.latest_streams() if line["sink"] in ONCE]
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in sorted(lines, key=_brokers):
@@ -60,12 +60,12 @@ def _row(name: str, lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _sums_of(sink: Sink) -> tuple[str, ...]:
-    """Return the counted violations of a sink; batches can be torn only with transactions."""
+    """Return the violations to count for a sink; batches can be torn only with transactions."""
     return _SUMS if sink in ONCE else _SUMS[:2]
 
 
 def _sums(lines: Iterable[dict[str, Any]]) -> tuple[int, int, int]:
-    """Return the counts of lost numbers, duplicated numbers, and runs with a torn batch."""
+    """Return the numbers of lost records, duplicated records, and runs with a torn batch."""
     found = Counter[str]()
     for line in lines:
         found["lost"] += line["lost"]
@@ -110,7 +110,7 @@ def render_searches() -> str:
 
 
 def render_planted_bugs() -> str:
-    """Return a table of the planted bugs, the search that finds each, and its violation."""
+    """Return a table of the planted bugs, the searches that find them, and the violations."""
     rows = ((bug.name, bug.scenario.name, _SIGNS[bug.sign]) for bug in PLANTED)
     return table(("bug", "search", "violation"), rows)
 

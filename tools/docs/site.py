@@ -1,7 +1,7 @@
-"""Copy the pages for mkdocs, with an API reference of all public names: `make site`.
+"""Copy the pages for mkdocs, and add an API reference of all public names: `make site`.
 
-The copy has the folders of the repository, so that the links of the pages work unchanged. README.md
-becomes the first page.
+The copy has the same folders as the repository, so that links between pages work unchanged.
+README.md becomes the first page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Import these names from `spark_kafka_sink`. The options of `format("kafkaprod")`
 
 
 def reference() -> str:
-    """Return the page of the API: one section for each public name, functions first."""
+    """Return the API reference: one section for each public name, functions first."""
     names = [name for name in spark_kafka_sink.__all__ if not name.startswith("_")]
     names.sort(key=lambda name: (name[0].isupper(), name.endswith("Error"), name))
     return "\n".join([_INTRODUCTION, *(f"::: {_place(name)}\n" for name in names)])
@@ -33,7 +33,7 @@ def _place(name: str) -> str:
 
 
 def main() -> None:
-    """Replace the copy."""
+    """Create the copy; replace an existing copy."""
     shutil.rmtree(TARGET, ignore_errors=True)
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, TARGET / folder)

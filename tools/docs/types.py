@@ -1,4 +1,4 @@
-"""The table of Spark types in each format, from the schemas and texts that the encoders derive."""
+"""The table of Spark types in each format, generated with the encoders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EXAMPLES: Final[tuple[tuple[types.DataType, Any], ...]] = (
     (types.NullType(), None),
     (types.VariantType(), None),
 )
-"""Spark types, each with a value."""
+"""Spark types, each with an example value."""
 _UNSUPPORTED: Final = "not supported"
 
 
@@ -65,7 +65,7 @@ def render_format_types() -> str:
 
 
 def _name(data_type: types.DataType) -> str:
-    """Return the type in SQL; with a note for arrays whose items may be null."""
+    """Return the SQL name of a type, with a note for arrays whose items can be null."""
     name = data_type.simpleString()
     nullable = isinstance(data_type, types.ArrayType) and data_type.containsNull
     return f"{name}, items null" if nullable else name

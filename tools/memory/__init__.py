@@ -1,1 +1,1 @@
-"""Measure the memory that a task's Python worker needs, for all kinds of writes: `make memory`."""
+"""Measure the memory of a task's Python worker for different kinds of writes: `make memory`."""

@@ -1,7 +1,7 @@
 """Measure a worker's peak memory: `python -m tools.memory [--docs]`.
 
-Each write is one task in a new Spark; 10 GB go to a real Kafka, whose topic keeps 2 GB. Exits with
-status 1 if a worker used more than 200 MB besides buffer.memory.
+Each write is one task in a new Spark session. One write sends 10 GB to a real Kafka, whose topic
+retains 2 GB. The exit status is 1 if a worker uses more than 200 MB in addition to buffer.memory.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ SPARKS_ARROW_BATCH = 64 * MIB
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ARROW_BATCHES = 2
-"""Number of batches that PySpark holds: it reads the next batch while the current one is written.
-"""
+"""Number of batches in PySpark's memory. It reads the next batch while a batch is written."""
 
 
 class Broker(StrEnum):
-    """Broker that receives the records."""
+    """The broker that receives the records."""
 
     KAFKA = "Kafka"
     SLOW = "slow"
@@ -57,7 +56,7 @@ class Broker(StrEnum):
 
 
 class Rows(StrEnum):
-    """Columns of the generated rows besides a value, which contains the row number."""
+    """Columns of the generated rows, in addition to a value with the row number."""
 
     PLAIN = ""
     KEYED = "keyed"
@@ -67,10 +66,10 @@ class Rows(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One write of `size` bytes in rows of `row` bytes, by one task.
+    """A write of `size` bytes in rows of `row` bytes, by one task.
 
-    `buffer` is buffer.memory, `arrow` the maximum bytes of Spark's Arrow batches; `options` are
-    options of the sink, `conf` settings of the Spark session.
+    `buffer` is buffer.memory. `arrow` is the maximum size of Spark's Arrow batches in bytes.
+    `options` are options of the sink. `conf` contains settings of the Spark session.
     """
 
     size: int
@@ -85,14 +84,12 @@ class Case:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         return max(1, self.size // self.row)
 
     @property
     def bound(self) -> int:
-        """Limit of the worker's memory in bytes; it includes Spark's Arrow batches if they are
-        larger.
-        """
+        """Maximum memory of the worker in bytes, including Arrow batches if they are larger."""
         return OVERHEAD + self.buffer + _ARROW_BATCHES * max(0, self.arrow - ARROW_BATCH)
 
     @property
@@ -102,7 +99,7 @@ class Case:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Spark expressions over `id`, the number of a row."""
+        """Spark expressions of the columns; `id` is the row number."""
         number = "cast(id AS string)"
         if self.rows is Rows.HEADERS:
             entry = f"named_struct('key', 'trace', 'value', cast({_text(self.row // 4)} AS binary))"
@@ -117,14 +114,14 @@ class Case:
 
 
 def _text(size: int) -> str:
-    """Return an expression for a text of `size` bytes, up to 60 of them random, for each row."""
+    """Return a Spark expression for texts of `size` bytes, of which up to 60 are random."""
     return f"rpad(concat(id, '-', xxhash64(id), xxhash64(id, 1), xxhash64(id, 2)), {size}, '.,-')"
 
 
 _ZSTD = {"kafka.compression.type": "zstd"}
 _GB = 1_000 * MB
 _LARGEST = 1_048_000
-"""The largest row that the default max.request.size allows, with Kafka's overhead."""
+"""Size in bytes of the largest row that the default max.request.size allows."""
 CASES = (
     Case(size=10 * _GB, broker=Broker.KAFKA),
     Case(size=2 * _GB, broker=Broker.STALLING),
@@ -144,10 +141,10 @@ CASES = (
 
 
 SLOW_RATE = 60 * MB
-"""Bytes per second that a slow broker accepts."""
+"""Bytes per second that the slow broker accepts."""
 _FAST_RATE = 2_000 * MB
 _RUNS_FOR, _STANDS_FOR = 2.0, 4.0
-"""Seconds for which a stalling broker accepts records, and for which it stalls."""
+"""Seconds for which the stalling broker accepts records, and seconds for which it stalls."""
 TOPIC = "memory"
 _KAFKA = {
     "log.segment.delete.delay.ms": "500",
@@ -160,7 +157,7 @@ _KEPT = 2_000 * MB
 
 @contextmanager
 def broker_for(case: Case) -> Iterator[tuple[str, str]]:
-    """Yield bootstrap servers and topic for one write."""
+    """Yield (bootstrap servers, topic) for a write."""
     if case.broker is Broker.KAFKA:
         with _kafka(case) as made:
             yield made
@@ -192,7 +189,7 @@ def _stall(process: subprocess.Popen[str], over: threading.Event) -> None:
 
 @contextmanager
 def _kafka(case: Case) -> Iterator[tuple[str, str]]:
-    """Start a real Kafka whose topic keeps only the latest segments."""
+    """Start a real Kafka with a topic that retains only the latest segments."""
     segment = max(case.row, _KEPT // case.partitions // 4)
     limits = {"retention.bytes": str(_KEPT // case.partitions), "segment.bytes": str(segment)}
     with KafkaCluster(config=_KAFKA, heap_mib=1024, java_options=()) as kafka:
@@ -206,15 +203,15 @@ _LONGEST_S = 1_800
 
 
 class WriteFailedError(RuntimeError):
-    """A measured write failed; the message ends with Spark's output."""
+    """A measured write failed. The message contains the end of Spark's output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Measurements of one write, in bytes and seconds.
+    """Measurements of a write, in bytes and seconds.
 
-    `idle` is the worker's peak after a write of one row, `peak` after the measured write;
-    `persisted` is the number of acknowledged rows.
+    `idle` is the worker's peak memory after a write of one row; `peak` is the peak after the
+    measured write. `persisted` is the number of acknowledged rows.
     """
 
     idle: int
@@ -224,10 +221,10 @@ class Reading:
 
 
 def measure(case: Case) -> Reading:
-    """Write a case's rows and read the worker's peak memory.
+    """Write the rows of a case, and return the worker's peak memory.
 
     Raises:
-        WriteFailedError: Spark failed, or not every row was acknowledged.
+        WriteFailedError: Spark failed, or some rows were not acknowledged.
     """
     with broker_for(case) as (servers, topic):
         options = {
@@ -274,7 +271,7 @@ HEADING = (
 
 
 def row(case: Case, reading: Reading) -> tuple[str, ...]:
-    """Return the cells of one case."""
+    """Return the table cells of a case."""
     return (
         str(case),
         f"{case.size // MB:,}",
@@ -289,7 +286,7 @@ def row(case: Case, reading: Reading) -> tuple[str, ...]:
 
 
 def render(readings: Sequence[tuple[Case, Reading]]) -> str:
-    """Return a block of Markdown."""
+    """Return the results as a Markdown table."""
     return table(HEADING, [row(case, reading) for case, reading in readings])
 
 
@@ -297,7 +294,7 @@ BLOCK = "memory"
 
 
 def main() -> int:
-    """Measure, print, and with --docs write the page's table."""
+    """Measure all cases and print the results; with --docs, update the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--docs", action="store_true", help="write the table into docs/")
     options = parser.parse_args()

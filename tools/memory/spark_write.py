@@ -1,8 +1,8 @@
-"""Measure one write in its own Spark: `python -m tools.memory.spark_write ORDER`.
+"""Measure a write in a new Spark session: `python -m tools.memory.spark_write ORDER`.
 
-ORDER is a JSON object with `columns`, `count`, `options` and `conf`. Prints one line of JSON, the
-fields of a `Reading`. The first write has one row, so that the worker imports all modules that it
-needs; Spark reuses the worker for the second write, whose peak is then read from /proc.
+ORDER is a JSON object with `columns`, `count`, `options` and `conf`. The output is one line of JSON
+with the fields of a `Reading`. The first write has one row, so that the worker imports all modules.
+Spark reuses the worker for the second write. Its peak memory is read from /proc.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
 
 
 def _largest_worker(field: str) -> int:
-    """Return the memory in bytes of the largest Python process started by this process's JVM."""
+    """Return the memory in bytes of the largest Python process that the JVM has started."""
     return max(
         _status(process.pid, field)
         for process in psutil.Process().children(recursive=True)
@@ -62,7 +62,7 @@ def _status(pid: int, field: str) -> int:
 
 
 def _write(spark: SparkSession, order: Mapping[str, Any], count: int) -> DeliveryReport:
-    """Write the first `count` rows with one task and return the report."""
+    """Write the first `count` rows with one task; return the delivery report."""
     frame = spark.range(0, count, 1, 1).selectExpr(*order["columns"])
     with tempfile.TemporaryDirectory() as folder:
         report = f"{folder}/report.json"
@@ -72,7 +72,7 @@ def _write(spark: SparkSession, order: Mapping[str, Any], count: int) -> Deliver
 
 
 def main() -> None:
-    """Execute the writes and log the result."""
+    """Execute the writes and print the result."""
     order = json.loads(sys.argv[1])
     spark = _start(order["conf"])
     _write(spark, order, 1)

@@ -1,6 +1,6 @@
-"""Estimate writes of many tasks, partitions and brokers: `python -m tools.scale`.
+"""Estimate the costs of writes with many tasks, partitions and brokers: `python -m tools.scale`.
 
-- `estimate`: the size of a write, unit costs, the figures that follow from both, and their limits
-- `measure`: the unit costs of the product's own code, and a check on 50 embedded brokers
-- `__main__`: the tables of docs/scale.md
+- `estimate`: the estimates, computed from workloads and unit costs, and their limits
+- `measure`: measures the unit costs of the product's code, and checks with 50 embedded brokers
+- `__main__`: writes the tables of docs/scale.md
 """

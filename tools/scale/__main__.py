@@ -47,7 +47,7 @@ _FIGURES = (
 
 
 def render_estimates(costs: Costs, workloads: Sequence[Workload] = WORKLOADS) -> str:
-    """Return one table for each guarantee, with a column for each workload."""
+    """Return a table for each delivery guarantee, with a column for each workload."""
     parts = []
     for guarantee in dict.fromkeys(each.guarantee for each in workloads):
         some = [each for each in workloads if each.guarantee == guarantee]
@@ -72,7 +72,7 @@ def _estimates(workloads: Sequence[Workload], costs: Costs) -> str:
 
 
 def render_limits(costs: Costs, workloads: Sequence[Workload] = WORKLOADS) -> str:
-    """Return each limit, its share used by the largest workloads, and the relevant setting."""
+    """Return a table of the limits, the used shares for the largest workloads, and the settings."""
     largest = max(each.tasks for each in workloads)
     estimates = {
         guarantee: [
@@ -95,7 +95,7 @@ def render_limits(costs: Costs, workloads: Sequence[Workload] = WORKLOADS) -> st
 
 
 def render_costs(costs: Costs) -> str:
-    """Return the table of the unit costs."""
+    """Return a table of the unit costs."""
     message, merge = costs.message_bytes, costs.merge_seconds
     rows = (
         ("commit message", f"{message.fixed:,.0f} B", _each(message.partition, message.broker)),
@@ -131,10 +131,10 @@ def render_costs(costs: Costs) -> str:
 
 
 def render_merges(found: Iterable[tuple[int, int, float, float, float]]) -> str:
-    """Return a table of real merges of commit messages next to their estimates.
+    """Return a table of measured merges of commit messages, with their estimates.
 
     Args:
-        found: tasks, bytes, seconds, and the bytes and seconds of the estimate.
+        found: (tasks, bytes, seconds, estimated bytes, estimated seconds) for each merge.
     """
     rows = (
         (
@@ -150,7 +150,7 @@ def render_merges(found: Iterable[tuple[int, int, float, float, float]]) -> str:
 
 
 def render_cluster(session: SessionCost, job: JobCost, brokers: int, preflight: float) -> str:
-    """Return a table of the connections and records that 50 brokers counted."""
+    """Return a table of the connections and records that the brokers have counted."""
     rows = (
         ("a session", "1", f"{brokers + 1}", str(session.connections), f"{session.persisted:,}"),
         (
@@ -171,7 +171,7 @@ def render_cluster(session: SessionCost, job: JobCost, brokers: int, preflight: 
 
 
 def shown(value: float) -> str:
-    """Format with two or three digits and a unit prefix."""
+    """Format a number with two or three digits and a unit prefix."""
     for unit, size in ((" G", 1e9), (" M", 1e6), (" k", 1e3), ("", 1.0)):
         if value >= size:
             return f"{value / size:.{0 if value >= 9.95 * size else 1}f}{unit}"
@@ -202,7 +202,7 @@ _TASKS, _WORKERS = 6, 2
 
 
 def main() -> None:
-    """Measure, check, and write the blocks; `--print` prints them instead of changing the page."""
+    """Measure, check, and update the page; `--print` prints the blocks instead."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--print", action="store_true", help="print the blocks and leave docs/scale.md unchanged"
@@ -232,7 +232,7 @@ def _merge(tasks: int, costs: Costs) -> tuple[int, int, float, float, float]:
 
 
 def _cluster() -> str:
-    """Run a session and a Spark job, and check that every record was written exactly once."""
+    """Run a session and a Spark job; check that every record was written exactly once."""
     with many_brokers() as cluster:
         session = session_in_a_process(cluster.bootstrap_servers, _ROWS)
         preflight = preflight_seconds(cluster.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""Estimate the costs of a write and its distance to limits: pure functions."""
+"""Pure functions that estimate the costs of a write, and the used share of limits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from spark_kafka_sink.exactly_once.task_transaction import partitions_to_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """A cost that is linear in a task's partitions and brokers."""
+    """A cost that depends linearly on a task's partitions and brokers."""
 
     fixed: float
     partition: float
-    """Cost for each partition that the task writes to."""
+    """Cost per partition that the task writes to."""
     broker: float
-    """Cost for each broker that the task connects to."""
+    """Cost per broker that the task connects to."""
 
     def at(self, partitions: float, brokers: float) -> float:
         """Return the cost of one task."""
@@ -26,7 +26,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Unit costs measured by `tools.scale.measure`; the last costs are those of a Kafka broker."""
+    """Unit costs that `tools.scale.measure` has measured, except the assumed costs of brokers."""
 
     message_bytes: Linear
     """Bytes of a task's commit message, as Spark's driver stores it."""
@@ -35,28 +35,27 @@ class Costs:
     merge_seconds: Linear
     """Seconds to unpickle and merge a message."""
     result_seconds: float
-    """With exactly-once: seconds to collect the partitions of a task for the decision."""
+    """Seconds to collect a task's partitions for the decision (with exactly-once)."""
     describe_seconds: Linear
     """Seconds to decode a coordinator's description of one transaction."""
     describe_bytes: Linear
     decision_bytes: Linear
-    """Bytes of one transaction in the decision, and of each partition that it lists."""
+    """Bytes of a transaction in the decision, and of each listed partition."""
     decision_seconds: Linear
     end_seconds: float = 0.000_17
-    """Seconds of EndTxn for one of many transactions; see `make bench`, docs/benchmarks.md."""
+    """Seconds per transaction to end many transactions; see `make bench`, docs/benchmarks.md."""
     metadata_bytes: Linear
     """Bytes of a Metadata response."""
     metadata_seconds: Linear
     producer_state_bytes: int = 300
-    """Assumed: a ProducerStateEntry with a batch or two, its map entry and key, in a broker's heap.
-    """
+    """Assumed heap bytes of a ProducerStateEntry with one or two batches, and its map entry."""
     marker_seconds: float = 0.000_05
-    """Assumed seconds that a leader takes to write a transaction marker to one partition."""
+    """Assumed seconds that a leader needs to write a transaction marker to one partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Tasks of one write into one topic, with rows distributed over its partitions by key."""
+    """The tasks of a write to one topic, whose rows are distributed over the partitions by key."""
 
     tasks: int
     slots: int
@@ -64,11 +63,11 @@ class Workload:
     partitions: int
     brokers: int
     rows: int
-    """Rows of one task."""
+    """Rows per task."""
     row_bytes: int = 200
-    """Uncompressed bytes of a record in Kafka."""
+    """Uncompressed bytes per record in Kafka."""
     task_seconds: float = 2.0
-    """Seconds of one task, for the rates."""
+    """Duration of a task in seconds, for the rates."""
     replicas: int = 3
     exactly_once: bool = False
 
@@ -94,12 +93,12 @@ class Workload:
 
     @property
     def worker_connections(self) -> float:
-        """Connections of a worker: one to each leader and one to a bootstrap server."""
+        """Number of connections per worker: one to each leader and one to a bootstrap server."""
         return touched(round(self.worker_partitions), self.brokers) + 1
 
     @property
     def tasks_per_second(self) -> float:
-        """Tasks per second of all slots together."""
+        """Tasks per second in total."""
         return self.slots / self.task_seconds
 
 
@@ -119,7 +118,7 @@ _SIZES = (
 WORKLOADS = tuple(
     replace(size, exactly_once=exactly_once) for exactly_once in (False, True) for size in _SIZES
 )
-"""Workloads of docs/scale.md."""
+"""The workloads in docs/scale.md."""
 
 
 _MIB: Final = 1 << 20
@@ -132,13 +131,13 @@ class Limit:
     field: str
     what: str
     source: str
-    """Origin of the limit."""
+    """The origin of the limit."""
     setting: str
-    """Setting that changes the figure or the limit."""
+    """The setting that changes the figure or the limit."""
     most: float
 
     def share(self, estimate: Estimate) -> float:
-        """Return the used fraction of the limit; above 1 the limit is exceeded."""
+        """Return the used fraction of the limit. Above 1, the limit is exceeded."""
         used: float = getattr(estimate, self.field)
         return used / self.most
 
@@ -220,8 +219,10 @@ def first(estimate: Estimate) -> Limit:
 
 _METADATA_MAX_AGE_S: Final = 300
 _COORDINATOR_APPENDS: Final = 3
-"""Appends of a transaction, besides one for each request that adds partitions: its producer ID,
-the decision to end it, and its completion."""
+"""Appends per transaction, in addition to one append per request that adds partitions.
+
+These are the producer ID, the decision to end the transaction, and its completion.
+"""
 _BATCH_HEADER: Final = 61
 _BATCH_SIZE: Final = 1 << 20
 _PYTHON_BYTES: Final = 150_000_000
@@ -230,45 +231,45 @@ _PYTHON_BYTES: Final = 150_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Estimate of one write; rates per second, sizes in bytes. Exactly-once costs may be 0."""
+    """The estimate of a write. Sizes are in bytes. Exactly-once costs are 0 for other writes."""
 
     task_partitions: float
-    """Partitions that a task writes to."""
+    """Number of partitions that a task writes to."""
     batch_records: float
     batch_bytes: float
-    """Bytes of a batch with its header."""
+    """Bytes per batch, including its header."""
     request_bytes: float
     requests_per_broker: float
     """Produce requests per second."""
     connections_per_broker: float
-    """Connections per broker; workers keep their connections open."""
+    """Connections per broker; workers do not close their connections."""
     producer_states_per_broker: float
-    """Producer states that a broker keeps after the write, including the states of its replicas."""
+    """Producer states that a broker retains after the write, including those of followers."""
     producer_state_bytes: float
-    """Bytes of producer states in one broker's heap."""
+    """Bytes of producer states in a broker's heap."""
     metadata_bytes: float
-    """Bytes per second of all brokers together, during the write."""
+    """Bytes of Metadata responses per second, in total for all brokers, during the write."""
     driver_bytes: float
     """Bytes of commit messages that Spark's driver stores before the commit."""
     commit_memory: float
-    """Memory of the Python process that commits."""
+    """Memory in bytes of the Python process that commits."""
     commit_seconds: float
-    """CPU seconds to merge messages, describe transactions twice, decide, and end them."""
+    """CPU seconds to merge messages, describe the transactions twice, and decide and end them."""
     describe_seconds: float
-    """Seconds of the second check of the transactions, which must end within 5 s."""
+    """Seconds for the second check of the transactions, which must complete within 5 s."""
     decision_bytes: float
     decision_seconds: float
-    """Seconds until the decision is encoded, within the driver's transaction of 15 s."""
+    """Seconds to encode the decision, within the driver's transaction (15 s)."""
     markers_per_broker: float
-    """Markers that a broker writes to end the transactions in their partitions."""
+    """Transaction markers that a broker writes."""
     marker_seconds: float
-    """Seconds until the last marker is written and read_committed readers see all rows."""
+    """Seconds until the last marker is written, so that read_committed readers see all rows."""
     coordinator_appends: float
     """Appends per second to the transaction state logs of all brokers."""
 
 
 def estimate(workload: Workload, costs: Costs) -> Estimate:
-    """Return the estimate of a write."""
+    """Return the estimate for a workload."""
     size = workload
     written = size.task_partitions, size.worker_connections
     batches = size.task_partitions * max(1.0, _payload(size) / size.task_partitions / _BATCH_SIZE)
@@ -310,13 +311,13 @@ def estimate(workload: Workload, costs: Costs) -> Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ending:
-    """Costs of ending the tasks' transactions."""
+    """The costs of ending the tasks' transactions."""
 
     seconds: float = 0.0
     """CPU seconds of the driver in total."""
     describe_seconds: float = 0.0
     describe_bytes: float = 0.0
-    """Bytes of all descriptions, which the driver holds at the same time."""
+    """Total bytes of the descriptions, all of which are in the driver's memory at the same time."""
     decision_bytes: float = 0.0
     decision_seconds: float = 0.0
     markers: float = 0.0
@@ -342,5 +343,5 @@ def _ending(size: Workload, costs: Costs) -> _Ending:
 
 
 def _payload(size: Workload) -> float:
-    """Return the bytes that a task sends."""
+    """Return the total size of the records that a task sends, in bytes."""
     return size.rows * size.row_bytes

@@ -1,4 +1,4 @@
-"""Unit costs, measured with the product's own messages and codecs."""
+"""Measure unit costs with the product's messages and codecs."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _QUERY = "6b0c1d4e-6d6c-4c57-9a35-5f5f5a1c7d3e"
 
 
 def delivery_message(task: int, partitions: int, brokers: int) -> DeliveryMessage:
-    """Return the message of a task with a batch in each partition and a request to each broker."""
+    """Return the commit message of a task that wrote a batch to each partition."""
     return DeliveryMessage(_report(task, partitions, brokers))
 
 
 def transaction_message(task: int, partitions: int, brokers: int) -> TransactionMessage:
-    """Return the message of a task with exactly-once."""
+    """Return the commit message of a task with exactly-once."""
     result = TaskResult(
         outcome=TaskOutcome.WRITTEN,
         query_id=_QUERY,
@@ -180,9 +180,9 @@ def measure() -> Costs:
 
 
 def merged(tasks: int, partitions: int, brokers: int) -> tuple[int, float]:
-    """Return the bytes of `tasks` messages, and the driver's CPU seconds to merge them.
+    """Return the size of `tasks` messages in bytes, and the driver's CPU seconds to merge them.
 
-    There are up to 100 different messages; each is unpickled separately, as in the driver.
+    There are up to 100 different messages. Each message is unpickled separately, as in the driver.
     """
     pickled = [
         pickle.dumps(delivery_message(task, partitions, brokers))
@@ -205,7 +205,7 @@ def _messages() -> tuple[Linear, Linear]:
 
 
 def _results() -> float:
-    """Return the CPU seconds per transaction of collecting a huge decision's partitions."""
+    """Return the CPU seconds per transaction to collect the partitions of a huge decision."""
     message = pickle.loads(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
     return _seconds(lambda: results_of([message] * _MANY)) / _MANY
 
@@ -282,7 +282,7 @@ def _partitions(count: int, brokers: int) -> list[Values]:
 def _decoding(
     api: ApiKey, version: int, values: Values, use: Callable[[Any], object] | None = None
 ) -> tuple[float, float]:
-    """Return the bytes of a response, and the seconds of decoding it."""
+    """Return the size of a response in bytes, and the CPU seconds to decode it."""
     kind = response_type(api, version)
     data = encode(build(kind, values))
 
@@ -295,7 +295,7 @@ def _decoding(
 
 
 class _Response:
-    """A response, as far as a handler uses it."""
+    """The part of a response that a handler uses."""
 
     def __init__(self, response: Any) -> None:
         self.response = response
@@ -314,7 +314,7 @@ def _seconds(work: Callable[[], object]) -> float:
 def _lines(
     cost: Callable[[int, int], tuple[float, float]], *, by_brokers: bool = True
 ) -> tuple[Linear, Linear]:
-    """Fit lines through the bytes and seconds with few and many partitions and brokers."""
+    """Fit lines to the bytes and seconds for few and many partitions and brokers."""
     few, many = cost(_FEW, _FEW_BROKERS), cost(_MANY, _FEW_BROKERS)
     brokers = cost(_MANY, _MANY_BROKERS) if by_brokers else many
     size, seconds = (_line(*points) for points in zip(few, many, brokers, strict=True))
@@ -330,23 +330,22 @@ def _line(few: float, partitions: float, brokers: float) -> Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCost:
-    """Results and costs of a task's session."""
+    """The results and costs of a task's session."""
 
     persisted: int
     partitions: int
     connections: int
     """Number of connections opened, including the connection to a bootstrap server."""
     most_connections: int
-    """Connections to one broker, selected by its ID, without the connection to a bootstrap server.
-    """
+    """Connections to one broker by its ID, not including the connection to a bootstrap server."""
     requests: int
     cpu_seconds: float
     memory: int
-    """Memory growth of the process in bytes, with the session still open."""
+    """Memory growth of the process in bytes while the session is open."""
 
 
 def write(bootstrap_servers: str, rows: int) -> SessionCost:
-    """Write `count` keyed rows into `TOPIC`."""
+    """Write `rows` rows with keys to `TOPIC`."""
     names = [b"%d" % number for number in range(rows)]
     column = pa.array(names, pa.binary())
     before, started = _memory(), time.process_time()
@@ -394,7 +393,7 @@ spark.stop()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCost:
-    """Costs of a Spark job: its tasks and workers."""
+    """The costs of a Spark job: its tasks and workers."""
 
     tasks: int
     workers: int
@@ -405,14 +404,14 @@ class JobCost:
 
 @contextmanager
 def many_brokers(brokers: int = BROKERS, partitions: int = PARTITIONS) -> Iterator[EmbeddedBroker]:
-    """Start the cluster with a topic whose leaders are distributed over all brokers."""
+    """Start a cluster with a topic whose leaders are distributed over all brokers."""
     topics = {TOPIC: partitions}
     with EmbeddedBroker(nodes=brokers, topics=topics, replication_factor=1) as cluster:
         yield cluster
 
 
 def values(cluster: EmbeddedBroker) -> list[bytes | None]:
-    """Return the values of all records."""
+    """Return the values of all records in the topic."""
     return [record.value for record in cluster.records(TOPIC)]
 
 
@@ -434,7 +433,7 @@ def preflight_seconds(bootstrap_servers: str) -> float:
 
 
 def spark_job(bootstrap_servers: str, rows: int, tasks: int, workers: int) -> JobCost:
-    """Run a job of `tasks` tasks, at most `workers` at a time."""
+    """Run a job with `tasks` tasks, at most `workers` of them concurrently."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"

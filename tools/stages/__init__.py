@@ -1,1 +1,1 @@
-"""Measure the CPU time of each stage of a Spark write, inside the worker."""
+"""Measure the CPU time of each stage of a Spark write in the worker."""

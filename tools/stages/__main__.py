@@ -1,7 +1,7 @@
 """Measure the cost of each stage of a write: `python -m tools.stages [--only workers] [--docs]`.
 
-Keyed events from Parquet are written to a real Kafka, with `local[1]` and a warm session,
-alternately with and without the clock.
+Events with keys are read from Parquet and written to a real Kafka, with `local[1]` and a warm
+session, alternately with and without the clock.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _STEPS = ("Python", "pyspark.daemon", "the worker's module", "pyarrow", "this si
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A kind of worker process: its module, and the modules that it imports afterwards."""
+    """A kind of worker process: its module, and the modules that it imports later."""
 
     name: str
     module: str
     sink: tuple[str, ...]
-    """Modules of this package that import all others; see tests/unit/test_package.py."""
+    """Modules of this package that import all other modules; see tests/unit/test_package.py."""
     arrow: bool = False
     pandas: bool = False
-    """Imported by pyarrow, if installed, when PySpark serializes the result of a task."""
+    """Imported by pyarrow (if installed) when PySpark serializes the result of a task."""
 
     def steps(self) -> list[tuple[str, ...]]:
         """Return the modules by step, in the order of `_STEPS`."""
@@ -89,7 +89,7 @@ WORKERS = (
 
 
 def measure_start() -> Table:
-    """Return the median CPU milliseconds of each step, after the earlier steps in one process."""
+    """Return a table of the median CPU milliseconds of each step, after the earlier steps."""
     by_worker = [_medians([_cpu_s(worker) for _ in range(_ROUNDS)]) for worker in WORKERS]
     return Table(
         "Workers of a session's first write, in order: CPU ms to load modules",
@@ -106,7 +106,7 @@ _FIRST_ROUNDS = 3
 
 
 def measure_first_writes() -> Table:
-    """Return the median CPU milliseconds of the processes of new sessions' first writes."""
+    """Return a table of the median CPU milliseconds of the processes in a session's first write."""
     with measured_kafka() as kafka:
         found = [_first_write(kafka.bootstrap_servers) for _ in range(_FIRST_ROUNDS)]
     daemons, forks = (
@@ -124,7 +124,7 @@ def measure_first_writes() -> Table:
 
 
 def _first_write(servers: str) -> dict[str, list[float]]:
-    """Return the CPU seconds of each daemon and of its workers, by their module."""
+    """Return the CPU seconds of each daemon and its workers, by module."""
     with fresh_topic(servers, _FIRST_RECORDS) as topic, WarmSpark(_CHILD) as spark:
         events = str(events_file(_FIRST_RECORDS))
         order = {"events": events, "bootstrap_servers": servers, "topic": topic}
@@ -137,7 +137,7 @@ def _medians(rounds: list[list[float]]) -> list[float]:
 
 
 def spark_path() -> str:
-    """Return the PYTHONPATH of Spark's workers, which starts with archives."""
+    """Return the PYTHONPATH of Spark's workers, which starts with Spark's archives."""
     home = Path(pyspark.__file__).parent
     archives = sorted((home / "python" / "lib").glob("*.zip"), reverse=True)
     core = (home / "jars").glob("spark-core_*.jar")
@@ -161,7 +161,7 @@ BLOCK = "stages"
 
 
 def measure(records: int, rounds: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the results of each round, with the clock and without."""
+    """Return (result with the clock, result without the clock) for each round."""
     found = []
     with measured_kafka() as kafka, WarmSpark(_CHILD) as spark:
         for number in range(rounds + 1):
@@ -211,7 +211,7 @@ _PARTS = _STAGES, _WORKERS = "stages", "workers"
 
 
 def main() -> None:
-    """Measure, print, and write the page's table if requested."""
+    """Measure and print the results; update the page if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,7 +1,7 @@
 """A warm Spark session whose writes are timed by stage: `python -m tools.stages.child`.
 
-Each worker replaces the functions of `STAGES` by timed versions. The CPU time of a stage excludes
-the stages inside it.
+Each worker replaces the functions in `STAGES` with timed versions. The CPU time of a stage excludes
+nested stages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class StageClock:
-    """Collect CPU seconds by stage for all threads of this process."""
+    """Collects CPU seconds by stage for all threads of this process."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -49,7 +49,7 @@ class StageClock:
         self._inside = threading.local()
 
     def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function wrapped so that its CPU time counts for the stage."""
+        """Wrap a function, so that its CPU time is added to the stage."""
 
         @wraps(function)
         def run(*args: Any, **named: Any) -> Any:
@@ -62,7 +62,7 @@ class StageClock:
         return run
 
     def timed_items(self, stage: str, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the items; the time until each item counts for the stage."""
+        """Yield the items; the time to produce each item is added to the stage."""
         following = self.timed(stage, iter(items).__next__)
         while True:
             try:
@@ -85,7 +85,7 @@ class StageClock:
 
     @property
     def _stack(self) -> list[float]:
-        """Seconds of the stages nested in each stage that this thread is in."""
+        """CPU seconds of nested stages, for each stage that this thread is executing."""
         stack: list[float] | None = getattr(self._inside, "stack", None)
         if stack is None:
             stack = self._inside.stack = []
@@ -93,7 +93,7 @@ class StageClock:
 
 
 class Thread(StrEnum):
-    """Threads of a worker."""
+    """The threads of a worker."""
 
     WRITER = "writer"
     SENDER = "sender"
@@ -101,7 +101,7 @@ class Thread(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage; `function` is its location: module, colon, name or class and name."""
+    """A stage; `function` is `module:name` or `module:Class.name`."""
 
     thread: Thread
     name: str
@@ -156,7 +156,7 @@ def place(stage: Stage) -> tuple[object, str]:
 
 
 def install(clock: StageClock) -> None:
-    """Replace the functions of this process by timed versions."""
+    """Replace the functions of this process with timed versions."""
     for stage in STAGES:
         if stage.function:
             owner, name = place(stage)
@@ -165,9 +165,9 @@ def install(clock: StageClock) -> None:
 
 NAME = "stages-of-kafkaprod"
 FOLDER = "KAFKAPROD_STAGES"
-"""Environment variable with the folder; workers inherit it."""
+"""Environment variable with the folder for the results; workers inherit it."""
 _CLOCK: list[StageClock] = []
-"""The worker's clock, after its first task started."""
+"""The worker's clock, created when its first task starts."""
 
 
 class StagedDataSource(KafkaProdDataSource):
@@ -175,18 +175,18 @@ class StagedDataSource(KafkaProdDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return a name that differs from the sink's, which stays untimed."""
+        """Return a name that differs from that of the sink, which is not timed."""
         return NAME
 
     def writer(self, schema: StructType, overwrite: bool) -> StagedWriter:  # type: ignore[override]
-        """Return the sink's writer, timed."""
+        """Return the sink's writer with a clock."""
         writer = super().writer(schema, overwrite)
         assert isinstance(writer, KafkaProdWriter)
         return StagedWriter(writer)
 
 
 class StagedWriter(DataSourceArrowWriter):
-    """Writer that saves the row count and the seconds per stage to a file for each task."""
+    """A writer that saves each task's row count and seconds per stage to a file."""
 
     def __init__(self, writer: KafkaProdWriter) -> None:
         self._writer = writer
@@ -203,11 +203,11 @@ class StagedWriter(DataSourceArrowWriter):
         return message  # type: ignore[no-any-return]
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit like the sink."""
+        """Commit with the sink's writer."""
         self._writer.commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort like the sink."""
+        """Abort with the sink's writer."""
         self._writer.abort(messages)
 
 
@@ -244,13 +244,13 @@ def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first(spark: SparkSession, order: dict[str, Any]) -> dict[str, list[float]]:
-    """Write once, and return the CPU seconds of each daemon and of its workers, by their module."""
+    """Write once; return the CPU seconds of each daemon and its workers, by module."""
     write = spark.read.parquet(order["events"]).write.format("kafkaprod").mode("append")
     write.option("kafka.bootstrap.servers", order["bootstrap_servers"]).save(topic=order["topic"])
     found = {}
     for jvm in psutil.Process().children():
         for daemon in jvm.children():
-            with suppress(psutil.NoSuchProcess):  # For example Spark's check of Python's version.
+            with suppress(psutil.NoSuchProcess):  # Such as Spark's check of the Python version.
                 module, workers = daemon.cmdline()[-1], daemon.children()
                 found[module] = [_cpu_s(daemon), sum(map(_cpu_s, workers))]
     return found
@@ -265,7 +265,7 @@ def _answer(spark: SparkSession, order: dict[str, Any]) -> object:
 
 
 def main() -> None:
-    """Execute orders until the input ends."""
+    """Execute orders until the end of the input."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER] = folder
         serve(start_session(1, {}), _answer)
