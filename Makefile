@@ -5,7 +5,7 @@ VENV41 := .venv-pyspark41
 LOWEST := .venv-lowest
 SITE := .venv-site
 PY := $(VENV)/bin/python
-WORKERS ?= 3
+WORKERS ?= 4
 PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --no-loadscope-reorder --durations=30
 
 # The default python3 where it will do, else the newest that does; venv needs ensurepip.

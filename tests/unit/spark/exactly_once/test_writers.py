@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_kafka_sink.exactly_once.transactional_id import Scope
+    from spark_kafka_sink.report.written_topics import WrittenTopic
 
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
 DONE = TransactionMessage(DeliveryReport(tasks=1), EMPTY, "nonce")
@@ -59,7 +60,14 @@ class Committer:
         self.calls.append((str(scope),))
         return self
 
-    def commit(self, batch: str, results: Sequence[TaskResult], nonce: str | None) -> CommitOutcome:
+    def commit(
+        self,
+        batch: str,
+        results: Sequence[TaskResult],
+        nonce: str | None,
+        written: Sequence[WrittenTopic],
+    ) -> CommitOutcome:
+        assert not written  # no broker has a topic id here
         return self._answer(batch, len(results), nonce)
 
     def abort(
