@@ -166,7 +166,7 @@ def blocked_partitions(
     views: Sequence[OpenTransactionView],
     deadline: float,
 ) -> list[BlockedPartition]:
-    """Return those partitions of these transactions that are blocked, by topic and number.
+    """Return the partitions of these transactions that are blocked, by topic and number.
 
     Raises:
         ProtocolError: the brokers are older than Kafka 2.8, and cannot describe producers.
@@ -333,7 +333,8 @@ def _refusal(name: str, standing: Standing) -> TransactionError:
         Standing.DRIVER: "The transaction lasts for one append to the decision log and ends "
         "without intervention",
     }
-    return TransactionError(f"{name} is {standing.value}", hint=hints.get(standing))
+    what = "a driver's transaction" if standing is Standing.DRIVER else standing.value
+    return TransactionError(f"{name} is {what}", hint=hints.get(standing))
 
 
 def _finished(scope: str, record: Record, batch: str, fates: tuple[Fate, ...]) -> Finished:
