@@ -306,8 +306,8 @@ class TransactionalAppender:
         code, name = result.code, owner.transactional_id
         if code in _FENCED:
             return FencedError(
-                f"{what} of {name}: a newer producer with this id has fenced this one, or its "
-                "transaction was aborted",
+                f"{what} of {name}: a newer producer with this id has fenced this producer, or "
+                "its transaction was aborted",
                 error=error_name(code),
             )
         if key is None:

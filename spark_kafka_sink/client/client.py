@@ -119,7 +119,7 @@ class RequestSizeLimit:
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
 _DEAD = "the sender thread has died"
-_DEAD_HINT = "run the write again; the log of the worker process may contain the reason"
+_DEAD_HINT = "run the write again; the log of the worker process might contain the reason"
 THREAD_CHECK_S = 0.2
 """Interval in seconds at which a waiting thread checks that the sender thread is alive."""
 

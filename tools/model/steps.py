@@ -409,7 +409,7 @@ def _append_in_abort(turn: Turn, label: str, record: State) -> Successors:
 
 
 def abort_ours(turn: Turn) -> Successors:
-    """Abort transactions that no decision contains; the query has failed."""
+    """Abort the transactions that are not part of a decision; the query has failed."""
     driver = turn.driver
     kept = () if driver.decided is None else driver.decided.transactions
     aborted = turn.abort(each for each in driver.ours if each not in kept)

@@ -20,7 +20,7 @@ class Status(StrEnum):
     """Aborted by EndTxn."""
     TIMED_OUT = "timed out"
     FENCED = "fenced"
-    """Fenced by another InitProducerId with the same ID."""
+    """Fenced by a later InitProducerId with the same ID."""
 
 
 class Transaction(NamedTuple):
@@ -82,7 +82,7 @@ State = LogState[Transaction]
 
 
 class Driver(NamedTuple):
-    """A driver process, which runs one batch after another."""
+    """A driver process, which runs one batch after the other."""
 
     pc: Pc = Pc.DOWN
     batch: int = 0
@@ -125,11 +125,11 @@ class Budget(NamedTuple):
     """The remaining number of faults of each type."""
 
     crashes: tuple[int, ...]
-    """Crashes of each driver or its commit process."""
+    """Crashes of each driver, or of its commit process."""
     lost: tuple[int, ...]
     """Lost attempts of each partition's task while another attempt runs."""
     timeouts: int
-    """Expirations of transaction.timeout.ms of a task's transaction."""
+    """Task transactions that exceed transaction.timeout.ms."""
     unclear: int
     """Appends to the decision log without a response."""
     stale: int

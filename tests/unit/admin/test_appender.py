@@ -137,7 +137,7 @@ def test_a_producer_that_was_taken_over_from_is_fenced(code: int, where: str) ->
     cluster = PartitionLeader()
     codes = {"add": cluster.add_codes, "produce": cluster.produce_codes, "end": cluster.codes["d"]}
     codes[where].append(code)
-    with pytest.raises(FencedError, match="fenced this one, or its transaction was aborted"):
+    with pytest.raises(FencedError, match="fenced this producer, or its transaction was aborted"):
         append(cluster, RECORDS, version=V1)
     assert apis(cluster).count(ApiKey.END_TXN) == (where == "end")
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FLAWS = (
-    "a third record promised",
-    "a second record not promised",
+    "a third record missing",
+    "a second record not counted",
     "a record too long",
     "a record one too long",
     "a record one too short",
@@ -40,15 +40,15 @@ FLAWS = (
     "a varint of six bytes",
     "a value too long",
     "a value too short",
-    "headers too many",
-    "headers too few",
+    "too many headers",
+    "too few headers",
     "-1 headers",
     "a header key of length -1",
     "a header key too long",
     "a header value too long",
-    "zeros behind the records",
-    "rubbish behind the records",
-    "a third record behind the records",
+    "zeros after the records",
+    "garbage after the records",
+    "a third record after the records",
 )
 COUNTS = (0, 7, 40, 2000)
 """Good records before and behind: read one by one, and as columns."""

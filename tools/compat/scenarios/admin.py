@@ -241,7 +241,7 @@ def _group_scenarios() -> Iterator[Scenario]:
     ):
         for version in versions:
             name = api.name.lower().replace("_", " ")
-            yield Scenario(f"{name} {version}, strangers", _strangers(api, version))
+            yield Scenario(f"{name} {version}, unknown members", _strangers(api, version))
     for version in (0, 3, 4, 5, 9):
         yield Scenario(f"join group {version}", _join(version))
     for version in (2, 5, 8, 9):
@@ -277,7 +277,7 @@ def admin_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"metadata {version}, no such topic", _metadata(version, ["own", "nope"]))
     for version in (4, 12):
         play = _metadata(version, ["a/b", ""], allow_auto_topic_creation=True)
-        yield Scenario(f"metadata {version}, names that can't be", play)
+        yield Scenario(f"metadata {version}, invalid names", play)
     by_id = [{"name": None, "topic_id": UUID(int=9)}]
     yield Scenario("metadata 12, no such id", _metadata(12, by_id))
     for version in range(1, 5):
@@ -444,7 +444,7 @@ def config_scenarios() -> Iterator[Scenario]:
     yield Scenario("configs of brokers", _brokers)
     for name in ("", "1"):
         yield Scenario(f"configs of broker '{name}', refused", _refused_of_brokers(name))
-    yield Scenario("configs of nothing", _others)
+    yield Scenario("configs of missing resources", _others)
     yield Scenario("configs of groups", _groups)
     yield Scenario("configs of all kinds, listed", _listed)
     for version in range(3):

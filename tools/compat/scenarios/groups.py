@@ -193,11 +193,11 @@ def _pending(world: World) -> None:
 def group_scenarios() -> Iterator[Scenario]:
     """Yield all scenarios with a single member."""
     for version in (5, 7, 8, 9):
-        yield Scenario(f"static member {version}, it comes back", _returns(version))
-    yield Scenario("static member 9, it comes back with more protocols", _returns(9, BOTH))
-    yield Scenario("static member 9, it comes back early", _returns_early)
+        yield Scenario(f"static member {version} rejoins", _returns(version))
+    yield Scenario("static member 9 rejoins with more protocols", _returns(9, BOTH))
+    yield Scenario("static member 9 rejoins early", _returns_early)
     yield Scenario("join group 9, again", _joins_again)
     yield Scenario("join group 9, an id not used yet", _pending)
     for version in (0, 3, 9):
         yield Scenario(f"join group {version}, session timeouts", _sessions(version))
-    yield Scenario("offset commit 8, by members and others", _commits)
+    yield Scenario("offset commit 8, by a member and by others", _commits)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _ASSIGNMENTS: dict[str, list[list[int]]] = {
     "to the node": [[1], [1]],
-    "to no such node": [[1], [77]],
+    "to a missing node": [[1], [77]],
     "to nobody": [[1], []],
     "to a node twice": [[1], [1, 1]],
     "too few": [[1]],

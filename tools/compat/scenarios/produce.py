@@ -85,8 +85,8 @@ BODIES: Mapping[str, Body] = {
     "null keys": Body(first=Raw(key=varint(-1)), second=Raw(delta=1, key=varint(-1))),
     "a null value": _second(value=varint(-1)),
     "a null header value": _second(headers=varint(1) + varint(1) + b"h" + varint(-1)),
-    "a third record promised": Body(count=3),
-    "a second record not promised": Body(count=1),
+    "a third record missing": Body(count=3),
+    "a second record not counted": Body(count=1),
     "equal offset deltas": _second(delta=0),
     "an offset delta left out": _second(delta=2),
     "offset deltas from 1": Body(first=Raw(delta=1), second=Raw(delta=2)),
@@ -105,37 +105,37 @@ BODIES: Mapping[str, Body] = {
     "a value too long": _second(value=varint(90) + b"v"),
     "a value too short": _second(value=varint(0) + b"v"),
     "a value of length -2": _second(value=varint(-2)),
-    "headers too many": _second(headers=varint(2) + HEADER[1:]),
-    "headers too few": _second(headers=varint(0) + HEADER[1:]),
+    "too many headers": _second(headers=varint(2) + HEADER[1:]),
+    "too few headers": _second(headers=varint(0) + HEADER[1:]),
     "-1 headers": _second(headers=varint(-1)),
     "a header key of length -1": _second(headers=varint(1) + varint(-1) + varint(1) + b"v"),
     "a header key too long": _second(headers=varint(1) + varint(99) + b"h" + varint(1) + b"v"),
-    "a header key that is no UTF-8": _second(headers=HEADER.replace(b"h", b"\xff")),
+    "a header key that is not UTF-8": _second(headers=HEADER.replace(b"h", b"\xff")),
     "a header value too long": _second(headers=varint(1) + varint(1) + b"h" + varint(99) + b"v"),
     "a header value of length -2": _second(headers=varint(1) + varint(1) + b"h" + varint(-2)),
-    "zeros behind the records": Body(behind=bytes(5)),
-    "rubbish behind the records": Body(behind=b"\xff\x01rubbish"),
-    "a third record behind the records": Body(behind=Raw(delta=2).bytes()),
+    "zeros after the records": Body(behind=bytes(5)),
+    "garbage after the records": Body(behind=b"\xff\x01rubbish"),
+    "a third record after the records": Body(behind=Raw(delta=2).bytes()),
     "a later time": Body(second=Raw(delta=1, time=30_000), max_time=30_000),
-    "a maximum time too small": Body(second=Raw(delta=1, time=30_000)),
-    "a maximum time too large": Body(max_time=500),
-    "an earlier time": Body(second=Raw(delta=1, time=-30_000)),
-    "a time of tomorrow": Body(second=Raw(delta=1, time=86_400_000), max_time=86_400_000),
-    "a time of tomorrow that the header hides": Body(second=Raw(delta=1, time=86_400_000)),
-    "a null key and a time of tomorrow": Body(
+    "a maximum timestamp that is too small": Body(second=Raw(delta=1, time=30_000)),
+    "a maximum timestamp that is too large": Body(max_time=500),
+    "an earlier timestamp": Body(second=Raw(delta=1, time=-30_000)),
+    "tomorrow's timestamp": Body(second=Raw(delta=1, time=86_400_000), max_time=86_400_000),
+    "tomorrow's timestamp, but not in the header": Body(second=Raw(delta=1, time=86_400_000)),
+    "a null key and tomorrow's timestamp": Body(
         first=Raw(key=varint(-1)), second=Raw(delta=1, time=86_400_000), max_time=86_400_000
     ),
-    "a time of more than 64 bits": Body(second=Raw(delta=1, time=2**63 - 1)),
+    "a timestamp of more than 64 bits": Body(second=Raw(delta=1, time=2**63 - 1)),
 }
 SQUEEZED: Mapping[str, Body] = {
     "a payload cut by 1": Body(change=lambda data: data[:-1]),
     "a payload cut by 5": Body(change=lambda data: data[:-5]),
     "half a payload": Body(change=lambda data: data[: len(data) // 2]),
     "no payload": Body(change=lambda _: b""),
-    "a payload with zeros behind it": Body(change=lambda data: data + bytes(4)),
-    "a payload with rubbish behind it": Body(change=lambda data: data + b"rubbish"),
+    "a payload followed by zeros": Body(change=lambda data: data + bytes(4)),
+    "a payload followed by garbage": Body(change=lambda data: data + b"rubbish"),
     "a payload twice": Body(change=lambda data: data + data),
-    "a payload of another format": Body(change=lambda _: b"no such format at all"),
+    "a payload in a different format": Body(change=lambda _: b"no such format at all"),
     "a payload with a wrong byte": Body(change=lambda data: data[:-6] + b"\xa5" + data[-5:]),
 }
 
@@ -158,17 +158,17 @@ RECORDS_THERE = (
     "a value too long",
     "an offset delta left out",
     "a later time",
-    "an earlier time",
-    "a maximum time too small",
-    "a time of tomorrow",
-    "a null key and a time of tomorrow",
+    "an earlier timestamp",
+    "a maximum timestamp that is too small",
+    "tomorrow's timestamp",
+    "a null key and tomorrow's timestamp",
 )
 STEPS: dict[str, list[tuple[str, int, int, int]]] = {
     "in order": [("p", 0, 0, 2), ("p", 0, 2, 3), ("p", 0, 5, 1)],
     "a repetition": [("p", 0, 0, 2), ("p", 0, 0, 2)],
-    "an old repetition": [("p", 0, n, 1) for n in range(5)] + [("p", 0, 0, 1)],
-    "a repetition too old": [("p", 0, n, 1) for n in range(7)] + [("p", 0, 0, 1)],
-    "a repetition cut differently": [("p", 0, 0, 4), ("p", 0, 0, 2)],
+    "an old duplicate": [("p", 0, n, 1) for n in range(5)] + [("p", 0, 0, 1)],
+    "a duplicate that is too old": [("p", 0, n, 1) for n in range(7)] + [("p", 0, 0, 1)],
+    "a duplicate with a different range": [("p", 0, 0, 4), ("p", 0, 0, 2)],
     "the end of a batch again": [("p", 0, 0, 4), ("p", 0, 2, 2)],
     "a gap": [("p", 0, 0, 1), ("p", 0, 2, 1), ("p", 0, 1, 1)],
     "an overlap": [("p", 0, 0, 2), ("p", 0, 1, 2)],
@@ -178,7 +178,7 @@ STEPS: dict[str, list[tuple[str, int, int, int]]] = {
     "a new epoch": [("p", 0, 0, 1), ("p", 1, 0, 1), ("p", 1, 1, 1)],
     "a new epoch, not from 0": [("p", 0, 0, 1), ("p", 1, 1, 1)],
     "an old epoch": [("p", 2, 0, 1), ("p", 1, 1, 1), ("p", 2, 1, 1)],
-    "an old epoch's repetition": [("p", 0, 0, 1), ("p", 1, 0, 1), ("p", 0, 0, 1)],
+    "a duplicate of an old epoch": [("p", 0, 0, 1), ("p", 1, 0, 1), ("p", 0, 0, 1)],
     "two producers": [("p", 0, 0, 1), ("q", 0, 0, 1), ("p", 0, 1, 1), ("q", 0, 1, 1)],
     "sequences that wrap": [("p", 0, MAX - 1, 3), ("p", 0, 1, 1)],
     "sequences that wrap, repeated": [("p", 0, MAX, 2), ("p", 0, MAX, 2)],
@@ -244,7 +244,7 @@ def _twice_scenarios() -> Iterator[Scenario]:
     yield Scenario("produce, a partition twice", _twice(good, other))
     yield Scenario("produce, a topic twice", _twice(good, other, one_topic=False))
     yield Scenario("produce 13, a partition twice", _twice(good, other, version=13))
-    yield Scenario("produce, a partition thrice", _twice(other, good, good + other))
+    yield Scenario("produce, a partition three times", _twice(other, good, good + other))
     yield Scenario("produce, good and a wrong checksum", _twice(good, crc))
     yield Scenario("produce, a wrong checksum and good", _twice(crc, good))
     yield Scenario("produce, good and magic 1", _twice(good, magic))

@@ -19,7 +19,7 @@ _FETCHES: dict[str, dict[str, object]] = {
     "inside a batch": {"offset": 3},
     "at the end": {"offset": 7},
     "behind the end": {"offset": 8},
-    "far behind the end": {"offset": 1 << 40},
+    "far after the end": {"offset": 1 << 40},
     "offset -1": {"offset": -1},
     "epoch 0": {"epoch": 0},
     "epoch 7": {"epoch": 7},
@@ -27,16 +27,16 @@ _FETCHES: dict[str, dict[str, object]] = {
     "at most 1 byte": {"max_bytes": 1},
     "at most 0 bytes": {"max_bytes": 0},
     "at most -1 bytes": {"max_bytes": -1},
-    "at most 1 byte a partition": {"offset": 2, "partition_max_bytes": 1},
+    "at most 1 byte per partition": {"offset": 2, "partition_max_bytes": 1},
     "at most -1 bytes a partition": {"offset": 2, "partition_max_bytes": -1},
     "at least 0 bytes": {"offset": 7, "min_bytes": 0, "max_wait": timedelta(milliseconds=300)},
     "waiting for much": {"min_bytes": 1 << 20, "max_wait": timedelta(milliseconds=100)},
     "read committed": {"isolation_level": 1},
     "isolation level 3": {"isolation_level": 3},
-    "a session that nobody opened": {"session_id": 99, "session_epoch": 1},
+    "an unknown session": {"session_id": 99, "session_epoch": 1},
     "no session, of an id": {"session_id": 99, "session_epoch": -1},
     "the next of no session": {"session_id": 0, "session_epoch": 1},
-    "a session's epoch of the past": {"session_id": 99, "session_epoch": -7},
+    "a negative session epoch": {"session_id": 99, "session_epoch": -7},
 }
 TIMES = (-6, -5, -4, -3, -2, -1, 0, 1_000, 1_500, 2_000, 3_001, 1 << 50)
 

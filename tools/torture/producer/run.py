@@ -57,7 +57,7 @@ def traced(cluster: TortureCluster, to: TextIO) -> Iterator[None]:
 
 
 _WAIT_S = 20
-_END = {True: "lived on", False: "died"}
+_END = {True: "kept running", False: "exited"}
 
 
 class ClusterFaults:
@@ -165,7 +165,7 @@ class ClusterFaults:
         node, deadline = self._cluster.node(DISK_NODE), time.monotonic() + 3
         while node.running and time.monotonic() < deadline:
             time.sleep(0.1)
-        self.notes.append(f"with a full disk broker {DISK_NODE} {_END[node.running]}")
+        self.notes.append(f"with a full disk, broker {DISK_NODE} {_END[node.running]}")
         node.kill()
         empty(self._cluster.disk)
         self._cluster.restart(DISK_NODE)

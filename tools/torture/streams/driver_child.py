@@ -152,7 +152,7 @@ def _run(
                 query.stop()
                 _say(stopped=True)
                 return
-    except Exception as error:  # noqa: BLE001 - the harness wants to know
+    except Exception as error:  # noqa: BLE001 - the harness reports it
         _say(failed=f"{type(error).__name__}: {error}")
         return
     _say(ended=True)

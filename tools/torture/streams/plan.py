@@ -191,7 +191,7 @@ class Plan:
     faults: tuple[Fault, ...]
     timeout_ms: int | None
     bug: str = ""
-    """Bug planted into the sink, see `injection.bugs`."""
+    """The bug that is planted into the sink; see `injection.hooks.Bug`."""
 
     @property
     def nodes(self) -> int:
@@ -204,7 +204,7 @@ class Plan:
 
     @property
     def where(self) -> str:
-        """The steps of the faults, and the actions of further faults."""
+        """The steps of the faults, and the actions of additional faults."""
         told = [str(fault.stop) for fault in self.faults[:1]]
         told += [f"{fault.action} at {fault.stop}" for fault in self.faults[1:]]
         return ", ".join(told) or "-"

@@ -109,7 +109,7 @@ class Actions:
         first.pause()
         self._stops.release(at.number)
         self._stage.start()
-        # By then the other driver is running or has finished.
+        # By then, the second driver is running or has finished.
         self._stage.call_later(2.0 + 4 * at.fault.seconds, first.resume)
 
     def _second_driver(self, at: Reached) -> None:

@@ -425,7 +425,7 @@ def _wait(run: Path, number: int, step: Step) -> None:
 
 
 def install() -> None:
-    """Install the hooks in a process that belongs to a run; do nothing in other processes."""
+    """Install the hooks if this process is part of a run."""
     if folder := os.environ.get(CONTROL):
         sys.meta_path.insert(0, _Finder(Reporter(folder)))
 
