@@ -262,7 +262,7 @@ class ApiDriver(Generic[K, V]):
         return self.results
 
     def step(self, now: float) -> None:
-        """Submit the requests for keys that can be sent now."""
+        """Continue the lookup, and submit requests for all keys whose backoff has passed."""
         for key, code in self._lookup.step(now).items():
             if self._waiting.pop(key, None) is not None:
                 self.results[key] = KeyResult(code=code)

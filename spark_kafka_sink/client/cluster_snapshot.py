@@ -59,7 +59,7 @@ class TopicInfo:
     leader_epochs: tuple[int, ...]
 
     def is_other(self, topic_id: uuid.UUID | None) -> bool:
-        """Return True if `topic_id` is that of a different topic with this name."""
+        """Return True if `topic_id` is known and differs, so that the topic was recreated."""
         return None not in {self.topic_id, topic_id} and self.topic_id != topic_id
 
     @property

@@ -96,7 +96,7 @@ REMOVED_AFTER_S = 5.0
 
 @dataclass(slots=True)
 class RemovedPartitions:
-    """Detects partitions that topics had earlier in a session and no longer have.
+    """Detects partitions that were removed during a session.
 
     Partitions count as removed only if the topic has a new id. A response with fewer partitions and
     the same id, or without an id, might come from a lagging broker.
@@ -140,7 +140,7 @@ class RemovedPartitions:
 class Rebootstrap:
     """Decides when to connect to the bootstrap servers again. Callers pass the current time.
 
-    `trigger` is the maximum time in seconds without a Metadata response, or None to disable this.
+    `trigger` is the maximum time in seconds without a Metadata response, or None for no limit.
     """
 
     trigger: float | None
