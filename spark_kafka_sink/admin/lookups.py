@@ -36,7 +36,7 @@ _FIRST_EXTRA_ID = -1_000_000
 _MAX_BROKERS = 1 << 31
 """Offset for the node ids of additional connections, which no broker or bootstrap server uses."""
 _MULTIPLE_KEYS = 4
-"""The first version of FindCoordinator with several keys (KIP-699)."""
+"""The first version of FindCoordinator that supports several keys (KIP-699)."""
 
 
 class FindCoordinatorHandler(ApiHandler[str, Node]):

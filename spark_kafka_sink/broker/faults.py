@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """The effect of a fault. The parentheses contain the meaning of the fault's value."""
+    """The effect of a fault. The meaning of the fault's value is in parentheses."""
 
     ERROR = "error"
     """The request is not applied, and the response contains an error (its code)."""

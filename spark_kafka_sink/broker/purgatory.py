@@ -1,8 +1,8 @@
 """Delayed requests, which wait for data, replicas, other group members or a deadline.
 
 This module corresponds to Kafka's DelayedOperationPurgatory, but without threads. Operations are
-indexed by the topic-partitions that they wait for. After a change of a partition, only the
-operations that wait for this partition are rechecked.
+indexed by the topic-partitions that they wait for. When a partition
+changes, only the operations that wait for it are rechecked.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     text(
         "batchId",
         None,
-        "Batch writes with exactly-once: id of the data written. A repeated write with the "
+        "Batch writes with exactly-once: id that identifies the data. A repeated write with the "
         "same id writes nothing and logs a message.",
     ),
     text(

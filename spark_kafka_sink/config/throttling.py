@@ -49,7 +49,7 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
     _count(
         "rateLimit.job.tasks",
         0,
-        "Number of tasks that run at the same time, by which rateLimit.job limits are divided. "
+        "Number of concurrent tasks; the rateLimit.job limits are divided by this number. "
         "Required with such a limit because Spark does not provide it to tasks.",
     ),
     _percent(

@@ -258,7 +258,7 @@ class Cells:
         return _mask(self.array.is_valid())
 
     def fail(self, bad: Mask, path: str, problem: str) -> None:
-        """Record a problem in the rows of these entries. Null entries are ignored."""
+        """Record `problem` for the rows of the entries in `bad`, except null entries."""
         if bad.any():
             valid = self.valid()
             self.faults.add(self._rows(bad if valid is None else bad & valid), path, problem)

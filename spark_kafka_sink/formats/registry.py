@@ -266,7 +266,7 @@ class Registry:
         return self._proto(main, known)
 
     def _imported(self, file: ProtoFile, known: Mapping[str, Any], *, register: bool) -> Any:
-        """Return the reference to an imported file. Its subject is the name of the file."""
+        """Return a reference to an imported file, with the file name as its subject."""
         schema = self._proto(file, known)
         if register:
             self._call(
@@ -519,7 +519,7 @@ class _Tokens:
     """Tokens of an issuer. A token is used until it expires."""
 
     def __init__(self, login: ClientCredentialsLogin) -> None:
-        from spark_kafka_sink.security.tokens.token_endpoint import (  # This needs the extra oauth.
+        from spark_kafka_sink.security.tokens.token_endpoint import (  # Requires the `oauth` extra.
             ClientCredentialsSource,
         )
 

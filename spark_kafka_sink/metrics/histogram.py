@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _FINE = 7
-"""Base-2 logarithm of the number of buckets per doubling. The width of a bucket is less than 1 % of
+"""Base-2 logarithm of the number of buckets per doubling. The width of a bucket is less than 1% of
 its numbers.
 """
 _COARSE = 2
@@ -52,7 +52,7 @@ def step_top(step: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """A distribution of whole numbers. Percentiles are at most 1 % too large, never too small.
+    """A distribution of whole numbers. Percentiles are at most 1% too large, never too small.
 
     `buckets` contains (bucket, count) in ascending order, without empty buckets. The sum `total`,
     the minimum `low` and the maximum `high` are exact, and 0 if the histogram is empty. Merging is
@@ -237,7 +237,7 @@ def _sorted(numbers: list[int], times: list[int]) -> Histogram:
     """Return the histogram of numbers and their counts, using the buckets of `bucket_of`."""
     if not numbers:
         return Histogram()
-    import numpy as np  # The process that commits a write only merges histograms.
+    import numpy as np  # Not needed by the process that commits a write.
 
     values = np.maximum(np.array(numbers, np.int64), 0)
     exponents = np.frexp(values)[1].astype(np.int64) - 1

@@ -251,7 +251,7 @@ def plot_closing(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_time(axes: Axes, report: DeliveryReport) -> None:
-    """Plot how the writing threads of all tasks spent their time; the sum is 100 %."""
+    """Plot how the writing threads of all tasks spent their time; the shares add up to 100%."""
     shares = time_shares(report)
     bars = axes.barh(list(shares), list(shares.values()), color=GOOD)
     axes.bar_label(bars, [f" {share:,.0f} %" for share in shares.values()])

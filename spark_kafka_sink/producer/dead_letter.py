@@ -242,7 +242,7 @@ def _message(error: RowError, omitted: Part, details: str = "") -> bytes:
 def _with_problems(
     messages: pa.Array[Any], rows: Rows, errors: NDArray[np.int8], omitted: NDArray[np.int8]
 ) -> pa.Array[Any]:
-    """Return the messages; add the problem to those of rows that cannot be serialised."""
+    """Return the messages, including the problem of each row that cannot be serialised."""
     bad = errors == RowError.UNSERIALISABLE
     problems = cast("pa.StringArray", rows.problems).filter(pa.array(bad)).to_pylist()
     texts = [

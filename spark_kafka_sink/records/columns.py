@@ -163,7 +163,7 @@ def constant_bytes(value: bytes) -> VarintBytes:
 
 
 class InlineView:
-    """Up to `INLINE_SIZE` bytes per row. The size can differ between rows."""
+    """A column of short values, at most `INLINE_SIZE` bytes each. Sizes can differ between rows."""
 
     __slots__ = ("_high", "_low", "largest", "size")
 

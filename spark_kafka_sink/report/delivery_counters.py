@@ -490,6 +490,6 @@ def _check_version(data: Mapping[str, Any]) -> None:
         raise ReportError(f"not a delivery report: its version is {version!r}")
     if version > VERSION:
         raise ReportError(
-            f"the delivery report has version {version}; this package reads up to {VERSION}",
+            f"the delivery report has version {version}; this package supports up to {VERSION}",
             hint="Install a newer spark-kafka-sink to read it.",
         )

@@ -23,7 +23,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressCounts:
-    """What tasks have delivered so far."""
+    """Numbers of records and bytes that tasks have delivered so far."""
 
     persisted: int = 0
     """Acknowledged records, including those of failed attempts."""

@@ -252,7 +252,7 @@ def _of_tickets(cache: str) -> bytes:
     try:
         with Path(cache.removeprefix("FILE:")).open("rb") as file:
             start = file.read(_TICKETS_START)
-    except (OSError, ValueError):  # It is not a file cache, or the file is missing.
+    except (OSError, ValueError):  # The cache is not a file, or the file is missing.
         start = b""
     return _digest(os.fsencode(cache) + b"\0" + start)
 

@@ -75,7 +75,7 @@ class PlanFile:
             draft.write_text(json.dumps(asdict(planned)))
             draft.replace(file)
         except OSError:
-            with suppress(OSError):  # Otherwise, an older planning would be used.
+            with suppress(OSError):  # Otherwise, outdated planning data would be used.
                 file.unlink(missing_ok=True)
 
     def read(self) -> Planned:

@@ -433,7 +433,7 @@ def _replace_configs(context: RequestContext, item: Any) -> None:
 
 
 class Operation(IntEnum):
-    """Operations on a config, with their numbers in the request."""
+    """Operations on a config; the values are the codes used in requests."""
 
     SET = 0
     DELETE = 1

@@ -281,7 +281,7 @@ class RedisConnection:
             if isinstance(clients, bytes) and isinstance(own_id, int):
                 text = clients.decode(errors="replace")
                 former = _check_alone(self._location, self._name, own_id, text)
-                # Otherwise, Redis could still apply a change that a former connection sent.
+                # Otherwise, Redis could still apply a change that a previous connection sent.
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
             if self._owned is not None:
                 self._correct(self._owned)

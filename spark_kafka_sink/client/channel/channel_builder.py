@@ -77,7 +77,7 @@ def _context(tls: TlsConfig) -> SSLContext:
         raise TlsError(
             f"TLS cannot be configured from the kafka.ssl.* options: {type(error).__name__}",
             hint="Recreate the truststore and the keystore as PKCS12 or PEM.",
-        ) from None  # The library's text can contain secrets.
+        ) from None  # The library's message can contain secrets.
 
 
 def _new_exchange(sasl: SaslConfig, host: str) -> SaslExchange:

@@ -47,7 +47,7 @@ class JksKey:
 
         Raises:
             JksPasswordError: the password is wrong.
-            JksFormatError: the key is encrypted with a different algorithm.
+            JksFormatError: the key is encrypted with an unsupported algorithm.
         """
         protected = _octets_after(self.encrypted, _KEY_PROTECTOR)
         salt = protected[:_DIGEST_SIZE]

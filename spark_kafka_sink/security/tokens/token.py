@@ -205,7 +205,7 @@ class TokenCache:
     """Thread-safe cache of tokens by login settings.
 
     A token is refreshed by the first thread that requests it after its refresh time. No background
-    thread is needed: connections re-authenticate at 85 to 95 % of their session lifetime, which
+    thread is needed: connections re-authenticate at 85 to 95% of their session lifetime, which
     ends when the token expires (KIP-368), and the refresh time is earlier. While one thread
     refreshes a token, other threads continue to use the old token. If there is no token yet, they
     wait for the thread that fetches it.

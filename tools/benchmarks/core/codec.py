@@ -263,7 +263,7 @@ class CodecPlan:
 
 @dataclass(frozen=True, slots=True)
 class CodecFigures:
-    """Measurements of the levels and of the threads."""
+    """CPU time of each compression level, and rates with compression in different threads."""
 
     costs: Sequence[CodecCost]
     places: Sequence[Series]

@@ -253,7 +253,7 @@ class SizeFigures:
     series: Mapping[tuple[str, int], Series]
 
     def rate(self, contestant: str, size: int) -> float | None:
-        """Return the median rate in MB of values per second, or None if it was not measured."""
+        """Return the median throughput of values in MB/s, or None if it was not measured."""
         found = self.series.get((contestant, size))
         return found.rate * size / _MB if found and found.samples else None
 
