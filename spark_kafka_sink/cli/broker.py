@@ -211,7 +211,7 @@ class BrokerArguments:
 
     tls: Annotated[
         bool,
-        typer.Option(help="Use TLS with a certificate of the broker's own certificate authority."),
+        typer.Option(help="Use TLS with a certificate issued by the broker's own authority."),
     ] = False
     ca_file: Annotated[
         str | None,

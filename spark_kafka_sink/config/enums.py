@@ -82,7 +82,7 @@ class ReportTasks(StrEnum):
 
 
 class Summary(StrEnum):
-    """What the driver logs at the end of a write or micro-batch."""
+    """Lines that the driver logs at the end of a write or micro-batch."""
 
     AUTO = "auto"
     """Log everything for a batch write or a failure, and one line for a micro-batch."""

@@ -230,7 +230,7 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
 
 
 def _registry_name(name: str) -> str | None:
-    """Return the name of a schema registry option, set with or without prefix, or else None."""
+    """Return the unprefixed name of a schema registry option, or None for any other option."""
     plain = name.removeprefix(PREFIX)
     plain = REGISTRY_ALIASES.get(plain, plain)
     return plain if plain in REGISTRY_NAMES else None

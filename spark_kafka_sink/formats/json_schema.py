@@ -98,7 +98,7 @@ class _Matcher:
         for part in name[1:].split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, dict) or key not in found:
-                raise ConfigError(f"the JSON Schema has no {name!r}, to which it refers")
+                raise ConfigError(f"the JSON Schema refers to {name!r}, which it does not define")
             found = found[key]
         return found
 

@@ -372,7 +372,7 @@ def _unused(column: str, used: set[str]) -> str:
 
 
 def _declared(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
-    """Return a field's declaration without name and number, and the nested messages it needs."""
+    """Return a field's declaration without its name and number, and its nested messages."""
     if column.shape is Shape.MAP:
         return _map(column, owner, name)
     is_list = column.shape is Shape.LIST

@@ -237,7 +237,7 @@ def _write_any_dates(out: RowWriter, days: Numbers) -> None:
 
 
 def _any_date(text: str) -> str:
-    """Return a date as Java writes it, with a plus sign from the year 10000."""
+    """Return a date as Java writes it, with a leading plus sign for years after 9999."""
     year = text[:-6]
     return f"+{text}" if len(year) > 4 and not year.startswith("-") else text
 

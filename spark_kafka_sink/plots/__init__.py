@@ -1,6 +1,6 @@
 """Figures of delivery reports, such as `plots.show(report)` in a notebook.
 
-They require matplotlib, which the extra `plots` installs. Each function returns a matplotlib
+They require matplotlib, which the `plots` extra installs. Each function returns a matplotlib
 figure, which the notebook displays and which can be modified or saved with `savefig`. Sizes are in
 MB (10^6 bytes), times in milliseconds or seconds, as labelled on each axis. The colours are from
 the palette of Okabe and Ito, which people with colour blindness can distinguish.

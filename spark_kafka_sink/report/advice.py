@@ -21,7 +21,7 @@ MB = 1_000_000
 
 
 class Direction(StrEnum):
-    """What to do with a setting."""
+    """The recommended change of a setting."""
 
     RAISE = "raise"
     LOWER = "lower"

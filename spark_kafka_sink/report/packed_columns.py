@@ -207,7 +207,7 @@ class BrokerColumns:
 
 
 def _renumbered(cells: Numbers, rows: Numbers) -> Numbers:
-    """Return the cells after their brokers were moved to the given rows."""
+    """Return the cells with each broker's index replaced by its row in `rows`."""
     histograms = cells >> _BUCKET_BITS
     broker, kind = np.divmod(histograms, len(HISTOGRAMS))
     moved: Numbers = (rows[broker] * len(HISTOGRAMS) + kind) << _BUCKET_BITS | cells & _BUCKET

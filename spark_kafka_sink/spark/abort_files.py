@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What planning stores about a stream's last micro-batch."""
+    """Planning data of a stream's last micro-batch."""
 
     at: str = ""
     """Time of planning (ISO 8601); empty if unknown."""

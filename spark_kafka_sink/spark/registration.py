@@ -60,7 +60,10 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
     check_options("micro_batch_writer(options)", options)
     given = {name.lower(): _text(value) for name, value in options.items()}
     if _BATCH_ID in given:
-        raise ConfigError("option batchId: each micro-batch has its own number", hint="Remove it.")
+        raise ConfigError(
+            "option batchId is not allowed: Spark provides the id of each micro-batch",
+            hint="Remove it.",
+        )
 
     def write(frame: DataFrame, batch_id: int) -> None:
         of_batch = batch_options(_with_own_reports(given, frame), batch_id)

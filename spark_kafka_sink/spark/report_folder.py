@@ -153,7 +153,7 @@ _FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class StreamIdentity:
-    """What a stream's options reveal about its query. Fields are empty if the option is not set."""
+    """Details of a stream's query, from its options. Fields are empty if the option is not set."""
 
     query_name: str
     checkpoint: str

@@ -65,7 +65,7 @@ class ProgressAddress:
 
 
 class WaitsFor(StrEnum):
-    """What a task mainly waits for."""
+    """The main reason why a task waits."""
 
     SPARK = "rows from Spark"
     KAFKA_ROOM = "buffer memory, because Kafka is slower than Spark"

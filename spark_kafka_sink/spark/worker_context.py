@@ -1,4 +1,4 @@
-"""What a Python worker knows about its session: settings, log level, shipped files, task.
+"""Information of a Python worker about its session: settings, log level, shipped files, task.
 
 Spark passes the SQL settings of the session to its tasks as local properties (``SQLExecution``);
 settings that were not set are missing and have their defaults.

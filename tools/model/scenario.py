@@ -29,7 +29,7 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """What a driver runs. Drivers with the same `checkpoint` run the same query."""
+    """The query or job of a driver. Drivers with the same `checkpoint` run the same query."""
 
     query: str | None = "q1"
     checkpoint: int = 0

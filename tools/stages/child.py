@@ -250,7 +250,8 @@ def _first(spark: SparkSession, order: dict[str, Any]) -> dict[str, list[float]]
     found = {}
     for jvm in psutil.Process().children():
         for daemon in jvm.children():
-            with suppress(psutil.NoSuchProcess):  # Such as Spark's check of the Python version.
+            # A child may have exited, such as Spark's check of the Python version.
+            with suppress(psutil.NoSuchProcess):
                 module, workers = daemon.cmdline()[-1], daemon.children()
                 found[module] = [_cpu_s(daemon), sum(map(_cpu_s, workers))]
     return found

@@ -90,7 +90,7 @@ def _copy_scala(into: Path) -> None:
     """Copy the Scala library, which Spark's resolver omits because pyspark includes it."""
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
-        raise JarsError("pyspark is not installed: `make install`")
+        raise JarsError("pyspark is not installed: run `make install`")
     for jar in (Path(pyspark.origin).parent / "jars").glob("scala-library-*.jar"):
         shutil.copy(jar, into / jar.name)
 

@@ -114,7 +114,7 @@ def _py4j_archive() -> str:
     """Return the Py4J archive that pyspark includes."""
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
-        raise RuntimeError("pyspark is not installed: `make install`")
+        raise RuntimeError("pyspark is not installed: run `make install`")
     return str(next((Path(pyspark.origin).parent / "jars").glob("py4j-*.jar")))
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Fault(StrEnum):
-    """What the proxy does with a request or its response."""
+    """The proxy's action on a request or its response."""
 
     LOSE_REQUEST = "lose_request"
     """The connection is closed before the broker receives the request."""

@@ -379,4 +379,4 @@ def _check_header(header: BatchHeader) -> None:
             f"The record count is {header.record_count}, but the last offset delta is {delta}"
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise _invalid(f"The base sequence {header.base_sequence} is invalid with a producer id")
+        raise _invalid(f"Base sequence {header.base_sequence} is invalid for a producer with an id")

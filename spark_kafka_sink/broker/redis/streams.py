@@ -280,7 +280,7 @@ class RedisStreams:
         try:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
-            # If only the reply was lost, the outcome is unknown.
+            # Redis may have executed the commands before the reply was lost.
             self._uncertain = span
             if not self._resolve(span):
                 raise

@@ -64,7 +64,7 @@ def validate_unsecured(token: str) -> BearerToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwksValidator:
-    """Validates tokens that an issuer signed. Requires the extra `oauth`.
+    """Validates tokens that an issuer signed. Requires the `oauth` extra.
 
     Args:
         keys: the issuer's JSON Web Key Set (RFC 7517), or a function that returns the current set.
@@ -104,7 +104,7 @@ class JwksValidator:
             claims = decode(token, KeySet.import_key_set(known), algorithms=_SIGNED).claims
             JWTClaimsRegistry(**options).validate(claims)
         except (JoseError, ValueError, TypeError) as error:
-            # TypeError: joserfc iterates over the header crit regardless of its type.
+            # TypeError: joserfc iterates over the `crit` header regardless of its type.
             raise AuthenticationError(f"the token is invalid: {error}") from error
         return _token(claims, self.principal_claim)
 

@@ -155,7 +155,7 @@ class BatchTable:
         return self._ends[number - 1] if number else 0
 
     def holding(self, offset: int) -> int:
-        """Return the number of the first batch whose last offset is at least `offset`.
+        """Return the index of the first batch whose last offset is at least `offset`.
 
         This is also the count of batches that end before the offset.
         """
@@ -166,11 +166,11 @@ class BatchTable:
         return bisect_right(self._ends, self.position(first) + max_bytes, first)
 
     def first_at(self, timestamp: int) -> int:
-        """Return the number of the first batch with a timestamp of at least `timestamp`."""
+        """Return the index of the first batch with a timestamp of at least `timestamp`."""
         return bisect_left(self._newest, timestamp)
 
     def newest(self) -> int:
-        """Return the number of the first batch with the largest timestamp."""
+        """Return the index of the first batch with the largest timestamp."""
         return bisect_left(self._newest, self.max_timestamp)
 
 

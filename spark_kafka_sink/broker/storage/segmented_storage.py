@@ -181,7 +181,7 @@ class SegmentedStorage(LogStorage):
         self._segments.append(self._new_segment(base_offset))
 
     def _at(self, offset: int) -> int:
-        """Return the number of the segment that contains an offset."""
+        """Return the index of the segment that contains an offset."""
         found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
         return max(found - 1, 0)
 

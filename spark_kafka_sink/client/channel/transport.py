@@ -37,7 +37,7 @@ class State(Enum):
     TLS_HANDSHAKE = auto()
     NEGOTIATING = auto()
     SASL_HANDSHAKE = auto()
-    """The first message is created, then SaslHandshake negotiates the mechanism."""
+    """The mechanism's first message is created; SaslHandshake then negotiates the mechanism."""
     AUTHENTICATING = auto()
     """The mechanism's messages are exchanged in SaslAuthenticate requests."""
     READY = auto()

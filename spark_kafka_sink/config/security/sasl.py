@@ -273,7 +273,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
     if entry.module in wanted:
         return
     if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
-        # Java's modules only pass name and password to the configured mechanism.
+        # Java's modules only pass the user name and password to the configured mechanism.
         warn_once(
             _logger,
             "%s uses PlainLoginModule, but the login uses %s, as in Java clients: use "

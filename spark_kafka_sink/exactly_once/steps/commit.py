@@ -315,11 +315,11 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
 
 @dataclass(slots=True)
 class _AliveCheck:
-    """Checks that the batch may be decided, before and again after appending the decision.
+    """Checks that the batch may be decided, both before and after the decision is appended.
 
     The first check waits for unreachable coordinators. During the second one the driver's
     transaction is open, and its coordinator aborts it after `DRIVER_TIMEOUT_MS`, which is less than
-    `MIN_LEFT_MS`: even a paused driver cannot decide transactions that have timed out during the
+    `MIN_LEFT_MS`: even a paused driver cannot decide transactions that timed out during the
     pause.
     """
 

@@ -99,7 +99,7 @@ def decide(code: int, facts: Facts) -> Decision:
 def _too_large(code: int, facts: Facts) -> Decision:
     """Return SPLIT, which does not count as a retry, or fail a batch of a single record.
 
-    The log may contain an ambiguous batch. Its pieces keep its sequences: a broker that has
+    The log may contain an ambiguous batch. Its pieces keep its sequence numbers: a broker that has
     appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
     """
     if facts.records > 1 and not facts.expired:

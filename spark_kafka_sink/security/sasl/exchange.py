@@ -1,4 +1,4 @@
-"""What all SASL mechanisms have in common on the client (RFC 4422)."""
+"""Client-side code that all SASL mechanisms share (RFC 4422)."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class CoreFigures:
-    """The series of each payload."""
+    """Measured series by payload."""
 
     series: Mapping[str, Sequence[Series]]
 

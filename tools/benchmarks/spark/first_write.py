@@ -45,7 +45,7 @@ _SINKS = (SINK, NULL_SINK, TUNED_JVM, replace(SINK, name=WARM))
 
 
 class Place(NamedTuple):
-    """What is measured: release of PySpark, number of rows per write, and name of the sink."""
+    """Parameters of a measurement: PySpark release, number of rows per write, name of the sink."""
 
     pyspark: str
     records: int
