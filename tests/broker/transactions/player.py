@@ -230,6 +230,5 @@ class Player(Views):
         if ":" not in word:
             return self.producers[-1], int(word)
         name, epoch = word.split(":")
-        number = int(name[1:]) if name[1:].isdecimal() else 0
-        known = name.startswith("P") and number < len(self.producers)
-        return self.producers[number] if known else int(name.lstrip("P")), int(epoch)
+        known = name.startswith("P")
+        return self.producers[int(name[1:])] if known else int(name), int(epoch)
