@@ -19,6 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.partition import Partition, Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+from spark_kafka_sink.broker.storage.journal import TOPIC
 from spark_kafka_sink.broker.storage.log_storage import LogConfig, StorageBackend
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 
@@ -120,7 +121,6 @@ class NewTopic:
 
 
 LOG = logging.getLogger(__name__)
-TOPIC = "topic"
 LOG_START = "log start"
 LEADER_EPOCH = "leader epoch"
 UNFINISHED = "remains"

@@ -28,6 +28,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.coordinator import transaction_state as transitions
 from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
 from spark_kafka_sink.broker.coordinator.transaction_state import (
+    NO_EPOCH,
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
-    from spark_kafka_sink.broker.partition.partition import Topic
+    from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.topic_partition import TopicPartition
@@ -251,6 +252,43 @@ class TransactionCoordinator:
             txn = self._by_id[value["id"]] = _read(value)
             if txn.is_prepared:
                 self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
+
+    def end_orphaned(self, topics: Iterable[Topic]) -> None:
+        """Write the markers that logs have lost, although their transactions are complete.
+
+        A storage that loses the end of a log can leave a transaction open there. Otherwise, the
+        producer's next marker would end it, even with a different outcome.
+        """
+        for topic in topics:
+            for partition in topic.partitions:
+                key = (topic.name, partition.index)
+                for producer_id in list(partition.transactions.ongoing):
+                    if marker := self._orphan_marker(key, partition, producer_id):
+                        LOG.warning(
+                            "%s-%d has lost the end of a transaction of producer id %d: %s it",
+                            *key,
+                            producer_id,
+                            "committing" if marker.commit else "aborting",
+                        )
+                        self.write_marker(key, marker)
+
+    def _orphan_marker(
+        self, key: TopicPartition, partition: Partition, producer_id: int
+    ) -> EndTransactionMarker | None:
+        """Return the marker of a transaction that is complete; abort if its outcome is unknown."""
+        entry = partition.producers.entries.get(producer_id)
+        epoch = NO_EPOCH if entry is None else entry.epoch
+        txn = next((one for one in self._by_id.values() if one.producer_id == producer_id), None)
+        if txn is None:
+            return EndTransactionMarker(producer_id=producer_id, epoch=epoch, commit=False)
+        if not txn.is_at_rest and key in txn.partitions:
+            return None
+        # With transactions V2, the end of a transaction increments the epoch.
+        is_last = epoch <= txn.epoch <= epoch + 1
+        commit = is_last and txn.state is TransactionState.COMPLETE_COMMIT
+        return EndTransactionMarker(
+            producer_id=producer_id, epoch=max(epoch, txn.epoch), commit=commit
+        )
 
     def all(self) -> list[TransactionMetadata]:
         """Return the state of all transactional ids, ordered by id."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kafka_sink.broker.redis.connection import (
     OWNER_FIELD,
     WAITS_FIELD,
+    ChangedDataError,
     RedisConnection,
     RedisFailedError,
     RedisLocation,
@@ -26,7 +27,7 @@ from spark_kafka_sink.broker.redis.streams import (
     StreamKeys,
     add_command,
 )
-from spark_kafka_sink.broker.storage.journal import Journal, Key
+from spark_kafka_sink.broker.storage.journal import TOPIC, Journal, Key
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
     UNLIMITED,
@@ -161,11 +162,13 @@ class RedisLogStorage(LogStorage):
             end_number = first + 1 if max_bytes < 0 else min(after, self._within(first, max_bytes))
             if end_number == first:
                 break
-            if found := self._build(first, end_number):
+            found = self._build(first, end_number)
+            if len(found) < end_number - first:
+                self._warn_of_loss()
+            if found:
                 while max_bytes >= 0 and sum(map(len, found)) > max_bytes:
                     found.pop()
                 return found
-            self._warn_of_loss()
             first = end_number
         return []
 
@@ -309,7 +312,12 @@ class RedisJournal(Journal):
         connection.own(self._hash, self._changes)
 
     def _changes(self, stored: Mapping[bytes, bytes]) -> list[Command]:
-        """Return the commands that update the stored fields to the current values."""
+        """Return the commands that update the stored fields to the current values.
+
+        Raises:
+            ChangedDataError: Redis has records of deleted topics in the streams of new topics.
+        """
+        self._check_topics(stored)
         wanted = {
             _field(kind, key).encode(): json.dumps(value).encode()
             for kind, values in self._values.items()
@@ -324,6 +332,15 @@ class RedisJournal(Journal):
             for field in changed
             if field not in _NOT_VALUES
         ]
+
+    def _check_topics(self, stored: Mapping[bytes, bytes]) -> None:
+        for (name,), topic in self.all(TOPIC).items():
+            found = json.loads(stored.get(_field(TOPIC, (name,)).encode(), b"{}"))
+            if found.get("id", topic["id"]) != topic["id"]:
+                raise ChangedDataError(
+                    f"Redis has loaded an older state, from before topic {name} was deleted and "
+                    "recreated. Restart the broker to continue with the older state"
+                )
 
     def _check_sequence_bits(self, location: RedisLocation) -> None:
         """Check that the entry ids in the streams were created with the current sequence_bits.

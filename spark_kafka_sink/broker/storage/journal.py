@@ -12,7 +12,7 @@ import errno
 import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from crc32c import crc32c
 from filelock import lock_descriptor
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 Key: TypeAlias = tuple[str | int, ...]
+
+TOPIC: Final = "topic"
+"""Journal kind of topics by name; each value is an object that contains the id."""
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _BEGINNINGS = (b"", b"[", b'["')

@@ -26,6 +26,7 @@ from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
     batch,
+    create,
     new_producer_id,
     produce,
     produce_values,
@@ -179,6 +180,50 @@ def test_a_redis_that_restarts_with_an_older_state(own_redis: RedisServer) -> No
         own_redis.start()
         produce_until_good(raw, batch(1, value=b"4"))
         assert stored(kafka) == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_loss_between_two_batches_is_logged(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        own_redis.client.save()
+        produce(raw, "t", batch(1, value=b"2"))
+        own_redis.stop()
+        own_redis.start()
+        produce_until_good(raw, batch(1, value=b"3"))
+        assert "has lost batches" not in caplog.text
+        assert stored(kafka) == [b"1", b"3"]
+        assert "Redis has lost batches" in caplog.text
+
+
+def test_an_older_state_with_a_topic_of_the_same_name(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The records of the deleted topic must not appear in the new one."""
+    url = own_redis.url()
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        own_redis.client.save()
+        raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
+        create(raw, "t", 1)
+        produce(raw, "t", batch(1, value=b"2"))
+        own_redis.stop()
+        own_redis.start()
+        for _ in range(2):
+            answer = produce(raw, "t", batch(1, value=b"3"))
+            assert answer.error_code is ErrorCode.kafka_storage_error
+        assert fetch(raw, 0).error_code is ErrorCode.kafka_storage_error
+        assert "before topic t was deleted" in "".join(warned(caplog))
+    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        produce(raw, "t", batch(1, value=b"4"))
+        assert stored(kafka) == [b"1", b"4"]
 
 
 def test_a_full_redis(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:

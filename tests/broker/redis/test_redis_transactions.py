@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
@@ -117,6 +118,33 @@ def test_an_open_transaction_goes_on_after_a_restart(
             "0 P0:2",
         ]
         assert len(values(kafka, "t")) == 5
+
+
+@pytest.mark.parametrize("commit", [False, True])
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_marker_that_redis_has_lost(own_redis: RedisServer, version: int, commit: bool) -> None:
+    """Redis restarts with an older state, in which a transaction is open that has ended."""
+    options: dict[str, Any] = {"storage": own_redis.url(), "transaction_version": version}
+    with EmbeddedBroker(topics={"t": 1}, **options) as kafka:
+        sender = transactional(kafka)
+        sender.begin_transaction()
+        sender.produce("t", "first")
+        sender.flush(SECONDS)
+        own_redis.client.save()
+        (sender.commit_transaction if commit else sender.abort_transaction)(SECONDS)
+        own_redis.stop()
+        own_redis.start()
+        last = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        last.produce("t", "last")
+        assert last.flush(SECONDS) == 0
+    with EmbeddedBroker(**options) as kafka:
+        kept = ["first"] * commit
+        assert values(kafka, "t") == sorted([*kept, "last"])
+        again = transactional(kafka)
+        again.begin_transaction()
+        again.produce("t", "later")
+        again.commit_transaction(SECONDS)
+        assert values(kafka, "t") == sorted([*kept, "last", "later"])
 
 
 def test_a_transaction_times_out(started: Callable[..., EmbeddedBroker]) -> None:
