@@ -62,6 +62,9 @@ class Rows(StrEnum):
     KEYED = "keyed"
     HEADERS = "in headers"
     """Most of a row's bytes are in its headers."""
+    FIELDS = "as fields"
+    """Ten columns of about 200 bytes together, including an array and a struct, instead of a value.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,8 @@ class Case:
         if self.rows is Rows.HEADERS:
             entry = f"named_struct('key', 'trace', 'value', cast({_text(self.row // 4)} AS binary))"
             return f"{number} AS value", f"array_repeat({entry}, 4) AS headers"
+        if self.rows is Rows.FIELDS:
+            return _FIELDS
         value = f"{_text(self.row)} AS value"
         return (f"{number} AS key", value) if self.rows is Rows.KEYED else (value,)
 
@@ -118,7 +123,20 @@ def _text(size: int) -> str:
     return f"rpad(concat(id, '-', xxhash64(id), xxhash64(id, 1), xxhash64(id, 2)), {size}, '.,-')"
 
 
+_FIELDS = (
+    "id",
+    "xxhash64(id) AS customer",
+    f"{_text(60)} AS name",
+    "id / 7 AS amount",
+    "cast(id % 100000 / 100 AS decimal(10, 2)) AS price",
+    "id % 2 = 0 AS paid",
+    "timestamp_millis(id) AS at",
+    "date_from_unix_date(id % 20000) AS day",
+    "array(concat('tag-', id), 'second') AS tags",
+    "named_struct('city', concat('city-', id % 1000), 'north', id / 3, 'east', id / 9) AS place",
+)
 _ZSTD = {"kafka.compression.type": "zstd"}
+_JSON, _AVRO = {"value.format": "json"}, {"value.format": "avro"}
 _GB = 1_000 * MB
 _LARGEST = 1_048_000
 """Size in bytes of the largest row that the default max.request.size allows."""
@@ -136,6 +154,8 @@ CASES = (
     Case(size=2 * _GB, row=_LARGEST, broker=Broker.STALLING),
     Case(size=2 * _GB, row=60_000, broker=Broker.STALLING, buffer=128 * MIB),
     Case(size=2 * _GB, row=60_000, broker=Broker.STALLING, arrow=SPARKS_ARROW_BATCH),
+    Case(size=_GB, row=200, rows=Rows.FIELDS, broker=Broker.STALLING, options=_JSON),
+    Case(size=_GB, row=200, rows=Rows.FIELDS, broker=Broker.STALLING, options=_AVRO),
     Case(size=200 * MB, row=24, conf={ARROW_ROWS: "0"}),
 )
 
