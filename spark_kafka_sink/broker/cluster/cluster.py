@@ -137,11 +137,12 @@ class LogManager:
     def tick(self) -> None:
         """Flush logs and delete expired segments, each at its own interval."""
         now = self._clock.wall_ms()
-        if now - self._flush_checked >= FLUSH_CHECK_MS:
+        # The clock can be set back.
+        if abs(now - self._flush_checked) >= FLUSH_CHECK_MS:
             self._flush_checked = now
             for log in self._logs():
                 _try_step(log.storage.flush_if_due, now)
-        if now - self._retention_checked >= self._retention_ms:
+        if abs(now - self._retention_checked) >= self._retention_ms:
             self._retention_checked = now
             for log in self._logs():
                 _try_step(log.storage.expire, now)

@@ -299,7 +299,7 @@ class SegmentedStorage(LogStorage):
 
     def flush_if_due(self, now_ms: int) -> None:
         """See `LogStorage`."""
-        if now_ms - self._flushed_at < self.config.flush_ms:
+        if abs(now_ms - self._flushed_at) < self.config.flush_ms:
             return
         self._flushed_at = now_ms
         if self._unflushed:

@@ -270,7 +270,9 @@ def test_retention_runs_by_itself(folder: str) -> None:
         assert len(list(broker_folder(folder, "t").glob("*.log"))) == 4
 
 
-def test_retention_by_time_runs_by_itself(folder: str) -> None:
+@pytest.mark.parametrize("jump_ms", [0, -7_200_000])
+def test_retention_by_time_runs_by_itself(folder: str, jump_ms: int) -> None:
+    """With a clock that is set back as well."""
     configs = {"internal.segment.bytes": "300", "retention.ms": "60000"}
     options: dict[str, Any] = {
         "topics": {"t": 1},
@@ -278,10 +280,11 @@ def test_retention_by_time_runs_by_itself(folder: str) -> None:
         "retention_check_ms": 20,
     }
     with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
-        hour_ago = int(time.time() * 1000) - 3_600_000
+        kafka.jump_clock(jump_ms)
+        now = int(time.time() * 1000) + jump_ms
         for _ in range(3):
-            produce(client, "t", batch(2, value=bytes(100), timestamp=hour_ago))
-        produce(client, "t", batch(2, value=bytes(100)))
+            produce(client, "t", batch(2, value=bytes(100), timestamp=now - 3_600_000))
+        produce(client, "t", batch(2, value=bytes(100), timestamp=now))
         deadline = time.monotonic() + 60
         while len(kafka.batches("t", 0)) > 1 and time.monotonic() < deadline:
             time.sleep(0.01)
