@@ -415,11 +415,12 @@ class Driver:
             return self._log.append(owner, messages, deadline, before_commit)
         except FencedError as error:
             raise type(error)(
-                f"a newer driver of {self.scope} has taken over; this driver must stop",
+                f"a newer driver of {self.scope} has taken over, or the driver's transaction timed "
+                "out while the brokers did not respond; this driver must stop",
                 error=error.error,
-                hint="Only one run of a query may use its transactionalIdPrefix at a time: stop "
-                "this driver or the other one. The remaining driver finishes all decided "
-                "batches",
+                hint="If no other run uses this transactionalIdPrefix, run the write again. "
+                "Otherwise, stop this driver or the other one: only one may run at a time, and "
+                "the remaining driver finishes all decided batches",
             ) from error
 
 
