@@ -84,7 +84,7 @@ def test_topics_are_never_made_by_asking() -> None:
     with blocking_client(cluster) as client:
         client.metadata.want(["t"])
         client.await_metadata(client.deadline(10))
-    assert cluster.asked_about == [{"t"}]
+    assert cluster.requested_topics == [{"t"}]
     assert "t" not in cluster.ids
     assert set(cluster.client_ids) == {"kafkaprod-admin"}
 
@@ -117,10 +117,10 @@ def test_a_broker_is_left_alone_for_as_long_as_it_asks() -> None:
 def test_what_was_given_up_on_disturbs_nobody_later() -> None:
     cluster = Coordination()
     with blocking_client(cluster) as client:
-        cluster.mute.add(ApiKey.END_TXN)
+        cluster.unanswered.add(ApiKey.END_TXN)
         assert end(client, "a", seconds=0.05) < 0
         assert client.is_reusable
-        cluster.mute.clear()
+        cluster.unanswered.clear()
         cluster.close()  # so that the answers of the muted broker do not count
         assert end(client, "b") == 0
 

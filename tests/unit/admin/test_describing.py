@@ -122,7 +122,7 @@ def test_all_brokers_list_and_the_pattern_holds_whoever_applies_it(version: int)
         ("p/2", 2),
         ("p/3", 3),
     ]
-    asked = [request for _, request in cluster.asked_for(ApiKey.LIST_TRANSACTIONS)]
+    asked = [request for _, request in cluster.requests_for(ApiKey.LIST_TRANSACTIONS)]
     assert "Ongoing" in asked[0].state_filters
     assert "CompleteCommit" not in asked[0].state_filters
     patterns = {getattr(request, "transactional_id_pattern", None) for request in asked}
@@ -191,7 +191,7 @@ def test_a_broker_that_cannot_be_reached_is_told_after_the_deadline() -> None:
     cluster = Coordination(nodes=2)
     listing(cluster)
     cluster.alive.discard(2)
-    cluster.unnoticed.add(2)
+    cluster.still_listed.add(2)
     with (
         blocking_client(cluster) as client,
         pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:40002: .*refused"),
@@ -224,7 +224,7 @@ def test_producers_of_a_partition() -> None:
     with blocking_client(cluster) as client:
         found = TransactionAdmin(client).describe_producers(wanted, client.deadline(10))
     assert sorted(found) == wanted
-    assert {node for node, _ in cluster.asked_for(ApiKey.DESCRIBE_PRODUCERS)} == {1, 2}
+    assert {node for node, _ in cluster.requests_for(ApiKey.DESCRIBE_PRODUCERS)} == {1, 2}
     assert found[wanted[0]][0] == ActiveProducer(
         producer_id=7,
         epoch=3,

@@ -156,7 +156,7 @@ def test_a_leader_that_has_moved_is_looked_up(code: int) -> None:
     cluster.fetch_codes.append(code)
     cluster.offset_codes.append(code)
     assert values(read(cluster)) == ALL
-    assert len(cluster.asked_about) >= 3
+    assert len(cluster.requested_topics) >= 3
 
 
 def test_an_answer_that_was_lost_is_asked_for_again() -> None:

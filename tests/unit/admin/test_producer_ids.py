@@ -38,7 +38,7 @@ def test_the_producer_goes_by_what_the_cluster_has_finalized(level: int, version
     cluster = Coordination()
     cluster.levels = {"transaction.version": level}
     assert init(cluster) == opened("orders/stream", TransactionVersion(version), epoch=3)
-    ((_, asked),) = cluster.asked_for(ApiKey.INIT_PRODUCER_ID)
+    ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
     assert asked.transaction_timeout.total_seconds() == 60
     assert (asked.producer_id, asked.producer_epoch) == (-1, -1)
 
@@ -47,13 +47,13 @@ def test_what_was_lost_or_has_to_wait_is_asked_for_again() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [LOST, CONCURRENT, CONCURRENT, 14, 16, 15])
     assert init(cluster).producer_id == 7
-    assert len(cluster.asked_for(ApiKey.INIT_PRODUCER_ID)) == 7
+    assert len(cluster.requests_for(ApiKey.INIT_PRODUCER_ID)) == 7
 
 
 def test_a_producer_goes_on_from_its_own_epoch() -> None:
     cluster = Coordination()
     init(cluster, current=opened("orders/stream", epoch=9))
-    ((_, asked),) = cluster.asked_for(ApiKey.INIT_PRODUCER_ID)
+    ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
     assert (asked.producer_id, asked.producer_epoch) == (7, 9)
 
 

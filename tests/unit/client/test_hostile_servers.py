@@ -41,12 +41,12 @@ def test_without_acknowledgements_a_broker_that_takes_no_bytes_is_given_up() -> 
     with world(cluster, delivery_timeout_ms=60_000, **options) as one:
         one.send_batches(1)
         one.finish()
-        cluster.room[1] = 100
+        cluster.writable_bytes[1] = 100
         one.send_batches(3)
         one.steps(15, tick=0.1)
         assert one.client.network.in_flight(1)
         one.steps(10, tick=0.1)
-        cluster.room.clear()
+        cluster.writable_bytes.clear()
         one.finish(tick=0.1)
         assert one.statuses() == {DeliveryStatus.SENT: 12}
         assert dict(one.report().errors) == {"NOT_SENT": 1}
@@ -57,7 +57,7 @@ def test_metadata_without_any_broker_takes_nothing_away() -> None:
     with world(metadata_max_age_ms=500) as one:
         one.send_batches(1)
         one.finish()
-        one.cluster.nameless.add(1)
+        one.cluster.unlisted_leaders.add(1)
         for _ in range(20):
             one.steps(5, tick=0.1)
             one.send_batches(1)
@@ -70,7 +70,7 @@ def test_a_broker_that_always_sends_back_to_the_bootstrap_servers_is_asked_with_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with world(metadata_max_age_ms=1_000) as one:
-        one.cluster.metadata_refusals.extend([REBOOTSTRAP_REQUIRED] * 10_000)
+        one.cluster.metadata_response_errors.extend([REBOOTSTRAP_REQUIRED] * 10_000)
         before = [api for _, api in one.cluster.requests].count(ApiKey.METADATA)
         with caplog.at_level(logging.WARNING):
             one.steps(6_000, tick=0.01)

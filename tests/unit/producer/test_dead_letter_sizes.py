@@ -101,7 +101,7 @@ def test_a_row_that_only_just_fits_need_not_be_oversized_with_its_context(*, con
     """Poison for another reason, and so large that the headers that say so don't fit beside it."""
     value = b"v" * (LIMIT - 150)
     with world(cluster(), tolerant(context=context), max_request_size=LIMIT) as one:
-        one.append_stepping(rows((b"k", value, b"h"), (b"k", b"small", None), partition=9))
+        one.append_while_stepping(rows((b"k", value, b"h"), (b"k", b"small", None), partition=9))
         one.finish()
         large, small = letters(one)
         assert (large.value, small.value) == (None if context else value, b"small")

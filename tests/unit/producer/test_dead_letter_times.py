@@ -78,7 +78,7 @@ def test_rows_of_the_far_future_become_dead_letters_of_today(*, headers: bool) -
         found = letters(one)
         assert found.keys() == {b"1", b"3"}
         assert all(abs(letter.timestamp - START_MS) < HOUR_MS for letter in found.values())
-        one.check_accounts()
+        one.check_accounting()
 
 
 def test_letters_for_another_reason_lose_a_wrong_time() -> None:
@@ -87,7 +87,7 @@ def test_letters_for_another_reason_lose_a_wrong_time() -> None:
         found = letters(one)
         assert found.keys() == {b"0", b"1"}
         assert found[b"1"].timestamp < START_MS + HOUR_MS
-        one.check_accounts()
+        one.check_accounting()
 
 
 def test_letters_that_are_refused_at_any_time_end_the_task() -> None:

@@ -69,7 +69,7 @@ def test_later_batches_are_not_split(one: World) -> None:
     assert max(sizes) <= LIMIT
     assert sum(sizes) / len(sizes) > LIMIT / 2 - 100
     assert one.statuses() == {DeliveryStatus.PERSISTED: 600}
-    one.check_accounts()
+    one.check_accounting()
 
 
 def test_the_other_partition_and_the_next_session_know_it(one: World) -> None:
@@ -215,7 +215,7 @@ def test_what_fits_uncompressed_alone_is_sent_so(codec: str, sizes: list[int]) -
         assert log.values() == rows
         assert [BatchHeader.parse(data).codec for data in log.batches] == [Codec.NONE]
         assert one.report().splits == 0
-        one.check_accounts()
+        one.check_accounting()
         one.send([b"." * 90_000])
         one.finish()
         assert BatchHeader.parse(log.batches[-1]).codec.name.lower() == codec
@@ -255,7 +255,7 @@ def test_a_limit_is_learned_also_if_the_answer_is_lost(lost: Fault, codec: str) 
         one.finish()
         assert cluster.logs["t", 0].values() == values(300)
         assert one.statuses() == {DeliveryStatus.PERSISTED: 300}
-        one.check_accounts()
+        one.check_accounting()
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_what_was_appended_before_the_limit_fell_is_not_appended_again(lost: Fau
         assert cluster.logs["t", 0].values() == [b"first", *values(60)]
         statuses = one.statuses()
         assert statuses == {DeliveryStatus.PERSISTED: 1, DeliveryStatus.POSSIBLY_PERSISTED: 60}
-        one.check_accounts()
+        one.check_accounting()
 
 
 def test_a_piece_that_is_accepted_ends_the_doubt_about_the_others() -> None:
