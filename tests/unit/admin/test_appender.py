@@ -137,7 +137,7 @@ def test_a_producer_that_was_taken_over_from_is_fenced(code: int, where: str) ->
     cluster = PartitionLeader()
     codes = {"add": cluster.add_codes, "produce": cluster.produce_codes, "end": cluster.codes["d"]}
     codes[where].append(code)
-    with pytest.raises(FencedError, match="fenced this producer, or its transaction was aborted"):
+    with pytest.raises(FencedError):
         append(cluster, RECORDS, version=V1)
     assert apis(cluster).count(ApiKey.END_TXN) == (where == "end")
 
@@ -173,7 +173,7 @@ def test_what_a_leader_refuses_is_aborted(code: int, error: type[KafkaProdError]
 def test_whether_it_is_done_is_not_known_without_an_answer_in_time() -> None:
     cluster = PartitionLeader()
     cluster.will_answer("d", [CONCURRENT] * 10_000)
-    with pytest.raises(BrokerUnavailableError, match=r"committing d \(which may have succeeded\)"):
+    with pytest.raises(BrokerUnavailableError, match="may have succeeded"):
         append(cluster, RECORDS, seconds=0.2)
 
 

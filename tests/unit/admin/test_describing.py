@@ -14,6 +14,7 @@ from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     BrokerUnavailableError,
+    KafkaProdError,
     ProtocolError,
     UnknownTopicError,
 )
@@ -98,7 +99,7 @@ def test_brokers_before_3_0_tell_nothing_of_transactions(api: ApiKey) -> None:
             ApiKey.LIST_TRANSACTIONS: lambda: admin.list(None, deadline),
             ApiKey.DESCRIBE_TRANSACTIONS: lambda: admin.describe(["a"], deadline),
         }
-        with pytest.raises(ProtocolError, match=r"Apache Kafka 3\.0 or later") as caught:
+        with pytest.raises(ProtocolError, match=r"3\.0 or later") as caught:
             ask[api]()
     assert caught.value.error == "UNSUPPORTED_VERSION"
 
@@ -237,11 +238,12 @@ def test_producers_of_a_partition() -> None:
 
 
 @pytest.mark.parametrize(("number", "error"), [(29, AuthorizationError), (3, UnknownTopicError)])
-def test_a_topic_that_is_hidden_or_absent(number: int, error: type[Exception]) -> None:
+def test_a_topic_that_is_hidden_or_absent(number: int, error: type[KafkaProdError]) -> None:
     cluster = Coordination(topics={"other": 1})
     cluster.metadata_errors["t"] = number
-    with blocking_client(cluster) as client, pytest.raises(error, match="topic=t"):
+    with blocking_client(cluster) as client, pytest.raises(error) as caught:
         TransactionAdmin(client).describe_producers([TopicPartition("t", 0)], client.deadline(10))
+    assert caught.value.topic == "t"
 
 
 def test_a_broker_that_has_started_since_lists_its_transactions() -> None:

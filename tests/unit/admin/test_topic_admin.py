@@ -129,10 +129,10 @@ def test_a_topic_that_goes_while_it_is_looked_at_is_made_again() -> None:
 @pytest.mark.parametrize(
     ("number", "error", "text"),
     [
-        (29, AuthorizationError, "Create on topic t is denied"),
-        (31, AuthorizationError, "Create on the cluster is denied"),
-        (38, ConfigError, "the topic cannot be created: no"),
-        (44, ConfigError, "the topic cannot be created: no"),
+        (29, AuthorizationError, "Create on topic t"),
+        (31, AuthorizationError, "Create on the cluster"),
+        (38, ConfigError, "cannot be created: no"),
+        (44, ConfigError, "cannot be created: no"),
     ],
 )
 def test_what_brokers_refuse_is_told(number: int, error: type[Exception], text: str) -> None:

@@ -81,7 +81,7 @@ def test_a_broker_that_always_sends_back_to_the_bootstrap_servers_is_asked_with_
 
 @pytest.mark.parametrize("index", [-1, -(1 << 31), MAX_PARTITIONS, (1 << 31) - 1])
 def test_a_partition_that_can_not_be_is_no_kafka(index: int) -> None:
-    with pytest.raises(ProtocolError, match=f"partition {index}"):
+    with pytest.raises(ProtocolError, match=str(index)):
         Cluster().updated(answer(0, index))
 
 
@@ -148,6 +148,6 @@ def test_another_cluster_behind_the_same_address_ends_the_session(
 
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, other)
         one.steps(30, tick=0.1)
-        with pytest.raises(DeliveryError, match="cluster other instead of fake"):
+        with pytest.raises(DeliveryError, match="cluster other"):
             one.send_batches(1)
         assert one.client.metadata.cluster.cluster_id == "fake"

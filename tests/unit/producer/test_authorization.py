@@ -116,8 +116,9 @@ def test_topics_are_made_as_ever_where_that_is_allowed() -> None:
     with world(FakeCluster()) as one:
         one.cluster.creates_topics = True
         one.cluster.metadata_errors["hidden"] = TOPIC
-        with pytest.raises(AuthorizationError, match="topic hidden"):
+        with pytest.raises(AuthorizationError) as caught:
             one.append_while_stepping(rows("new", "hidden"))
+        assert caught.value.topic == "hidden"
         assert "new" in one.cluster.ids
 
 

@@ -140,16 +140,18 @@ def test_a_dead_letter_of_nothing_that_is_too_large_ends_the_task() -> None:
     with world(cluster(), tolerant()) as one:
         one.cluster.logs["t", 0].max_batch = one.cluster.logs[DEAD, 0].max_batch = 200
         one.session.append(rows((b"k", b"v" * 500, None)))
-        with pytest.raises(DeliveryError, match="topic=dead"):
+        with pytest.raises(DeliveryError) as caught:
             one.finish()
+        assert caught.value.topic == DEAD
 
 
 def test_an_ordinary_row_of_the_dead_letter_topic_loses_nothing() -> None:
     with world(cluster(), tolerant()) as one:
         one.cluster.logs[DEAD, 0].max_batch = 1_000
         one.send([b"v" * 2_000], 0, DEAD)
-        with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE"):
+        with pytest.raises(DeliveryError) as caught:
             one.finish()
+        assert caught.value.error == "MESSAGE_TOO_LARGE"
         assert letters(one) == []
 
 

@@ -93,14 +93,14 @@ def test_letters_for_another_reason_lose_a_wrong_time() -> None:
 def test_letters_that_are_refused_at_any_time_end_the_task() -> None:
     with world(cluster(), settings()) as one:
         one.fault(*[Fault(error=ErrorCode.invalid_timestamp)] * 2)
-        with pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"):
+        with pytest.raises(DeliveryError) as caught:
             send(one, [START_MS], [9])
+        assert caught.value.error == "INVALID_TIMESTAMP"
 
 
 def test_other_records_of_the_dead_letter_topic_keep_their_time() -> None:
     """Without its headers nothing tells a letter from them."""
-    with (
-        world(cluster(), settings(headers=False)) as one,
-        pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"),
-    ):
-        send(one, [FUTURE], [9])
+    with world(cluster(), settings(headers=False)) as one:
+        with pytest.raises(DeliveryError) as caught:
+            send(one, [FUTURE], [9])
+        assert caught.value.error == "INVALID_TIMESTAMP"

@@ -105,7 +105,7 @@ def test_a_record_that_is_too_large_ends_a_dry_run() -> None:
 
 
 def test_a_session_with_a_producer_id_makes_no_dry_run() -> None:
-    with pytest.raises(AssertionError, match="must not request a producer id"), world(settings=DRY):
+    with pytest.raises(AssertionError), world(settings=DRY):
         pass
 
 

@@ -121,7 +121,7 @@ def test_zstd_needs_produce_7(version: int) -> None:
     """As in Java: a broker that old would refuse the batch, or not understand it (KIP-110)."""
     with world(cluster_of({ApiKey.PRODUCE: version}), compression_type="zstd") as one:
         one.send_batches(2)
-        with pytest.raises(DeliveryError, match="zstd") as caught:
+        with pytest.raises(DeliveryError) as caught:
             one.finish()
         assert caught.value.error == "UNSUPPORTED_COMPRESSION_TYPE"
         assert "2.1" in str(caught.value.hint)
@@ -133,7 +133,7 @@ def test_zstd_needs_produce_7(version: int) -> None:
 def test_no_common_version_leaves_each_record_with_a_status() -> None:
     with world(cluster_of({ApiKey.PRODUCE: 2})) as one:
         one.send_batches(2)
-        with pytest.raises(DeliveryError, match="PRODUCE") as caught:
+        with pytest.raises(DeliveryError) as caught:
             one.finish()
         assert caught.value.error == "UNSUPPORTED_VERSION"
         assert one.statuses() == {NOT: 6}

@@ -49,7 +49,7 @@ def test_an_open_transaction_is_aborted(one: World) -> None:
     assert one.cluster.coordinator.transactions[ID].state == "Aborted"
     assert [api for api, _ in one.cluster.coordinator.requests][-1] is (END if is_v2(one) else INIT)
     one.steps(3)
-    with pytest.raises(DeliveryError, match="was aborted because its task was cancelled"):
+    with pytest.raises(DeliveryError, match="its task was cancelled"):
         _ = one.session.transaction
 
 
@@ -111,7 +111,7 @@ def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPa
     began = time.monotonic()
     assert not session.abort_transaction(600.0)
     assert time.monotonic() - began < SOON
-    with pytest.raises(DeliveryError, match="the sender thread stopped"):
+    with pytest.raises(DeliveryError, match="sender thread stopped"):
         _ = session.transaction
     discard_session(session)
 
@@ -138,8 +138,9 @@ def test_a_transaction_that_has_timed_out_ends_the_session(one: World) -> None:
     one.finish()
     one.clock.advance(60.0)
     one.steps(3)
-    with pytest.raises(DeliveryError, match="has been open for"):
+    with pytest.raises(DeliveryError) as caught:
         _ = one.session.transaction
+    assert caught.value.error == "INVALID_TXN_STATE"
     transactions = one.session.context.transactions
     assert transactions is not None
     assert transactions.transaction is None

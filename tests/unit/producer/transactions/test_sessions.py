@@ -191,7 +191,7 @@ def test_what_the_coordinator_refuses_ends_the_session(
 def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(one: World) -> None:
     one.cluster.coordinator.faults[FIND].append(CoordinatorFault(error=53))
     one.send([b"v"])
-    with pytest.raises(AuthorizationError, match="Write on transactional id") as caught:
+    with pytest.raises(AuthorizationError) as caught:
         one.finish()
     assert f"--operation Write --transactional-id {ID}" in str(caught.value)
 
@@ -202,7 +202,7 @@ def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
     with world(cluster(2), transaction=settings) as one:
         one.cluster.coordinator.faults[api].append(CoordinatorFault(error=53))
         one.send([b"v"])
-        with pytest.raises(AuthorizationError, match="id that starts with prefix- is") as caught:
+        with pytest.raises(AuthorizationError) as caught:
             one.finish()
     assert "--transactional-id prefix- --resource-pattern-type prefixed" in str(caught.value)
 
@@ -210,16 +210,18 @@ def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
 def test_a_timeout_that_brokers_do_not_allow_is_named(one: World) -> None:
     one.cluster.coordinator.max_timeout_ms = 59_999
     one.send([b"v"])
-    with pytest.raises(DeliveryError, match=r"transaction.timeout.ms = 60000 exceeds"):
+    with pytest.raises(DeliveryError, match=r"timeout\.ms = 60000") as caught:
         one.finish()
+    assert caught.value.error == "INVALID_TRANSACTION_TIMEOUT"
 
 
 def test_a_topic_that_must_not_be_written_is_named() -> None:
     with world(cluster(0), transaction=SETTINGS) as one:
         one.cluster.coordinator.denied.add("t")
         one.send([b"v"])
-        with pytest.raises(DeliveryError, match="Write on topic t is denied") as caught:
+        with pytest.raises(AuthorizationError) as caught:
             one.finish()
+        assert caught.value.topic == "t"
         assert "--operation Write --topic t" in str(caught.value)
 
 
@@ -261,9 +263,9 @@ def test_a_failure_poisons_the_transaction(one: World) -> None:
     one.finish()
     one.fault(Fault(error=ErrorCode.invalid_record))
     one.send_batches(1)
-    with pytest.raises(DeliveryError, match="cannot be committed") as caught:
+    with pytest.raises(DeliveryError, match=f"{ID} cannot be committed") as caught:
         one.finish()
-    assert ID in str(caught.value)
+    assert caught.value.error == "INVALID_RECORD"
     with pytest.raises(DeliveryError):
         _ = one.session.transaction
 
@@ -274,8 +276,10 @@ def test_no_epoch_is_bumped_in_a_transaction(one: World, code: int) -> None:
     one.finish()
     one.fault(Fault(error=code))
     one.send_batches(1)
-    with pytest.raises(DeliveryError, match="cannot be committed"):
+    with pytest.raises(DeliveryError):
         one.finish()
+    with pytest.raises(DeliveryError):
+        _ = one.session.transaction
     assert {header.producer_epoch for header in headers(one)} == {0}
 
 
@@ -292,8 +296,9 @@ def test_a_transaction_that_the_broker_is_still_adding_to_is_retried(one: World)
 def test_what_expires_after_it_was_sent_poisons_the_transaction(one: World) -> None:
     one.cluster.unanswered.add(ApiKey.PRODUCE)
     one.send_batches(1)
-    with pytest.raises(DeliveryError, match="cannot be committed"):
+    with pytest.raises(DeliveryError) as caught:
         one.finish(0.5)
+    assert caught.value.error == "INVALID_TXN_STATE"
 
 
 # Versions.
