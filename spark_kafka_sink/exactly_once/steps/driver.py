@@ -209,7 +209,10 @@ class Driver:
         self._deadline = self._new_deadline()
 
     def of(self, scope: Scope, deadline: float | None = None) -> Driver:
-        """Return a driver of another scope with the same client; default deadline: max.block.ms."""
+        """Return a driver of another scope with the same client.
+
+        The default deadline is max.block.ms.
+        """
         made = Driver(self.client, self._config, scope)
         if deadline is not None:
             made._deadline = deadline
