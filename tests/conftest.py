@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests.support.security.secured import SecuredKafka
+from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.jars import OLD_KAFKA
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
@@ -44,7 +44,7 @@ DEEP = (
     "tests/integration/faults/test_faults.py",
     "tests/integration/faults/test_pressure.py",
     "tests/integration/identity",
-    "tests/integration/security/test_changes.py",
+    "tests/integration/security/test_rotation.py",
     "tests/integration/security/test_dead_letters.py",
     "tests/integration/security/test_delegation_tokens.py",
     "tests/integration/security/test_downgrades.py",
@@ -52,8 +52,8 @@ DEEP = (
     "tests/integration/security/test_hostile_servers.py",
     "tests/integration/security/test_old_kafka.py",
     "tests/integration/security/test_reauthentication.py",
-    "tests/integration/security/test_refusals.py",
-    "tests/integration/security/test_rights.py",
+    "tests/integration/security/test_connection_failures.py",
+    "tests/integration/security/test_acls.py",
     "tests/integration/test_memory.py",
     "tests/integration/test_poison_mix.py",
     "tests/integration/transactions/test_restarts.py",

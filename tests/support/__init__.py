@@ -1,1 +1,1 @@
-"""What tests stand on: real clusters, foreign clients, the unit harness."""
+"""Helpers for tests: real clusters, other clients, the unit test harness."""

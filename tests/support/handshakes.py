@@ -1,4 +1,4 @@
-"""Handshakes between a client's context and a real server's, with no socket between them."""
+"""TLS handshakes in memory between the SSL contexts of a client and a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def server_context(folder: Path, server: IssuedCertificate) -> ssl.SSLContext:
-    """Shows a certificate and asks for none."""
+    """Return a context with a certificate that does not request one from the client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(server.write(folder, "of-the-server"))
     return context
@@ -21,7 +21,7 @@ def server_context(folder: Path, server: IssuedCertificate) -> ssl.SSLContext:
 def demanding_context(
     folder: Path, server: IssuedCertificate, clients: CertificateAuthority
 ) -> ssl.SSLContext:
-    """Wants a client's certificate, signed by an authority."""
+    """Return a context that requires a client certificate signed by `clients`."""
     context = server_context(folder, server)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=clients.certificate_pem)
@@ -29,37 +29,37 @@ def demanding_context(
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> ssl.SSLObject:
-    """Both sides of a connection, bytes carried by hand; returns the client's side.
+    """Complete a handshake, transfer data in both directions and return the client side.
 
     Raises:
-        ssl.SSLError: the one that the client meets, in the handshake or at the first read after.
+        ssl.SSLError: the client's error, in the handshake or at the first read after it.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    near = client.wrap_bio(to_client, to_server, server_hostname=host)
-    far = server.wrap_bio(to_server, to_client, server_side=True)
-    refusal = _finish(near, far)
-    if refusal is not None:
-        near.read()
-        raise refusal
-    far.write(b"hello")
-    assert near.read() == b"hello"
-    near.write(b"hello")
-    assert far.read() == b"hello"
-    return near
+    client_tls = client.wrap_bio(to_client, to_server, server_hostname=host)
+    server_tls = server.wrap_bio(to_server, to_client, server_side=True)
+    server_error = _finish(client_tls, server_tls)
+    if server_error is not None:
+        client_tls.read()
+        raise server_error
+    server_tls.write(b"hello")
+    assert client_tls.read() == b"hello"
+    client_tls.write(b"hello")
+    assert server_tls.read() == b"hello"
+    return client_tls
 
 
-def _finish(near: ssl.SSLObject, far: ssl.SSLObject) -> ssl.SSLError | None:
-    """Carries on until both are done; what the server refused, if the client is done."""
-    near_done = far_done = False
-    refusal: ssl.SSLError | None = None
-    while not (near_done and far_done):
-        near_done = near_done or _step(near)
-        if refusal is not None:
-            return refusal
+def _finish(client: ssl.SSLObject, server: ssl.SSLObject) -> ssl.SSLError | None:
+    """Complete both sides; return the server's error if the client has finished."""
+    client_done = server_done = False
+    server_error: ssl.SSLError | None = None
+    while not (client_done and server_done):
+        client_done = client_done or _step(client)
+        if server_error is not None:
+            return server_error
         try:
-            far_done = far_done or _step(far)
+            server_done = server_done or _step(server)
         except ssl.SSLError as error:
-            refusal = error
+            server_error = error
     return None
 
 

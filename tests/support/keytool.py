@@ -1,4 +1,4 @@
-"""Java's keytool and openssl, run to their end."""
+"""Run Java's keytool and openssl."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _QUICK = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-J-Xshare:auto")
 
 
 def keytool(*arguments: str) -> None:
-    """Run the keytool that stands beside `java`; it asks nothing."""
+    """Run the keytool next to `java`, without prompts."""
     java = find_java()
     if java is None:
         raise FileNotFoundError("Java is not on the path")
@@ -24,7 +24,11 @@ def openssl(*arguments: str) -> None:
 
 
 def run_tool(*line: str) -> None:
-    """Run a command; what it printed is the error's text if it fails."""
+    """Run a command.
+
+    Raises:
+        RuntimeError: the command failed; the message contains its output.
+    """
     done = subprocess.run(
         line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
     )

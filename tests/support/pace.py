@@ -1,4 +1,4 @@
-"""How late things happen because the machine does others: what bounds of time must allow for."""
+"""Scheduling delays of the machine, which upper bounds in timing tests must allow for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NAP_S = 0.005
+_SLEEP_S = 0.005
 _STEPS = 10
-"""A request, its answer and the waits between are some turns of several threads."""
+"""Thread switches for a request and its response."""
 
 
 class Pace:
-    """The longest that a thread of this process overslept while it was watched."""
+    """Measures the longest delay with which a sleeping thread of this process woke up."""
 
     def __init__(self) -> None:
         self.worst_s = 0.0
@@ -24,24 +24,24 @@ class Pace:
 
     @property
     def slack_s(self) -> float:
-        """Seconds to add to an upper bound of what takes a few steps of both sides."""
+        """Return the seconds to add to an upper bound for one request and response."""
         return _STEPS * self.worst_s
 
     def watch(self) -> None:
-        """Take short naps and note how late they end, until `end`."""
+        """Sleep for short intervals and record the delays, until `end`."""
         while not self._ended.is_set():
             started = time.monotonic()
-            time.sleep(_NAP_S)
-            self.worst_s = max(self.worst_s, time.monotonic() - started - _NAP_S)
+            time.sleep(_SLEEP_S)
+            self.worst_s = max(self.worst_s, time.monotonic() - started - _SLEEP_S)
 
     def end(self) -> None:
-        """Let `watch` return."""
+        """Stop `watch`."""
         self._ended.set()
 
 
 @contextmanager
 def pace() -> Iterator[Pace]:
-    """The pace of the machine within the block."""
+    """Measure scheduling delays while the context is active."""
     watched = Pace()
     thread = threading.Thread(target=watched.watch, name="pace", daemon=True)
     thread.start()

@@ -1,6 +1,6 @@
-"""Further clients that read a whole topic, like those of `tools.support.readers`.
+"""More clients that read a whole topic, with the interface of `tools.support.readers`.
 
-DumpLogSegments prints text: for it, keys and values must be UTF-8.
+DumpLogSegments prints text, so it requires UTF-8 keys and values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_S = 60
-# Framing for kcat: lengths before bytes, and an end marker that no test writes into a header.
+# Format for kcat: lengths before bytes, and an end marker that no test uses in a header.
 _KCAT_END = b"<end-of-record>"
 _KCAT_FORMAT = f"%p %o %T %K %S\\n%k%s%h{_KCAT_END.decode()}"
 _DUMP = "org.apache.kafka.tools.DumpLogSegments"
@@ -41,7 +41,7 @@ _RECORD = re.compile(
 def await_count(bootstrap_servers: str, topic: str, wanted: int) -> None:
     """Wait until `wanted` offsets are readable.
 
-    A write that does not wait for all replicas ends before readers see its records.
+    A write that does not wait for all replicas ends before its records are readable.
     """
     deadline = time.monotonic() + _TIMEOUT_S
     while (found := count(bootstrap_servers, topic)) < wanted:
@@ -148,7 +148,7 @@ def _kcat_headers(printed: bytes) -> Headers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedBatch:
-    """A batch as stored in a segment; `codec` in Kafka's spelling, `is_valid` by its CRC."""
+    """A batch in a segment; `codec` is Kafka's name, `is_valid` the result of the CRC check."""
 
     base_offset: int
     count: int
@@ -223,5 +223,5 @@ def _cut(left: bytes, label: bytes, size: int) -> bytes | None:
     if size < 0:
         return None
     if not left.startswith(label):
-        raise ReaderError(f"DumpLogSegments printed {left[:80]!r} where {label!r} belongs")
+        raise ReaderError(f"DumpLogSegments printed {left[:80]!r} instead of {label!r}")
     return left[len(label) : len(label) + size]

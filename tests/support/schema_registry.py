@@ -1,6 +1,6 @@
-"""A small schema registry in the test's process: GUIDs, logins, rules and faults on demand.
+"""An in-process schema registry with GUIDs, authentication, rule sets and fault injection.
 
-Compatibility is BACKWARD by a single rule: a field that the latest version lacks needs a default.
+Compatibility is BACKWARD with a single rule: a field that the latest version lacks needs a default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator
 
-Answer = tuple[int, dict[str, Any]]
+Response = tuple[int, dict[str, Any]]
 
 
 @dataclass
@@ -30,20 +30,20 @@ class SmallRegistry:
     url: str = ""
     guids: bool = True
     authorization: str | None = None
-    """The header that requests must have."""
+    """The required Authorization header."""
     rules: dict[str, Any] | None = None
-    """A rule set that every schema has."""
+    """The rule set of every schema."""
     schemas: list[dict[str, Any]] = field(default_factory=list)
-    """The schema with id i + 1."""
+    """Schemas; the ID of a schema is its index + 1."""
     subjects: dict[str, list[int]] = field(default_factory=dict)
-    """Ids of each subject's versions."""
-    faults: deque[Answer | float] = field(default_factory=deque)
-    """Answers, or seconds of delay, for the next requests."""
+    """Schema IDs of the versions of each subject."""
+    faults: deque[Response | float] = field(default_factory=deque)
+    """Responses, or delays in seconds, for the next requests."""
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
-    def answer(self, method: str, path: str, body: dict[str, Any]) -> Answer:
-        """Return status and body of a response."""
+    def respond(self, method: str, path: str, body: dict[str, Any]) -> Response:
+        """Return status and body of the response to a request."""
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match method, parts:
             case "POST", ["subjects", subject, "versions"]:
@@ -65,7 +65,7 @@ class SmallRegistry:
         return _error(404, 404, "HTTP 404 Not Found")
 
     def put(self, subject: str, schema: str, kind: str = "AVRO", **more: Any) -> int:
-        """Register a schema without a check; return its id."""
+        """Register a schema without a compatibility check and return its ID."""
         entry = {"schema": schema, "schemaType": kind, **more}
         if entry not in self.schemas:
             self.schemas.append(entry)
@@ -75,7 +75,7 @@ class SmallRegistry:
             versions.append(number)
         return number
 
-    def _register(self, subject: str, body: dict[str, Any]) -> Answer:
+    def _register(self, subject: str, body: dict[str, Any]) -> Response:
         problem = self._incompatibility(subject, body)
         if problem is not None:
             return _error(409, 409, problem)
@@ -83,7 +83,7 @@ class SmallRegistry:
         number = self.put(subject, body["schema"], body.get("schemaType", "AVRO"), **more)
         return 200, {"id": number, **self._guid(number)}
 
-    def _lookup(self, subject: str, body: dict[str, Any]) -> Answer:
+    def _lookup(self, subject: str, body: dict[str, Any]) -> Response:
         if subject not in self.subjects:
             return _error(404, 40401, f"Subject '{subject}' not found.")
         for version, number in enumerate(self.subjects[subject], 1):
@@ -91,7 +91,7 @@ class SmallRegistry:
                 return 200, self._described(subject, version)
         return _error(404, 40403, "Schema not found")
 
-    def _version(self, subject: str, version: str) -> Answer:
+    def _version(self, subject: str, version: str) -> Response:
         versions = self.subjects.get(subject)
         if not versions:
             return _error(404, 40401, f"Subject '{subject}' not found.")
@@ -107,7 +107,7 @@ class SmallRegistry:
             **self._entry(number),
         }
 
-    def _by_id(self, number: int) -> Answer:
+    def _by_id(self, number: int) -> Response:
         if number > len(self.schemas):
             return _error(404, 40403, "Schema not found")
         return 200, {**self._guid(number), **self._entry(number)}
@@ -145,13 +145,13 @@ def _fields(schema: str) -> list[dict[str, Any]]:
     return found
 
 
-def _error(status: int, code: int, message: str) -> Answer:
+def _error(status: int, code: int, message: str) -> Response:
     return status, {"error_code": code, "message": message}
 
 
 @contextmanager
 def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
-    """Serve a registry on any free port of the loopback, with TLS if a context is given."""
+    """Serve a registry on a free loopback port, with TLS if a context is given."""
     registry = SmallRegistry()
 
     class Handler(BaseHTTPRequestHandler):
@@ -176,7 +176,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
             elif wanted is not None and self.headers.get("Authorization") != wanted:
                 status, found = _error(401, 40101, "Unauthorized")
             else:
-                status, found = registry.answer(self.command, path, body)
+                status, found = registry.respond(self.command, path, body)
             content = json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
@@ -189,7 +189,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *arguments: object) -> None:
-            """Ignore clients that closed the connection, as after a timeout."""
+            """Ignore clients that closed the connection, for example after a timeout."""
 
     server = Server(("127.0.0.1", 0), Handler)
     if context is not None:

@@ -1,4 +1,4 @@
-"""Real peers for one TLS handshake that fails: openssl's own server, and ports that aren't TLS."""
+"""Servers for failing TLS handshakes: `openssl s_server` and servers without TLS."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _WAIT_S = 60
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 @contextmanager
 def openssl_server(certificate: Path, *options: str) -> Iterator[int]:
-    """The port of an `openssl s_server` that takes one connection.
+    """Run an `openssl s_server` for one connection and yield its port.
 
     Args:
-        certificate: a PEM file with key and chain.
-        options: such as -tls1_2, or -Verify 1.
+        certificate: PEM file with key and chain.
+        options: command-line options, such as -tls1_2 or -Verify 1.
     """
     with commanded_openssl_server(certificate, *options) as (port, _):
         yield port
@@ -36,7 +36,10 @@ def openssl_server(certificate: Path, *options: str) -> Iterator[int]:
 def commanded_openssl_server(
     certificate: Path, *options: str
 ) -> Iterator[tuple[int, Callable[[str], None]]]:
-    """The same, and what gives it a line: a command such as K (new keys), or a text to send."""
+    """Run an `openssl s_server` and yield its port and a function that writes to its input.
+
+    The input is a command, such as K (update the keys), or text to send.
+    """
     line = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-naccept", "1", *options]
     line += ["-cert", str(certificate), "-key", str(certificate), "-cert_chain", str(certificate)]
     server = subprocess.Popen(
@@ -66,11 +69,11 @@ def _announced_port(server: subprocess.Popen[str]) -> int:
 
 @contextmanager
 def plain_server(reply: bytes | None, *, reset: bool = False) -> Iterator[int]:
-    """The port of a server that answers one client's first bytes and closes the connection.
+    """Run a server that responds to the first bytes of one client and closes; yield its port.
 
     Args:
-        reply: the answer; None for none.
-        reset: whether it breaks the connection rather than closing it.
+        reply: the response, or None to send nothing.
+        reset: reset the connection instead of closing it.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(_WAIT_S)
@@ -91,8 +94,8 @@ def plain_server(reply: bytes | None, *, reset: bool = False) -> Iterator[int]:
             thread.join(_WAIT_S)
 
 
-def failed_attempt(context: ssl.SSLContext, port: int, host: str) -> OSError:
-    """Connect to 127.0.0.1 as if it were `host`; what went wrong, at the first read at latest."""
+def connection_error(context: ssl.SSLContext, port: int, host: str) -> OSError:
+    """Connect to 127.0.0.1 as `host` and return the error of the handshake or the first read."""
     with socket.create_connection(("127.0.0.1", port), timeout=_WAIT_S) as connection:
         return _Attempt(context, connection, host).error()
 
@@ -105,13 +108,13 @@ class _Attempt:
 
     def error(self) -> OSError:
         try:
-            self._carry(self._tls.do_handshake)
-            read = self._carry(self._tls.read)
+            self._run(self._tls.do_handshake)
+            read = self._run(self._tls.read)
         except OSError as error:
             return error
         raise AssertionError(f"the handshake succeeded, and {read!r} was read")
 
-    def _carry(self, step: Callable[[], Answer]) -> Answer:
+    def _run(self, step: Callable[[], Result]) -> Result:
         while True:
             try:
                 return step()

@@ -14,7 +14,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
 from tests.support.security.listeners import Listener
-from tests.support.security.secured import SecuredKafka
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce_values
 

@@ -15,7 +15,7 @@ from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import AuthenticationError, AuthorizationError
 from spark_kafka_sink.config.model import ProducerConfig
 from tests.support.security.listeners import Listener
-from tests.support.security.secured import SecuredKafka
+from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password
 from tools.support.java import run_tool
 
@@ -36,7 +36,7 @@ def client_of(kafka: SecuredKafka, user: User, secret: str) -> BlockingClient:
     options = {
         "kafka.bootstrap.servers": kafka.servers(Listener.SCRAM_ONLY),
         "kafka.security.protocol": "SASL_SSL",
-        "kafka.ssl.ca.pem": kafka.stores.places["ca"],
+        "kafka.ssl.ca.pem": kafka.stores.placeholders["ca"],
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.sasl.username": user.value,
         "kafka.sasl.password": secret,

@@ -66,7 +66,7 @@ def test_tokens_of_an_issuer(broker: EmbeddedBroker, unique_topic: str) -> None:
     with Issuer({"sink": SECRETS[0]}) as issuer, running() as registry:
         url = {"bearer.auth.issuer.endpoint.url": issuer.token_url}
         write(broker, registry.url, unique_topic, **CLIENT, **url, **more)
-        assert issuer.asked.tokens == ["sink"]
+        assert issuer.token_requests.tokens == ["sink"]
         scheme, token = registry.headers[0]["Authorization"].split()
         claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
         assert (scheme, claims["sub"]) == ("Bearer", "sink")
@@ -103,7 +103,7 @@ def test_the_issuer_of_the_brokers(unique_topic: str) -> None:
         write(broker, registry.url, unique_topic, **inherit, **login)
         scheme, token = registry.headers[0]["Authorization"].split()
         assert (scheme, token.count(".")) == ("Bearer", 2)
-        assert set(issuer.asked.tokens) == {"sink"}
+        assert set(issuer.token_requests.tokens) == {"sink"}
         assert given
         assert len(broker.records(unique_topic)) == 1
         assert "has no OAuth issuer" in refusal(broker, registry.url, **inherit)

@@ -1,1 +1,1 @@
-"""Into a real secured Kafka: every door, every refusal, and what changes in mid-job."""
+"""The producer with a real secured Kafka: all client configurations, failures and rotation."""

@@ -1,4 +1,4 @@
-"""The secured Kafka, in a process that finds its Kerberos realm."""
+"""The secured Kafka, with KRB5_CONFIG set to its Kerberos realm."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.support.security.secured import SecuredKafka
+    from tests.support.security.secured_kafka import SecuredKafka
 
 
 @pytest.fixture
 def kafka(secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> SecuredKafka:
-    """With every listener."""
+    """Return the cluster with all listeners."""
     monkeypatch.setenv("KRB5_CONFIG", str(secured_kafka.kdc.config))
     return secured_kafka
 
 
 @pytest.fixture
 def topic(kafka: SecuredKafka, unique_topic: str) -> str:
-    """Three empty partitions."""
+    """Create an empty topic with three partitions."""
     return kafka.admin.create_topic(unique_topic, 3)

@@ -1,4 +1,4 @@
-"""The dead letter topic is reached by the same door as the rows' own, and with the same rights."""
+"""Dead letters use the listener and credentials of the write."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from tests.integration.support.tolerating import TOLERATE, batch, write
-from tests.support.security.doors import TRUST, Door, password_options
+from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import DENIED, User
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
-    from tests.support.security.secured import SecuredKafka
+    from tests.support.security.secured_kafka import SecuredKafka
 
-DOOR = Door(
+CLIENT = ClientConfig(
     name="carol",
     listener=Listener.SASL_SSL,
     options={**TRUST, **password_options("SCRAM-SHA-512", User.CAROL)},
@@ -24,13 +24,15 @@ DOOR = Door(
 
 
 def _write(kafka: SecuredKafka, topic: str, letters: str) -> None:
-    """Two good rows and one that names a partition that is not there."""
-    given = batch([("1", topic, None, None), ("poison", topic, 99, None), ("2", topic, 0, None)])
+    """Write two valid rows and one with a partition that does not exist."""
+    rows = batch([("1", topic, None, None), ("poison", topic, 99, None), ("2", topic, 0, None)])
     dead = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
-    write(kafka.servers(DOOR.listener), given, {**DOOR.spark_options(kafka), **dead})
+    write(kafka.servers(CLIENT.listener), rows, {**CLIENT.spark_options(kafka), **dead})
 
 
-def test_dead_letters_go_to_a_secured_topic(kafka: SecuredKafka, unique_topic: str) -> None:
+def test_dead_letters_are_written_to_a_secured_topic(
+    kafka: SecuredKafka, unique_topic: str
+) -> None:
     letters = f"{unique_topic}-dead"
     for name in (unique_topic, letters):
         kafka.admin.create_topic(name)
@@ -41,11 +43,12 @@ def test_dead_letters_go_to_a_secured_topic(kafka: SecuredKafka, unique_topic: s
     assert [record.value for record in dead] == [b"poison"]
 
 
-def test_a_dead_letter_topic_that_is_denied(kafka: SecuredKafka, unique_topic: str) -> None:
+def test_dead_letter_topic_without_write_permission(kafka: SecuredKafka, unique_topic: str) -> None:
     letters = f"{DENIED}{unique_topic}"
     for name in (unique_topic, letters):
         kafka.admin.create_topic(name)
-    with pytest.raises(KafkaProdError, match=letters) as caught:
+    with pytest.raises(KafkaProdError) as caught:
         _write(kafka, unique_topic, letters)
+    assert letters in str(caught.value)
     assert "TOPIC_AUTHORIZATION_FAILED" in str(caught.value)
     assert not by_confluent(kafka.bootstrap_servers, letters)

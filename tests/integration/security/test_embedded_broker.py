@@ -1,4 +1,4 @@
-"""Our producer and the embedded broker: every mechanism, with and without TLS, and refusals."""
+"""The producer and the embedded broker: every mechanism, with and without TLS, and failures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 ROWS = 3_000
-SOON_S = 30
+FAILURE_LIMIT_S = 30
 USERS = {"alice": "open sesame"}
 
 
-def options_of(broker: EmbeddedBroker, **login: Any) -> tuple[str, dict[str, str]]:
-    """Addresses, and the other options without the prefix."""
+def client_options(broker: EmbeddedBroker, **login: Any) -> tuple[str, dict[str, str]]:
+    """Return the bootstrap servers and the other options without prefix."""
     options = broker.client_options(prefix="", **login)
     return options.pop("bootstrap.servers"), options
 
@@ -30,21 +30,21 @@ def options_of(broker: EmbeddedBroker, **login: Any) -> tuple[str, dict[str, str
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
 def test_every_mechanism(mechanism: str, tls: bool) -> None:
     with EmbeddedBroker(topics={"t": 3}, tls=tls, sasl=USERS, nodes=2) as broker:
-        servers, options = options_of(broker, mechanism=mechanism)
+        servers, options = client_options(broker, mechanism=mechanism)
         report = produce(servers, numbered("t", 0, ROWS, 3), **options)
     assert (report.persisted, report.retries) == (ROWS, 0)
 
 
 def test_a_client_certificate() -> None:
     with EmbeddedBroker(topics={"t": 3}, tls=True, client_certificates="required") as broker:
-        for own in (broker.client_certificate("alice"), None):
-            servers, options = options_of(broker, certificate=own)
+        for certificate in (broker.client_certificate("alice"), None):
+            servers, options = client_options(broker, certificate=certificate)
             assert produce(servers, numbered("t", 0, ROWS, 3), **options).persisted == ROWS
         options = {name: value for name, value in options.items() if "keystore" not in name}
-        error, took = refusal(servers, options)
+        error, took = failed_write(servers, options)
     assert isinstance(error, TlsError)
     assert "kafka.ssl.keystore" in str(error)
-    assert took < SOON_S
+    assert took < FAILURE_LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +54,25 @@ def secured() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(scope="module")
-def encrypted() -> Iterator[EmbeddedBroker]:
+def tls_only() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 3}, tls=True) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[EmbeddedBroker]:
+def sasl_only() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 3}, sasl=USERS) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
-def open_to_all() -> Iterator[EmbeddedBroker]:
+def plaintext() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 3}) as broker:
         yield broker
 
 
-def refusal(servers: str, options: dict[str, str]) -> tuple[KafkaProdError, float]:
-    """The error of a write, and the seconds that it took."""
+def failed_write(servers: str, options: dict[str, str]) -> tuple[KafkaProdError, float]:
+    """Return the error of a write and its duration in seconds."""
     started = time.monotonic()
     with pytest.raises(KafkaProdError) as caught:
         produce(servers, numbered("t", 0, 10, 3), **options)
@@ -80,47 +80,47 @@ def refusal(servers: str, options: dict[str, str]) -> tuple[KafkaProdError, floa
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_wrong_password(secured: EmbeddedBroker, mechanism: str) -> None:
-    servers, options = options_of(secured, mechanism=mechanism)
+def test_wrong_password(secured: EmbeddedBroker, mechanism: str) -> None:
+    servers, options = client_options(secured, mechanism=mechanism)
     options["sasl.jaas.config"] = options["sasl.jaas.config"].replace("open sesame", "let me in")
-    error, took = refusal(servers, options)
+    error, took = failed_write(servers, options)
     assert isinstance(error, AuthenticationError)
     assert f"SASL mechanism {mechanism}: Authentication failed" in str(error)
     assert f"broker={servers}" in str(error)
     assert "let me in" not in str(error)
-    assert took < SOON_S
+    assert took < FAILURE_LIMIT_S
 
 
 LOGIN = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "open sesame"}
 
 
 @pytest.mark.parametrize(
-    ("listener", "protocol", "set_to"),
+    ("listener", "protocol", "suggested"),
     [
-        ("encrypted", "PLAINTEXT", "SSL"),
+        ("tls_only", "PLAINTEXT", "SSL"),
         ("secured", "PLAINTEXT", "SASL_SSL"),
         ("secured", "SASL_PLAINTEXT", "SASL_SSL"),
-        ("guarded", "PLAINTEXT", "SASL_PLAINTEXT"),
+        ("sasl_only", "PLAINTEXT", "SASL_PLAINTEXT"),
         ("secured", "SSL", "SASL_SSL"),
-        ("open_to_all", "SSL", "PLAINTEXT"),
-        ("guarded", "SASL_SSL", "SASL_PLAINTEXT"),
-        ("open_to_all", "SASL_PLAINTEXT", "PLAINTEXT"),
-        ("encrypted", "SASL_SSL", "SSL"),
-        ("open_to_all", "SASL_SSL", "PLAINTEXT"),
+        ("plaintext", "SSL", "PLAINTEXT"),
+        ("sasl_only", "SASL_SSL", "SASL_PLAINTEXT"),
+        ("plaintext", "SASL_PLAINTEXT", "PLAINTEXT"),
+        ("tls_only", "SASL_SSL", "SSL"),
+        ("plaintext", "SASL_SSL", "PLAINTEXT"),
     ],
 )
-def test_a_client_at_the_wrong_port(
-    request: pytest.FixtureRequest, listener: str, protocol: str, set_to: str
+def test_wrong_security_protocol(
+    request: pytest.FixtureRequest, listener: str, protocol: str, suggested: str
 ) -> None:
-    """The error names the option, and nearly always what to set it to."""
+    """The error message contains the option and the suggested value."""
     broker: EmbeddedBroker = request.getfixturevalue(listener)
     options = {"security.protocol": protocol}
     if protocol.startswith("SASL"):
         options |= LOGIN
-    if protocol.endswith("SSL") and listener in {"secured", "encrypted"}:
-        _, trusting = options_of(broker)
+    if protocol.endswith("SSL") and listener in {"secured", "tls_only"}:
+        _, trusting = client_options(broker)
         options |= {name: value for name, value in trusting.items() if "truststore" in name}
-    error, took = refusal(broker.bootstrap_servers, options)
+    error, took = failed_write(broker.bootstrap_servers, options)
     assert "kafka.security.protocol" in str(error)
-    assert set_to in str(error)
-    assert took < SOON_S
+    assert suggested in str(error)
+    assert took < FAILURE_LIMIT_S

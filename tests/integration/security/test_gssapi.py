@@ -1,4 +1,4 @@
-"""GSSAPI's client side against an acceptor of MIT's library, with tickets from a real KDC."""
+"""GSSAPI login against an acceptor of MIT's library, with tickets from a real KDC."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
         for name, value in realm.environment.items():
             patch.setenv(name, value)
         patch.setenv("KRB5CCNAME", f"FILE:{tmp_path_factory.getbasetemp() / 'nobodys-cache'}")
-        patch.setenv("KRB5RCACHENAME", "none:")  # the acceptor's list of what it has seen
+        patch.setenv("KRB5RCACHENAME", "none:")  # disable the replay cache of the acceptor
         realm.start()
         try:
             yield realm
@@ -43,11 +43,11 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 
 
 class Acceptor:
-    """The broker's side: any of its principals, as its keytab has them."""
+    """The broker's side; accepts all principals in its keytab."""
 
     def __init__(self, kdc: Kdc) -> None:
-        held = gssapi.Credentials(usage="accept", store={"keytab": str(kdc.service_keytab)})
-        self.context = gssapi.SecurityContext(creds=held, usage="accept")
+        credentials = gssapi.Credentials(usage="accept", store={"keytab": str(kdc.service_keytab)})
+        self.context = gssapi.SecurityContext(creds=credentials, usage="accept")
 
     def accept(self, token: bytes) -> bytes:
         return self.context.step(token) or b""
@@ -59,9 +59,9 @@ class Acceptor:
         return bytes(self.context.unwrap(message).message)
 
 
-def by_keytab(kdc: Kdc, **settings: str) -> KerberosLogin:
-    given = {"service_name": SERVICE, "principal": "alice", "keytab": str(kdc.keytab("alice"))}
-    return KerberosLogin(**(given | settings))
+def keytab_login(kdc: Kdc, **settings: str) -> KerberosLogin:
+    options = {"service_name": SERVICE, "principal": "alice", "keytab": str(kdc.keytab("alice"))}
+    return KerberosLogin(**(options | settings))
 
 
 def exchange(login: KerberosLogin, host: str = HOST) -> SaslExchange:
@@ -69,88 +69,85 @@ def exchange(login: KerberosLogin, host: str = HOST) -> SaslExchange:
 
 
 def with_context(kdc: Kdc) -> tuple[SaslExchange, Acceptor]:
-    """Both sides where the broker offers its layers next."""
-    ours, theirs = exchange(by_keytab(kdc)), Acceptor(kdc)
-    assert ours.answer(theirs.accept(ours.first())) == b""
-    return ours, theirs
+    """Return both sides with an established context, before the broker offers security layers."""
+    initiator, acceptor = exchange(keytab_login(kdc)), Acceptor(kdc)
+    assert initiator.answer(acceptor.accept(initiator.first())) == b""
+    return initiator, acceptor
 
 
-def enter(kdc: Kdc, login: KerberosLogin) -> Acceptor:
-    ours, theirs = exchange(login), Acceptor(kdc)
-    assert ours.mechanism == "GSSAPI"
-    assert ours.answer(theirs.accept(ours.first())) == b""
-    chosen = ours.answer(theirs.wrap(LAYERS))
+def log_in(kdc: Kdc, login: KerberosLogin) -> Acceptor:
+    initiator, acceptor = exchange(login), Acceptor(kdc)
+    assert initiator.mechanism == "GSSAPI"
+    assert initiator.answer(acceptor.accept(initiator.first())) == b""
+    chosen = initiator.answer(acceptor.wrap(LAYERS))
     assert chosen is not None
-    assert theirs.unwrap(chosen) == LAYERS + f"alice@{REALM}".encode()
-    assert ours.answer(b"") is None
-    assert str(theirs.context.initiator_name) == f"alice@{REALM}"
-    return theirs
+    assert acceptor.unwrap(chosen) == LAYERS + f"alice@{REALM}".encode()
+    assert initiator.answer(b"") is None
+    assert str(acceptor.context.initiator_name) == f"alice@{REALM}"
+    return acceptor
 
 
-def test_by_keytab(kdc: Kdc) -> None:
-    enter(kdc, by_keytab(kdc))
+def test_keytab(kdc: Kdc) -> None:
+    log_in(kdc, keytab_login(kdc))
 
 
-def test_by_keytab_without_a_principal(kdc: Kdc) -> None:
-    enter(kdc, KerberosLogin(service_name=SERVICE, keytab=str(kdc.keytab("alice"))))
+def test_keytab_without_principal(kdc: Kdc) -> None:
+    log_in(kdc, KerberosLogin(service_name=SERVICE, keytab=str(kdc.keytab("alice"))))
 
 
-def test_by_ticket_cache(kdc: Kdc, tmp_path: Path) -> None:
+def test_ticket_cache(kdc: Kdc, tmp_path: Path) -> None:
     kdc.log_in("alice", tmp_path / "cache")
-    enter(kdc, KerberosLogin(service_name=SERVICE, ticket_cache=str(tmp_path / "cache")))
+    log_in(kdc, KerberosLogin(service_name=SERVICE, ticket_cache=str(tmp_path / "cache")))
 
 
-def test_by_the_systems_ticket_cache(
-    kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_ticket_cache(kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kdc.log_in("alice", tmp_path / "cache")
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'cache'}")
-    enter(kdc, KerberosLogin(service_name=SERVICE))
+    log_in(kdc, KerberosLogin(service_name=SERVICE))
 
 
-def test_a_ticket_serves_later_logins(kdc: Kdc, tmp_path: Path) -> None:
-    """A KDC that has gone in the meantime is not missed."""
+def test_ticket_is_reused_without_kdc(kdc: Kdc, tmp_path: Path) -> None:
     realm = Kdc(tmp_path / "other", ["alice"])
     with pytest.MonkeyPatch.context() as patch:
         for name, value in realm.environment.items():
             patch.setenv(name, value)
         realm.start()
         try:
-            enter(realm, by_keytab(realm))
+            log_in(realm, keytab_login(realm))
         finally:
             realm.close()
-        enter(realm, by_keytab(realm))
+        log_in(realm, keytab_login(realm))
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "expected"),
     [
         ({"service_name": "nobody"}, "nobody/localhost.*not found in Kerberos database"),
         ({"principal": "bob"}, "with the keytab .* as bob"),
     ],
 )
-def test_no_ticket_by_keytab(kdc: Kdc, settings: dict[str, str], says: str) -> None:
-    with pytest.raises(AuthenticationError, match=says):
-        exchange(by_keytab(kdc, **settings)).first()
+def test_no_ticket_with_keytab(kdc: Kdc, settings: dict[str, str], expected: str) -> None:
+    with pytest.raises(AuthenticationError, match=expected):
+        exchange(keytab_login(kdc, **settings)).first()
 
 
-def test_a_host_without_a_principal(kdc: Kdc) -> None:
+def test_host_without_principal(kdc: Kdc) -> None:
     with pytest.raises(AuthenticationError, match="kafka/elsewhere"):
-        exchange(by_keytab(kdc), "elsewhere").first()
+        exchange(keytab_login(kdc), "elsewhere").first()
 
 
-def test_no_ticket_at_all(kdc: Kdc) -> None:
+def test_no_ticket(kdc: Kdc) -> None:
     with pytest.raises(AuthenticationError, match="the system's ticket cache"):
         exchange(KerberosLogin(service_name=SERVICE)).first()
 
 
-def test_a_missing_keytab_names_the_host(kdc: Kdc) -> None:
+def test_missing_keytab(kdc: Kdc) -> None:
     with pytest.raises(ConfigError, match=f"cannot be read on {os.uname().nodename}"):
-        exchange(by_keytab(kdc, keytab="/no/such.keytab")).first()
+        exchange(keytab_login(kdc, keytab="/no/such.keytab")).first()
 
 
 @pytest.mark.parametrize(
-    ("layers", "says"),
+    ("layers", "expected"),
     [
         (bytes([6, 0, 255, 255]), "requires a GSSAPI security layer"),
         (b"", "malformed"),
@@ -158,62 +155,60 @@ def test_a_missing_keytab_names_the_host(kdc: Kdc) -> None:
         (bytes(5_000), "malformed"),
     ],
 )
-def test_layers_that_are_none(kdc: Kdc, layers: bytes, says: str) -> None:
-    ours, theirs = with_context(kdc)
-    with pytest.raises(AuthenticationError, match=says):
-        ours.answer(theirs.wrap(layers))
+def test_invalid_security_layers(kdc: Kdc, layers: bytes, expected: str) -> None:
+    initiator, acceptor = with_context(kdc)
+    with pytest.raises(AuthenticationError, match=expected):
+        initiator.answer(acceptor.wrap(layers))
 
 
-def test_layers_that_nobody_signed(kdc: Kdc) -> None:
-    ours, _ = with_context(kdc)
+def test_unsigned_security_layers(kdc: Kdc) -> None:
+    initiator, _ = with_context(kdc)
     with pytest.raises(AuthenticationError, match="GSSAPI message is invalid"):
-        ours.answer(LAYERS)
+        initiator.answer(LAYERS)
 
 
-def test_an_answer_to_another_login(kdc: Kdc) -> None:
-    replayed = Acceptor(kdc).accept(exchange(by_keytab(kdc)).first())
-    ours = exchange(by_keytab(kdc))
-    ours.first()
-    with pytest.raises(AuthenticationError, match="GSSAPI message is invalid"):
-        ours.answer(replayed)
+def test_replayed_response(kdc: Kdc) -> None:
+    replayed = Acceptor(kdc).accept(exchange(keytab_login(kdc)).first())
+    initiator = exchange(keytab_login(kdc))
+    initiator.first()
+    with pytest.raises(AuthenticationError):
+        initiator.answer(replayed)
 
 
-def test_a_message_of_a_megabyte(kdc: Kdc) -> None:
-    ours, _ = with_context(kdc)
+def test_oversized_message(kdc: Kdc) -> None:
+    initiator, _ = with_context(kdc)
     with pytest.raises(AuthenticationError, match="1,000,000 bytes"):
-        ours.answer(bytes(1_000_000))
+        initiator.answer(bytes(1_000_000))
 
 
 @HOSTILE
 @given(challenge=st.binary(max_size=300))
-def test_garbage_is_refused_in_place_of_a_context(kdc: Kdc, challenge: bytes) -> None:
-    ours = exchange(by_keytab(kdc))
-    ours.first()
+def test_random_bytes_instead_of_a_context_are_rejected(kdc: Kdc, challenge: bytes) -> None:
+    initiator = exchange(keytab_login(kdc))
+    initiator.first()
     with pytest.raises(AuthenticationError):
-        ours.answer(challenge)
+        initiator.answer(challenge)
 
 
 @HOSTILE
 @given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
-def test_a_mutated_answer_is_refused_or_changes_nothing(
-    kdc: Kdc, place: float, change: int
-) -> None:
-    """Not every byte of the answer's envelope has a meaning."""
-    ours, theirs = exchange(by_keytab(kdc)), Acceptor(kdc)
-    answer = bytearray(theirs.accept(ours.first()))
-    answer[int(place * len(answer))] ^= change
+def test_mutated_response_is_rejected_or_has_no_effect(kdc: Kdc, place: float, change: int) -> None:
+    """Some bytes around the token are ignored."""
+    initiator, acceptor = exchange(keytab_login(kdc)), Acceptor(kdc)
+    response = bytearray(acceptor.accept(initiator.first()))
+    response[int(place * len(response))] ^= change
     try:
-        assert ours.answer(bytes(answer)) == b""
+        assert initiator.answer(bytes(response)) == b""
     except AuthenticationError:
         return
-    chosen = ours.answer(theirs.wrap(LAYERS))
+    chosen = initiator.answer(acceptor.wrap(LAYERS))
     assert chosen is not None
-    assert theirs.unwrap(chosen).startswith(LAYERS)
+    assert acceptor.unwrap(chosen).startswith(LAYERS)
 
 
 @HOSTILE
 @given(challenge=st.binary(max_size=300))
-def test_garbage_is_refused_in_place_of_layers(kdc: Kdc, challenge: bytes) -> None:
-    ours, _ = with_context(kdc)
+def test_random_bytes_instead_of_layers_are_rejected(kdc: Kdc, challenge: bytes) -> None:
+    initiator, _ = with_context(kdc)
     with pytest.raises(AuthenticationError):
-        ours.answer(challenge)
+        initiator.answer(challenge)

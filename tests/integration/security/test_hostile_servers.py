@@ -1,4 +1,4 @@
-"""Servers that mean harm before anybody has logged in: the client ends it, in time and memory."""
+"""Hostile servers before the login: the client fails within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.integration.security.scripted import following
+from tests.integration.security.scripted_broker import scripted_broker
 from tests.integration.support.producing import produce, rows
 from tests.integration.support.servers import listening
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
 
-SOON_S = 30
+FAILURE_LIMIT_S = 30
 LOGIN = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_username": "alice",
@@ -33,13 +33,12 @@ SCRAM = {**LOGIN, "sasl_mechanism": "SCRAM-SHA-256"}
 
 
 @contextmanager
-def _pushing(data: bytes, pause_s: float = 0.0, count: int = 1 << 30) -> Iterator[str]:
-    """A server that takes no notice of what is said, and sends pieces of the same."""
+def _flooding_server(data: bytes) -> Iterator[str]:
+    """Run a server that ignores requests and sends `data` repeatedly."""
 
     def serve(connection: socket.socket) -> None:
-        for _ in range(count):
+        while True:
             connection.sendall(data)
-            time.sleep(pause_s)
 
     with listening(serve) as address:
         yield address
@@ -49,43 +48,43 @@ def _error(address: str, options: dict[str, Any]) -> KafkaProdError:
     started = time.monotonic()
     with pytest.raises(KafkaProdError) as caught:
         produce(address, rows("t", [b"a"]), **options)
-    assert time.monotonic() - started < SOON_S
+    assert time.monotonic() - started < FAILURE_LIMIT_S
     return caught.value
 
 
 @pytest.mark.parametrize("options", [PLAIN, {"max_block_ms": 2_000}], ids=["sasl", "plain"])
 @pytest.mark.parametrize("size", [512 * 1024 + 1, 100 << 20, (1 << 31) - 1])
-def test_a_frame_that_is_too_large_for_a_handshake(size: int, options: dict[str, Any]) -> None:
-    with _pushing(size.to_bytes(4, "big") + bytes(60_000)) as address:
+def test_oversized_frame_during_handshake(size: int, options: dict[str, Any]) -> None:
+    with _flooding_server(size.to_bytes(4, "big") + bytes(60_000)) as address:
         error = _error(address, options)
     assert f"a frame has {size:,} bytes, but the limit is 524,288" in str(error)
 
 
-def test_a_frame_that_never_ends() -> None:
-    begun = (400_000).to_bytes(4, "big")
-    with listening(lambda connection: _trickle(connection, begun)) as address:
+def test_frame_that_never_completes() -> None:
+    size = (400_000).to_bytes(4, "big")
+    with listening(lambda connection: _trickle(connection, size)) as address:
         assert "timeout while waiting for the response to ApiVersions" in str(
             _error(address, PLAIN)
         )
 
 
-def test_a_tls_handshake_that_never_ends() -> None:
-    """A record of a handshake, whose bytes come one by one."""
+def test_tls_handshake_that_never_completes() -> None:
+    """The server sends a handshake record byte by byte."""
     options = {"security_protocol": "SSL", **{name: PLAIN[name] for name in list(PLAIN)[3:5]}}
     with listening(lambda connection: _trickle(connection, b"\x16\x03\x03\x40\x00")) as address:
         assert "timeout during the TLS handshake" in str(_error(address, options))
 
 
-def _trickle(connection: socket.socket, begun: bytes) -> None:
-    connection.sendall(begun)
+def _trickle(connection: socket.socket, start: bytes) -> None:
+    connection.sendall(start)
     while True:
         connection.sendall(b"\0")
         time.sleep(0.02)
 
 
-def test_endless_frames_that_nobody_asked_for() -> None:
+def test_unsolicited_frames() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with _pushing((4).to_bytes(4, "big") + bytes(4)) as address:
+    with _flooding_server((4).to_bytes(4, "big") + bytes(4)) as address:
         assert "the broker answered requests out of order" in str(_error(address, PLAIN))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
 
@@ -98,21 +97,21 @@ def _server_first(nonce: str, iterations: int) -> bytes:
 def _scram_server(
     nonce: Callable[[str], str], iterations: int = 4096, final: bytes = b"v=AAAA"
 ) -> Callable[[socket.socket], None]:
-    """A broker that answers the client's nonce with another, and signs with `final`."""
+    """Return a broker with the given server nonce and final message."""
 
-    def answer(api: ApiKey, request: Any) -> dict[str, Any]:
+    def respond(api: ApiKey, request: Any) -> dict[str, Any]:
         if api is ApiKey.SASL_HANDSHAKE:
             return {"mechanisms": ["SCRAM-SHA-256"]}
-        said = bytes(request.auth_bytes).decode()
-        if said.startswith("n,,"):
-            return {"auth_bytes": _server_first(nonce(said.split("r=")[1]), iterations)}
+        message = bytes(request.auth_bytes).decode()
+        if message.startswith("n,,"):
+            return {"auth_bytes": _server_first(nonce(message.split("r=")[1]), iterations)}
         return {"auth_bytes": final}
 
-    return following(answer)
+    return scripted_broker(respond)
 
 
 @pytest.mark.parametrize(
-    ("server", "says"),
+    ("server", "expected"),
     [
         (_scram_server(lambda nonce: nonce + "x"), "signature is wrong"),
         (_scram_server(lambda nonce: nonce + "x", final=b""), "SCRAM-SHA-256"),
@@ -123,34 +122,34 @@ def _scram_server(
     ],
     ids=["bad proof", "no proof", "error", "other nonce", "few iterations", "many iterations"],
 )
-def test_a_broker_that_does_not_know_the_password(
-    server: Callable[[socket.socket], None], says: str
+def test_broker_without_the_password(
+    server: Callable[[socket.socket], None], expected: str
 ) -> None:
     with listening(server) as address:
         error = _error(address, SCRAM)
     assert isinstance(error, AuthenticationError)
-    assert says in str(error)
+    assert expected in str(error)
     assert f"broker={address}" in str(error)
     assert "open sesame" not in str(error)
 
 
-def test_a_login_that_never_ends() -> None:
-    """The broker answers the proof with its first message, and would do so for ever."""
-    told: list[bytes] = []
+def test_login_that_never_completes() -> None:
+    """The broker responds to the proof with its first message, repeatedly."""
+    first: list[bytes] = []
 
-    def answer(api: ApiKey, request: Any) -> dict[str, Any]:
+    def respond(api: ApiKey, request: Any) -> dict[str, Any]:
         if api is ApiKey.SASL_HANDSHAKE:
             return {"mechanisms": ["SCRAM-SHA-256"]}
-        if not told:
+        if not first:
             nonce = bytes(request.auth_bytes).decode().split("r=")[1]
-            told.append(_server_first(nonce + "x", 4096))
-        return {"auth_bytes": told[0]}
+            first.append(_server_first(nonce + "x", 4096))
+        return {"auth_bytes": first[0]}
 
-    with listening(following(answer)) as address:
+    with listening(scripted_broker(respond)) as address:
         assert isinstance(_error(address, SCRAM), AuthenticationError)
 
 
 @pytest.mark.parametrize("code", [-1, 33, 34, 35, 58, 29_999])
-def test_a_broker_that_refuses_with_any_code(code: int) -> None:
-    with listening(following(lambda *_: code.to_bytes(2, "big", signed=True))) as address:
+def test_error_code_in_handshake(code: int) -> None:
+    with listening(scripted_broker(lambda *_: code.to_bytes(2, "big", signed=True))) as address:
         assert address in str(_error(address, PLAIN))

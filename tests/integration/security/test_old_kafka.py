@@ -1,4 +1,4 @@
-"""A secured Kafka 2.8.2: the doors that it has, and users without rights."""
+"""A secured Kafka 2.8.2: its client configurations, and authorization failures."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, AuthorizationError
-from tests.integration.security.load import numbers
+from tests.integration.security.continuous_writer import numbers
 from tests.integration.support.producing import numbered, produce
-from tests.support.security.doors import DOORS, TRUST, Door, password_options
-from tests.support.security.entering import write_with_confluent
+from tests.support.security.client_configs import (
+    CLIENT_CONFIGS,
+    TRUST,
+    ClientConfig,
+    password_options,
+)
+from tests.support.security.confluent_client import write_with_confluent
 from tests.support.security.listeners import Listener
-from tests.support.security.old import LISTENERS, SecuredOldKafka
+from tests.support.security.secured_old_kafka import LISTENERS, SecuredOldKafka
 from tests.support.security.users import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LATER = ("OAUTHBEARER", "GSSAPI")
-"""Mechanisms that this broker is not given."""
-HERE = [
-    door
-    for door in DOORS
-    if door.listener in LISTENERS and door.options.get("sasl.mechanism") not in _LATER
+_NOT_CONFIGURED = ("OAUTHBEARER", "GSSAPI")
+"""Mechanisms that are not configured on this broker."""
+SUPPORTED = [
+    client
+    for client in CLIENT_CONFIGS
+    if client.listener in LISTENERS and client.options.get("sasl.mechanism") not in _NOT_CONFIGURED
 ]
 
 
@@ -38,35 +43,42 @@ def topic(kafka: SecuredOldKafka, unique_topic: str) -> str:
     return kafka.admin.create_topic(unique_topic, 3)
 
 
-@pytest.mark.parametrize("door", HERE, ids=lambda door: door.name)
-def test_our_producer_enters(kafka: SecuredOldKafka, topic: str, door: Door) -> None:
+@pytest.mark.parametrize("client", SUPPORTED, ids=lambda client: client.name)
+def test_producer_writes(kafka: SecuredOldKafka, topic: str, client: ClientConfig) -> None:
     chunk = numbered(topic, 0, 300, 3)
-    produce(kafka.servers(door.listener), chunk, **door.java_options(kafka))
+    produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))
     assert numbers(kafka, topic) == list(range(300))
 
 
 @pytest.mark.parametrize(
-    "door", [door for door in HERE if door.librdkafka is not None], ids=lambda door: door.name
+    "client",
+    [client for client in SUPPORTED if client.librdkafka is not None],
+    ids=lambda client: client.name,
 )
-def test_a_foreign_client_enters(kafka: SecuredOldKafka, topic: str, door: Door) -> None:
+def test_confluent_kafka_writes(kafka: SecuredOldKafka, topic: str, client: ClientConfig) -> None:
     values = [b"%d" % number for number in range(10)]
-    write_with_confluent(door.confluent_options(kafka), topic, values)
+    write_with_confluent(client.confluent_options(kafka), topic, values)
     assert numbers(kafka, topic) == list(range(10))
 
 
-def _door(user: User, secret: str | None = None) -> Door:
+def _client(user: User, secret: str | None = None) -> ClientConfig:
     options = {**TRUST, **password_options("SCRAM-SHA-256", user, secret)}
-    return Door(name=user, listener=Listener.SASL_SSL, options=options)
+    return ClientConfig(name=user, listener=Listener.SASL_SSL, options=options)
 
 
-def test_a_wrong_password(kafka: SecuredOldKafka, topic: str) -> None:
-    door = _door(User.ALICE, "not-the-password")
-    with pytest.raises(AuthenticationError, match="SCRAM-SHA-256"):
-        produce(kafka.servers(door.listener), numbered(topic, 0, 1, 1), **door.java_options(kafka))
+def test_wrong_password(kafka: SecuredOldKafka, topic: str) -> None:
+    client = _client(User.ALICE, "not-the-password")
+    with pytest.raises(AuthenticationError):
+        produce(
+            kafka.servers(client.listener), numbered(topic, 0, 1, 1), **client.java_options(kafka)
+        )
 
 
-def test_a_user_without_rights(kafka: SecuredOldKafka, topic: str) -> None:
-    door = _door(User.MALLORY)
-    with pytest.raises(AuthorizationError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        produce(kafka.servers(door.listener), numbered(topic, 0, 1, 1), **door.java_options(kafka))
+def test_user_without_acls(kafka: SecuredOldKafka, topic: str) -> None:
+    client = _client(User.MALLORY)
+    with pytest.raises(AuthorizationError) as caught:
+        produce(
+            kafka.servers(client.listener), numbered(topic, 0, 1, 1), **client.java_options(kafka)
+        )
+    assert caught.value.error == "CLUSTER_AUTHORIZATION_FAILED"
     assert not numbers(kafka, topic)

@@ -1,1 +1,1 @@
-"""Spark into a real secured Kafka: its own sink's options are ours."""
+"""The sink in Spark with a real secured Kafka, using the options of Spark's built-in sink."""

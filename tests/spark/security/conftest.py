@@ -1,4 +1,4 @@
-"""The secured Kafka, with a Spark that finds its issuer and its Kerberos realm."""
+"""The secured Kafka, with Spark configured for its token issuer and Kerberos realm."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools.support.spark_session import KRB5_CONFIG
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.security.secured import SecuredKafka
+    from tests.support.security.secured_kafka import SecuredKafka
 
 
 @pytest.fixture(scope="session")
 def kafka(secured_kafka: SecuredKafka, spark: SparkSession) -> SecuredKafka:
-    """With every listener.
+    """Return the cluster with all listeners.
 
-    Spark's JVM and its Python workers were started before the realm was there: both read the
-    file that KRB5_CONFIG names, and the JVM is told to read it again.
+    Spark's JVM and Python workers start before the realm exists. They read the file in KRB5_CONFIG,
+    which is replaced here; the JVM must refresh it.
     """
     shutil.copy(secured_kafka.kdc.config, os.environ[KRB5_CONFIG])
     jvm = spark.sparkContext._jvm
@@ -35,5 +35,5 @@ def kafka(secured_kafka: SecuredKafka, spark: SparkSession) -> SecuredKafka:
 
 @pytest.fixture
 def topic(kafka: SecuredKafka, unique_topic: str) -> str:
-    """Three empty partitions."""
+    """Create an empty topic with three partitions."""
     return kafka.admin.create_topic(unique_topic, 3)

@@ -1,4 +1,4 @@
-"""Exactly once with the rights that docs/exactly-once.md names, and with one less."""
+"""Exactly-once writes with the ACLs in docs/exactly-once.md, and with one ACL missing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from confluent_kafka.admin import (
 
 from tests.spark.exactly_once.transactional import committed_numbers, options
 from tests.spark.support.sink import Sink
-from tests.support.security.doors import TRUST, Door, password_options
+from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User, add_acls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.security.secured import SecuredKafka
+    from tests.support.security.secured_kafka import SecuredKafka
 
-DOOR = Door(
+CLIENT = ClientConfig(
     name="erin",
     listener=Listener.SASL_SSL,
     options={**TRUST, **password_options("SCRAM-SHA-512", User.ERIN)},
@@ -45,13 +45,15 @@ def _allow(kafka: SecuredKafka, kind: ResourceType, name: str, *operations: AclO
     add_acls(kafka.admin.client(), bindings)
 
 
-def test_the_rights_of_a_write_that_happens_exactly_once(
-    spark: SparkSession, kafka: SecuredKafka, topic: str
-) -> None:
+def test_acls_of_exactly_once_writes(spark: SparkSession, kafka: SecuredKafka, topic: str) -> None:
     log = f"{topic}-decisions"
-    sink = Sink(spark, kafka.servers(DOOR.listener))
+    sink = Sink(spark, kafka.servers(CLIENT.listener))
     rows = spark.range(0, 30, 1, 2).selectExpr("CAST(id AS STRING) AS value")
-    settings = {**DOOR.spark_options(kafka), **options(topic, decisionLogTopic=log), "topic": topic}
+    settings = {
+        **CLIENT.spark_options(kafka),
+        **options(topic, decisionLogTopic=log),
+        "topic": topic,
+    }
     settings["kafka.max.block.ms"] = "10000"
     _allow(kafka, ResourceType.TOPIC, topic, WRITE, DESCRIBE)
     _allow(kafka, ResourceType.TOPIC, log, READ, WRITE, DESCRIBE, AclOperation.CREATE)

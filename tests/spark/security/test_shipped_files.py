@@ -1,4 +1,4 @@
-"""Stores that Spark ships with SparkFiles, to executors that have no other copy."""
+"""Key stores and trust stores that Spark distributes to executors with SparkFiles."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.shipping_child import ROWS
-from tests.support.security.doors import Door, jaas
+from tests.support.security.client_configs import ClientConfig, jaas
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User, password
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
-    from tests.support.security.secured import SecuredKafka
+    from tests.support.security.secured_kafka import SecuredKafka
 
 ROOT = Path(__file__).resolve().parents[3]
 STORES = ("trust.pem", "client.p12")
-BY_CERTIFICATE = Door(
-    name="shipped",
+CERTIFICATE_CLIENT = ClientConfig(
+    name="certificate",
     listener=Listener.MTLS,
     options={
         "ssl.truststore.type": "PEM",
@@ -34,8 +34,8 @@ BY_CERTIFICATE = Door(
         "ssl.keystore.password": "{store_password}",
     },
 )
-BY_PASSWORD = Door(
-    name="shipped login",
+PASSWORD_CLIENT = ClientConfig(
+    name="password",
     listener=Listener.SASL_SSL,
     options={
         "ssl.truststore.type": "PEM",
@@ -49,24 +49,24 @@ LOGIN = jaas(
     username=User.ALICE.value,
     password="file:alice.password",
 )
-"""Names a file that is shipped too."""
+"""Refers to another distributed file."""
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("master", ["local-cluster[2,1,500]", "local[2]"])
-def test_options_name_shipped_files(
+def test_options_with_paths_of_distributed_files(
     secured_kafka: SecuredKafka, unique_topic: str, tmp_path: Path, master: str
 ) -> None:
-    """Two executors find them in their working directories, tasks on the driver elsewhere."""
+    """Executors have the files in their working directories; in local mode they are elsewhere."""
     for name in STORES:
         shutil.copy(secured_kafka.stores.path(name), tmp_path / name)
     (tmp_path / "login.jaas").write_text(LOGIN)
     (tmp_path / "alice.password").write_text(password(User.ALICE))
     writes = {
-        secured_kafka.admin.create_topic(f"{unique_topic}-{number}", 3): door.spark_options(
+        secured_kafka.admin.create_topic(f"{unique_topic}-{number}", 3): client.spark_options(
             secured_kafka
         )
-        for number, door in enumerate((BY_CERTIFICATE, BY_PASSWORD))
+        for number, client in enumerate((CERTIFICATE_CLIENT, PASSWORD_CLIENT))
     }
     child = [sys.executable, "-m", "tests.spark.support.shipping_child"]
     done = subprocess.run(

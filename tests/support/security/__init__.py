@@ -1,4 +1,4 @@
-"""A real Kafka that asks who comes: its certificates, issuer of tokens, KDC, listeners, doors.
+"""A real secured Kafka: certificates, token issuer, KDC, listeners and client configurations.
 
-Read `listeners` first: what the broker offers; then `doors`: the options that enter there.
+Read `listeners` first, then `client_configs`: the client options for each listener.
 """

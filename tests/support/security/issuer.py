@@ -28,27 +28,27 @@ _LIFETIME_S = 600
 
 
 @dataclass(slots=True)
-class Asked:
-    """What clients have asked for so far; guarded by `lock`."""
+class TokenRequests:
+    """Token requests received so far; guarded by `lock`."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     tokens: list[str] = field(default_factory=list)
-    """The client id of each token that was given."""
-    refused: int = 0
+    """The client ID of each issued token."""
+    rejected: int = 0
     lifetimes_s: dict[str, int] = field(default_factory=dict)
-    """For clients whose tokens don't live as long as others'."""
+    """Token lifetime in seconds by client ID, if it differs from the default."""
 
 
 class Issuer:
-    """Serves `/token` and `/jwks` on loopback, by http and, with a certificate, by https.
+    """Serves `/token` and `/jwks` on loopback over http, and over https if there is a certificate.
 
     Args:
-        secrets: client id to client secret; a token's subject is the client id.
-        certificate: PEM with key and chain for https.
+        secrets: client secrets by client ID; the subject of a token is the client ID.
+        certificate: PEM file with key and chain for https.
     """
 
     def __init__(self, secrets: dict[str, str], certificate: Path | None = None) -> None:
-        self.asked = Asked()
+        self.token_requests = TokenRequests()
         self._secrets = dict(secrets)
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._plain = _serve(self)
@@ -56,7 +56,7 @@ class Issuer:
 
     @property
     def url(self) -> str:
-        """What tokens name as their issuer."""
+        """Return the issuer claim of the tokens."""
         return f"http://127.0.0.1:{self._plain.server_port}"
 
     @property
@@ -69,14 +69,18 @@ class Issuer:
 
     @property
     def https_token_url(self) -> str:
-        """The same by https, where there is a certificate."""
+        """Return the https URL of the token endpoint.
+
+        Raises:
+            ValueError: the issuer has no certificate.
+        """
         if self._encrypted is None:
             raise ValueError("the issuer has no certificate")
         return f"https://localhost:{self._encrypted.server_port}/token"
 
     @property
     def allowed_urls(self) -> str:
-        """For Java's system property that lists whom a client or broker may ask."""
+        """Return the value of Java's system property for allowed OAuth URLs."""
         urls = [self.token_url, self.jwks_url]
         return ",".join(urls if self._encrypted is None else [*urls, self.https_token_url])
 
@@ -92,16 +96,16 @@ class Issuer:
         self.close()
 
     def close(self) -> None:
-        """Stop serving; may be called again."""
+        """Stop the servers; can be called more than once."""
         for server in (self._plain, self._encrypted):
             if server is not None:
                 server.shutdown()
                 server.server_close()
 
     def token(self, subject: str, lifetime_s: int = _LIFETIME_S, **claims: Any) -> str:
-        """A signed token; `claims` are added to the usual ones or replace them."""
+        """Return a signed token; `claims` extend or override the default claims."""
         now = int(time.time())
-        usual = {
+        defaults = {
             "iss": self.url,
             "aud": AUDIENCE,
             "sub": subject,
@@ -110,25 +114,25 @@ class Issuer:
             "scope": "kafka",
         }
         header = {"alg": "RS256", "typ": "JWT", "kid": _KEY_ID}
-        signed = f"{_encoded(header)}.{_encoded({**usual, **claims})}"
+        signed = f"{_encoded(header)}.{_encoded({**defaults, **claims})}"
         signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
         return f"{signed}.{_base64(signature)}"
 
     def jwks(self) -> dict[str, Any]:
-        """The public key."""
+        """Return the public key as a JSON Web Key Set."""
         numbers = self._key.public_key().public_numbers()
         key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": _KEY_ID}
         return {"keys": [{**key, "n": _integer(numbers.n), "e": _integer(numbers.e)}]}
 
     def grant(self, client_id: str, secret: str) -> tuple[int, dict[str, Any]]:
-        """Status and body of the answer to a request for a token."""
-        with self.asked.lock:
+        """Return status and body of the response to a token request."""
+        with self.token_requests.lock:
             if self._secrets.get(client_id) != secret:
-                self.asked.refused += 1
+                self.token_requests.rejected += 1
                 text = "wrong client id or secret"
                 return 401, {"error": "invalid_client", "error_description": text}
-            self.asked.tokens.append(client_id)
-            lifetime_s = self.asked.lifetimes_s.get(client_id, _LIFETIME_S)
+            self.token_requests.tokens.append(client_id)
+            lifetime_s = self.token_requests.lifetimes_s.get(client_id, _LIFETIME_S)
         token = self.token(client_id, lifetime_s)
         return 200, {"access_token": token, "token_type": "Bearer", "expires_in": lifetime_s}
 
@@ -137,17 +141,17 @@ def _serve(issuer: Issuer, certificate: Path | None = None) -> ThreadingHTTPServ
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = self.path == "/jwks"
-            self._answer(200 if found else 404, issuer.jwks() if found else {})
+            self._respond(200 if found else 404, issuer.jwks() if found else {})
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
             form = dict(urllib.parse.parse_qsl(body))
             if self.path != "/token" or form.get("grant_type") != "client_credentials":
-                self._answer(400, {"error": "unsupported_grant_type"})
+                self._respond(400, {"error": "unsupported_grant_type"})
                 return
-            self._answer(*issuer.grant(*_credentials(self.headers.get("Authorization"), form)))
+            self._respond(*issuer.grant(*_credentials(self.headers.get("Authorization"), form)))
 
-        def _answer(self, status: int, content: dict[str, Any]) -> None:
+        def _respond(self, status: int, content: dict[str, Any]) -> None:
             data = json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -156,7 +160,7 @@ def _serve(issuer: Issuer, certificate: Path | None = None) -> ThreadingHTTPServ
             self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if certificate is not None:
@@ -168,7 +172,7 @@ def _serve(issuer: Issuer, certificate: Path | None = None) -> ThreadingHTTPServ
 
 
 def _credentials(header: str | None, form: dict[str, str]) -> tuple[str, str]:
-    """From HTTP Basic authentication, as Java sends them, or from the form."""
+    """Return ID and secret from HTTP Basic authentication, as Java sends them, or from the form."""
     if header is None or not header.startswith("Basic "):
         return form.get("client_id", ""), form.get("client_secret", "")
     name, _, secret = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")

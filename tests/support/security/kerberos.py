@@ -1,4 +1,4 @@
-"""A Kerberos realm on loopback: MIT's KDC as a process of the user's own, with its keytabs."""
+"""A Kerberos realm on loopback: MIT's KDC as an unprivileged process, and keytabs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REALM = "TEST.LOCAL"
 SERVICE = "kafka"
 HOST = "localhost"
-_UP_S = 30
+_START_TIMEOUT_S = 30
 _CLIENTS_FILE = """[libdefaults]
     default_realm = {realm}
     dns_lookup_kdc = false
@@ -53,11 +53,11 @@ _KDC_FILE = """[kdcdefaults]
 
 
 class KerberosError(RuntimeError):
-    """A Kerberos program is missing or failed; the message ends with its output."""
+    """A Kerberos program is missing or failed; the message contains its output."""
 
 
 class Kdc:
-    """A realm with the broker's principal and one for each user, each with a keytab.
+    """A realm with a principal and a keytab for the broker and for each user.
 
     The kernel kills the process when the thread that started it ends.
     """
@@ -72,12 +72,12 @@ class Kdc:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What Kerberos programs and libraries of this realm need."""
+        """Return the environment variables for Kerberos programs and libraries of this realm."""
         return {"KRB5_CONFIG": str(self.config), "KRB5_KDC_PROFILE": str(self._folder / "kdc.conf")}
 
     @property
     def service_keytab(self) -> Path:
-        """The broker's."""
+        """Return the path of the broker's keytab."""
         return self.keytab(SERVICE)
 
     @property
@@ -85,14 +85,14 @@ class Kdc:
         return f"{SERVICE}/{HOST}@{REALM}"
 
     def keytab(self, user: str) -> Path:
-        """A user's, also for one whom the realm doesn't know."""
+        """Return the keytab path of a user, even if the user does not exist."""
         return self._folder / f"{user}.keytab"
 
     def start(self) -> None:
-        """Make the realm and start the KDC; it answers when this returns."""
-        places = {"realm": REALM, "folder": self._folder, "port": self._port, "host": HOST}
-        self.config.write_text(_CLIENTS_FILE.format(**places))
-        (self._folder / "kdc.conf").write_text(_KDC_FILE.format(**places))
+        """Create the realm, start the KDC and wait until it responds."""
+        placeholders = {"realm": REALM, "folder": self._folder, "port": self._port, "host": HOST}
+        self.config.write_text(_CLIENTS_FILE.format(**placeholders))
+        (self._folder / "kdc.conf").write_text(_KDC_FILE.format(**placeholders))
         (self._folder / "kadm5.acl").touch()
         self._run("kdb5_util", "create", "-s", "-P", "master-key", "-r", REALM)
         principals = {SERVICE: f"{SERVICE}/{HOST}", **{user: user for user in self._users}}
@@ -102,11 +102,11 @@ class Kdc:
         self._launch()
 
     def log_in(self, user: str, cache: Path) -> None:
-        """Fill a ticket cache, as kinit does for people."""
+        """Fill a ticket cache with kinit."""
         self._run("kinit", "-k", "-t", str(self.keytab(user)), "-c", f"FILE:{cache}", user)
 
     def close(self) -> None:
-        """Kill the KDC; may be called again."""
+        """Kill the KDC; can be called more than once."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -120,12 +120,12 @@ class Kdc:
                 stderr=log,
                 env={**os.environ, **self.environment},
             )
-        deadline = time.monotonic() + _UP_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         while time.monotonic() < deadline and self._process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port)):
                 return
             time.sleep(0.02)
-        raise KerberosError(f"the KDC did not come up:\n{self._log_end()}")
+        raise KerberosError(f"the KDC did not start:\n{self._log_end()}")
 
     def _log_end(self) -> str:
         names = ("krb5kdc.out", "kdc.log")
@@ -142,13 +142,13 @@ class Kdc:
             timeout=60,
             check=False,
         )
-        # kadmin.local ends with 0 whatever became of its query.
+        # kadmin.local exits with 0 even if its query fails.
         if done.returncode or "while" in done.stderr:
             raise KerberosError(f"{program} {arguments[-1]}:\n{done.stdout}{done.stderr}")
 
 
 def _program(name: str) -> str:
-    """Full path; Debian keeps the KDC's programs where users don't look."""
+    """Return the full path; on Debian, the KDC's programs are not on the PATH of users."""
     found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
     if found is None:
         raise KerberosError(f"{name} is missing: apt install krb5-kdc krb5-admin-server krb5-user")

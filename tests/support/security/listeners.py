@@ -1,4 +1,4 @@
-"""What the broker listens on, and the server properties of each listener."""
+"""The listeners of the secured broker, and the server properties of each."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ MECHANISMS = (*_PASSWORDS, "OAUTHBEARER", "GSSAPI")
 
 
 class Listener(Enum):
-    """By Kafka's name: protocol, certificate (of `Stores`), mechanisms, further properties."""
+    """Protocol, certificate (from `Stores`), SASL mechanisms and extra properties."""
 
     PLAINTEXT = ("PLAINTEXT",)
-    """For the tests' own use; whoever comes by it may do anything."""
+    """For administration by tests; its clients are superusers."""
     SSL = ("SSL", "good")
     MTLS = ("SSL", "good", (), {"ssl.client.auth": "required"})
     TLS12 = ("SSL", "good", (), {"ssl.enabled.protocols": "TLSv1.2"})
     RENEWING = ("SSL", "renewing")
-    """Tests give it other certificates while it runs."""
+    """Tests replace its certificate while the broker runs."""
     EXPIRED = ("SSL", "expired")
     WRONG_HOST = ("SSL", "wrong_host")
     UNKNOWN_CA = ("SSL", "unknown_ca")
@@ -46,7 +46,7 @@ class Listener(Enum):
     SASL_SSL = ("SASL_SSL", "good", MECHANISMS)
     SCRAM_ONLY = ("SASL_SSL", "good", _SCRAM_ALONE)
     REAUTH = ("SASL_SSL", "good", MECHANISMS, {"connections.max.reauth.ms": str(REAUTH_MS)})
-    """Sessions end after three seconds."""
+    """Sessions expire after three seconds."""
 
     def __init__(
         self,
@@ -62,26 +62,26 @@ class Listener(Enum):
 
     @property
     def prefix(self) -> str:
-        """Before the names of the properties that are this listener's own."""
+        """Return the prefix of the server properties of this listener."""
         return f"listener.name.{self.name.lower()}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offers:
-    """What the listeners' properties refer to; `issuer` and `kdc` where these mechanisms are."""
+class ListenerResources:
+    """Resources that the listeners need; `issuer` for OAUTHBEARER, `kdc` for GSSAPI."""
 
     stores: Stores
     issuer: Issuer | None = None
     kdc: Kdc | None = None
 
-    def can(self, mechanism: str) -> bool:
-        """Whether there is what a mechanism needs."""
+    def supports(self, mechanism: str) -> bool:
+        """Return True if the resource for a mechanism exists."""
         needed: dict[str, object | None] = {"OAUTHBEARER": self.issuer, "GSSAPI": self.kdc}
         return needed.get(mechanism, self.stores) is not None
 
 
-def broker_settings(ports: Mapping[Listener, int], offers: Offers) -> dict[str, str]:
-    """Server properties for listeners on their ports; the controller's is the caller's."""
+def broker_settings(ports: Mapping[Listener, int], resources: ListenerResources) -> dict[str, str]:
+    """Return the server properties for all listeners except the controller's."""
     addresses = ",".join(f"{each.name}://{HOST}:{port}" for each, port in ports.items())
     settings = {
         "listeners": addresses,
@@ -96,12 +96,15 @@ def broker_settings(ports: Mapping[Listener, int], offers: Offers) -> dict[str, 
         "super.users": "User:ANONYMOUS",
     }
     for listener in ports:
-        settings |= {f"{listener.prefix}{name}": value for name, value in _own(listener, offers)}
+        settings |= {
+            f"{listener.prefix}{name}": value
+            for name, value in _listener_settings(listener, resources)
+        }
     return settings
 
 
 def with_controller(settings: Mapping[str, str], node: KafkaNode) -> dict[str, str]:
-    """The same for a node that is controller, too."""
+    """Add the controller listener of a combined node."""
     protocols = settings["listener.security.protocol.map"]
     return {
         **settings,
@@ -111,9 +114,9 @@ def with_controller(settings: Mapping[str, str], node: KafkaNode) -> dict[str, s
 
 
 def keystore_settings(path: Path) -> dict[str, str]:
-    """The properties that give a listener the certificate in a PKCS12 file, also while it runs.
+    """Return the properties that set the certificate of a listener, also at runtime.
 
-    Releases before 3.0 take no PEM without a password.
+    It is a PKCS12 file: releases before 3.0 do not accept a PEM file without a password.
     """
     return {
         "ssl.keystore.type": "PKCS12",
@@ -123,32 +126,34 @@ def keystore_settings(path: Path) -> dict[str, str]:
     }
 
 
-def _own(listener: Listener, offers: Offers) -> Iterator[tuple[str, str]]:
+def _listener_settings(
+    listener: Listener, resources: ListenerResources
+) -> Iterator[tuple[str, str]]:
     yield from listener.extra.items()
     if listener.certificate is not None:
-        path = offers.stores.path(f"{listener.certificate}.p12")
+        path = resources.stores.path(f"{listener.certificate}.p12")
         yield from keystore_settings(path).items()
         yield "ssl.truststore.type", "PEM"
-        yield "ssl.truststore.location", str(offers.stores.path("trust.pem"))
-    mechanisms = [each for each in listener.mechanisms if offers.can(each)]
+        yield "ssl.truststore.location", str(resources.stores.path("trust.pem"))
+    mechanisms = [each for each in listener.mechanisms if resources.supports(each)]
     if mechanisms:
         yield "sasl.enabled.mechanisms", ",".join(mechanisms)
     if "GSSAPI" in mechanisms:
-        # Of the whole listener: beside GSSAPI, Kafka logs every mechanism in by KerberosLogin.
+        # Set for the listener: with GSSAPI enabled, Kafka uses KerberosLogin for all mechanisms.
         yield "sasl.kerberos.service.name", SERVICE
     for mechanism in mechanisms:
-        for name, value in _mechanism(mechanism, offers).items():
+        for name, value in _mechanism(mechanism, resources).items():
             yield f"{mechanism.lower()}.{name}", value
 
 
-def _mechanism(mechanism: str, offers: Offers) -> dict[str, str]:
+def _mechanism(mechanism: str, resources: ListenerResources) -> dict[str, str]:
     match mechanism:
         case "PLAIN":
             return {"sasl.jaas.config": _plain_users(User)}
         case "OAUTHBEARER":
-            return _oauth(offers.issuer)
+            return _oauth(resources.issuer)
         case "GSSAPI":
-            return _gssapi(offers.kdc)
+            return _gssapi(resources.kdc)
     return {"sasl.jaas.config": f"{_SECURITY}.scram.ScramLoginModule required;"}
 
 

@@ -1,4 +1,4 @@
-"""Trust stores and key stores as files, in every form that Java and OpenSSL write."""
+"""Trust stores and key stores as files, in all formats of Java and OpenSSL."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tools.support.certificates import EXPIRED, CertificateAuthority, IssuedCert
 STORE_PASSWORD = "store-secret-1"
 KEY_PASSWORD = "key-secret-2"
 CLIENT = "alice"
-"""Whose client certificate it is."""
+"""The subject of the client certificates."""
 _HOSTS = ("localhost", "127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Everything that the listeners and the clients need, in `folder`.
+    """All files for the listeners and the clients, in `folder`.
 
     Clients: `trust.{pem,jks,p12}`, `client.{pem,jks,p12,crt,key}`, `client-pbes1.pem` and
-    `client-pbes2.pem` with the key encrypted, `expired-client.pem`, `stranger.pem` of an unknown
-    authority, whose certificate is in `unknown-trust.pem`.
+    `client-pbes2.pem` with encrypted keys, `expired-client.pem`, and `stranger.pem`, signed by an
+    unknown authority (`unknown-trust.pem`).
     Listeners: `good`, `renewing`, `renewed`, `expired`, `wrong_host`, `unknown_ca`, each as `.pem`
     and as `.p12`.
     """
@@ -35,12 +35,12 @@ class Stores:
     client: IssuedCertificate
 
     def path(self, name: str) -> Path:
-        """A file of `folder`."""
+        """Return the path of a file in `folder`."""
         return self.folder / name
 
     @property
-    def places(self) -> dict[str, str]:
-        """What the options of `doors` name in braces."""
+    def placeholders(self) -> dict[str, str]:
+        """Return the values of the names in braces in `client_configs`."""
         return {
             "tls": str(self.folder),
             "ca": self.authority.certificate_pem,
@@ -54,7 +54,7 @@ class Stores:
 
 
 def write_stores(folder: Path) -> Stores:
-    """Make an authority and write all files."""
+    """Create an authority and write all files."""
     folder.mkdir(parents=True)
     authority, unknown = CertificateAuthority(), CertificateAuthority("Another Authority")
     authority.write(folder, "trust")
@@ -88,7 +88,7 @@ def _write_client(stores: Stores) -> None:
             pool.submit(_import_authority, path("trust.jks"), "JKS", path("trust.pem")),
             pool.submit(_import_authority, path("trust.p12"), "PKCS12", path("trust.pem")),
             pool.submit(_import_key, path("client.jks"), path("client.p12")),
-            pool.submit(_encrypt_as_of_old, path("client.key"), path("client-pbes1.key")),
+            pool.submit(_encrypt_with_pbes1, path("client.key"), path("client-pbes1.key")),
         ]
     for each in made:
         each.result()
@@ -112,15 +112,15 @@ def _import_authority(store: Path, kind: str, certificate: Path) -> None:
 
 
 def _import_key(store: Path, source: Path) -> None:
-    """A JKS whose key has a password of its own."""
+    """Write a JKS file whose key has a different password than the store."""
     line = ["-importkeystore", "-noprompt", "-alias", "key", "-srckeystore", str(source)]
     line += ["-srcstoretype", "PKCS12", "-srcstorepass", STORE_PASSWORD]
     line += ["-destkeystore", str(store), "-deststoretype", "JKS"]
     _keytool(*line, "-deststorepass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD)
 
 
-def _encrypt_as_of_old(key: Path, encrypted: Path) -> None:
-    """PBES1, which is all that Java 17 can read of encrypted PKCS#8 in PEM."""
+def _encrypt_with_pbes1(key: Path, encrypted: Path) -> None:
+    """Encrypt a key with PBES1, the only encryption of PKCS#8 in PEM files that Java 17 reads."""
     line = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-in", str(key)]
     _run([*line, "-out", str(encrypted), "-passout", f"pass:{KEY_PASSWORD}"])
 

@@ -1,4 +1,4 @@
-"""Who may come, with which password, and what the broker allows them to do."""
+"""The users of the secured broker, with passwords and ACLs."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _WAIT_S = 60
-_LOOK_EVERY_S = 0.05
+_POLL_INTERVAL_S = 0.05
 SCRAM_ITERATIONS = 4096
 DENIED = "denied-"
-"""Topics whose names begin so are denied to CAROL, whatever else she may."""
+"""Prefix of topics to which CAROL is denied access."""
 
 
 class User(StrEnum):
-    """Their names are the same by every mechanism, a client certificate included."""
+    """Users; each has the same name with all SASL mechanisms and in a client certificate."""
 
     ALICE = "alice"
-    """May write and create any topic."""
+    """Can write to and create any topic."""
     BOB = "bob"
-    """May see every topic and write to none."""
+    """Can describe all topics but not write."""
     CAROL = "carol"
-    """May write to any topic that is not denied."""
+    """Can write to any topic except those with the prefix `DENIED`."""
     DAVE = "dave"
-    """As CAROL; tests give him other passwords."""
+    """Can write to any topic; tests change the password."""
     ERIN = "erin"
-    """May what a test allows."""
+    """Has only the ACLs that a test adds."""
     MALLORY = "mallory"
-    """May nothing."""
+    """Has no ACLs."""
 
 
 def password(user: str) -> str:
-    """What proves that somebody is `user`."""
+    """Return the password of a user."""
     return f"{user}-secret"
 
 
-def grant(client: AdminClient) -> None:
-    """Add the users' ACLs, and wait until the broker goes by them."""
+def add_user_acls(client: AdminClient) -> None:
+    """Add the users' ACLs and wait until they are effective."""
     topics, cluster = ResourceType.TOPIC, ResourceType.BROKER
     bindings = [
         _allow(User.ALICE, topics, AclOperation.WRITE),
@@ -75,25 +75,25 @@ def grant(client: AdminClient) -> None:
 
 
 def add_acls(client: AdminClient, bindings: list[AclBinding]) -> None:
-    """Add ACLs, and wait until the broker goes by them.
+    """Add ACLs and wait until they are effective.
 
-    It reads them from the metadata log, after the controller has answered.
+    The broker reads them from the metadata log after the controller has responded.
     """
     for added in client.create_acls(bindings).values():
         added.result(_WAIT_S)
     deadline = time.monotonic() + _WAIT_S
     while set(bindings) - set(client.describe_acls(_ANY).result(_WAIT_S)):
         if time.monotonic() > deadline:
-            raise TimeoutError("the broker does not learn of the users' ACLs")
-        time.sleep(_LOOK_EVERY_S)
+            raise TimeoutError("the ACLs are not effective")
+        time.sleep(_POLL_INTERVAL_S)
 
 
 def set_scram_password(client: AdminClient, user: str, secret: str) -> None:
-    """Make the user, or give them another password, for both kinds of SCRAM.
+    """Create a SCRAM user or change the password, for SHA-256 and SHA-512.
 
-    Brokers hear of it some time later: `entering.await_login` waits for that.
+    It takes effect with a delay: use `confluent_client.await_login` to wait.
     """
-    # One after the other: a request with both is refused, as if they were the same.
+    # Sequentially: Kafka rejects a request with both as a duplicate.
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         change = UserScramCredentialUpsertion(
             user, ScramCredentialInfo(mechanism, SCRAM_ITERATIONS), secret.encode()

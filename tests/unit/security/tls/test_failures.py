@@ -22,7 +22,7 @@ from spark_kafka_sink.config.security.model import (
 from spark_kafka_sink.security.tls.context import client_context, warn_level
 from spark_kafka_sink.security.tls.failures import tls_failure
 from tests.support.keytool import openssl
-from tests.support.tls_servers import failed_attempt, openssl_server, plain_server
+from tests.support.tls_servers import connection_error, openssl_server, plain_server
 from tools.support.certificates import (
     EXPIRED,
     NOT_YET_VALID,
@@ -63,7 +63,7 @@ def said_of(
 ) -> str:
     """The error that a connection to an openssl server ends with, which must be final."""
     with openssl_server(server.write(folder), *options) as port:
-        error = failed_attempt(client_context(config), port, "localhost")
+        error = connection_error(client_context(config), port, "localhost")
     failure = tls_failure(error, config, BROKER)
     assert isinstance(failure, TlsError)
     assert failure.broker == BROKER
@@ -284,7 +284,7 @@ def test_a_cipher_that_was_not_named(tmp_path: Path) -> None:
 )
 def test_a_port_that_does_not_speak_tls(reply: bytes) -> None:
     with plain_server(reply) as port:
-        error = failed_attempt(client_context(CONFIG), port, "localhost")
+        error = connection_error(client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
     assert isinstance(failure, TlsError)
     assert re.search(r"port does not use TLS.*kafka\.security\.protocol", str(failure))
@@ -292,7 +292,7 @@ def test_a_port_that_does_not_speak_tls(reply: bytes) -> None:
 
 def test_an_alert_without_a_sentence_of_its_own() -> None:
     with plain_server(b"\x15\x03\x03\x00\x02\x02\x50") as port:
-        error = failed_attempt(client_context(CONFIG), port, "localhost")
+        error = connection_error(client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
     assert isinstance(failure, TlsError)
     assert "the TLS handshake failed: internal error" in str(failure)
@@ -307,7 +307,7 @@ def test_an_alert_without_a_sentence_of_its_own() -> None:
 )
 def test_a_connection_that_breaks_is_worth_another_try(reset: bool, words: str) -> None:
     with plain_server(None, reset=reset) as port:
-        error = failed_attempt(client_context(CONFIG), port, "localhost")
+        error = connection_error(client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
     assert isinstance(failure, BrokerUnavailableError)
     assert re.search(words, str(failure))

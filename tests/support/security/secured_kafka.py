@@ -1,6 +1,6 @@
-"""A real Kafka 4.3.1 of one node with every listener, its issuer and its KDC.
+"""A real Kafka 4.3.1 with one node, all listeners, a token issuer and a KDC.
 
-From the command line, until interrupted: `python -m tests.support.security.secured`.
+To run it from the command line: `python -m tests.support.security.secured_kafka`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from tests.support.security.kerberos import Kdc
 from tests.support.security.listeners import (
     HOST,
     Listener,
-    Offers,
+    ListenerResources,
     broker_settings,
     with_controller,
 )
 from tests.support.security.stores import write_stores
-from tests.support.security.users import SCRAM_ITERATIONS, User, grant, password
+from tests.support.security.users import SCRAM_ITERATIONS, User, add_user_acls, password
 from tools.support.kafka_cluster import QUICK, KafkaCluster, run_until_signal
 from tools.support.kafka_node import free_port
 
@@ -33,10 +33,10 @@ _TOKEN_KEY = "delegation-token-secret"
 
 
 class SecuredKafka(KafkaCluster):
-    """`servers(listener)` is where clients go; `admin` comes by PLAINTEXT and may do anything.
+    """One secured node; `servers(listener)` is the address of a listener.
 
-    Ready when the users' ACLs are there. `listeners` may be fewer, for a quicker start; the
-    issuer and the KDC run where a listener offers their mechanism.
+    `admin` uses PLAINTEXT as a superuser. The cluster is ready when the users' ACLs exist. With
+    fewer `listeners` it starts faster: the issuer and the KDC run only if a listener needs them.
     """
 
     def __init__(
@@ -55,56 +55,56 @@ class SecuredKafka(KafkaCluster):
 
     @property
     def issuer(self) -> Issuer:
-        """Where tokens come from."""
+        """Return the token issuer."""
         assert self._issuer is not None
         return self._issuer
 
     @property
     def kdc(self) -> Kdc:
-        """Where tickets come from."""
+        """Return the KDC."""
         assert self._kdc is not None
         return self._kdc
 
     @property
     def java_properties(self) -> tuple[str, ...]:
-        """Options of every JVM that is to enter or to serve: broker, Spark, tools."""
-        made = []
+        """Return the JVM options for the broker and for Java clients, such as Spark."""
+        options = []
         if self._issuer is not None:
-            made.append(f"-D{_ALLOWED_URLS}={self._issuer.allowed_urls}")
+            options.append(f"-D{_ALLOWED_URLS}={self._issuer.allowed_urls}")
         if self._kdc is not None:
-            made.append(f"-Djava.security.krb5.conf={self._kdc.config}")
-        return tuple(made)
+            options.append(f"-Djava.security.krb5.conf={self._kdc.config}")
+        return tuple(options)
 
     @property
-    def places(self) -> dict[str, str]:
-        """What the options of `doors` name in braces."""
-        places = dict(self.stores.places)
+    def placeholders(self) -> dict[str, str]:
+        """Return the values of the names in braces in `client_configs`."""
+        placeholders = dict(self.stores.placeholders)
         if self._issuer is not None:
-            places |= {
+            placeholders |= {
                 "token_url": self._issuer.token_url,
                 "https_token_url": self._issuer.https_token_url,
             }
         if self._kdc is not None:
-            places["keytab"] = str(self._kdc.keytab(User.ALICE))
-        return places
+            placeholders["keytab"] = str(self._kdc.keytab(User.ALICE))
+        return placeholders
 
     def servers(self, listener: Listener) -> str:
-        """host:port of a listener."""
+        """Return host:port of a listener."""
         return f"{HOST}:{self._ports[listener]}"
 
     def start(self) -> None:
-        """Start the KDC, format the node's files, with the users of SCRAM, and start it."""
+        """Start the KDC, format the node's storage with the SCRAM users, and start the node."""
         if self._kdc is not None:
             self._kdc.start()
         super().start()
 
     def wait_ready(self) -> None:
-        """Until the node is ready and knows what each user may do."""
+        """Wait until the node is ready and has the users' ACLs."""
         super().wait_ready()
-        grant(self.admin.client())
+        add_user_acls(self.admin.client())
 
     def close(self) -> None:
-        """Stop everything and delete every file; may be called again."""
+        """Stop all processes and delete all files; can be called more than once."""
         for each in (self._issuer, self._kdc):
             if each is not None:
                 each.close()
@@ -112,10 +112,10 @@ class SecuredKafka(KafkaCluster):
         super().close()
 
     def node_settings(self, node: KafkaNode) -> dict[str, str]:
-        """The listeners', beside those of the controller."""
-        offers = Offers(stores=self.stores, issuer=self._issuer, kdc=self._kdc)
+        """Return the server properties of the listeners, including the controller's."""
+        resources = ListenerResources(stores=self.stores, issuer=self._issuer, kdc=self._kdc)
         return {
-            **with_controller(broker_settings(self._ports, offers), node),
+            **with_controller(broker_settings(self._ports, resources), node),
             "authorizer.class.name": _AUTHORIZER,
             "delegation.token.secret.key": _TOKEN_KEY,
         }
@@ -128,8 +128,8 @@ class SecuredKafka(KafkaCluster):
 def _scram_credentials() -> Iterable[str]:
     for user in User:
         for mechanism in _SCRAM:
-            given = f"name={user},password={password(user)},iterations={SCRAM_ITERATIONS}"
-            yield f"{mechanism}=[{given}]"
+            credential = f"name={user},password={password(user)},iterations={SCRAM_ITERATIONS}"
+            yield f"{mechanism}=[{credential}]"
 
 
 def main() -> None:

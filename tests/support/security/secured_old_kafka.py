@@ -1,18 +1,18 @@
-"""A secured broker of a release before 4.0, with its ZooKeeper: what these releases have of it.
+"""A secured broker of a release before 4.0, with ZooKeeper.
 
-Users of SCRAM come by the admin client (KIP-554, since 2.7); OAUTHBEARER with an issuer came
-with 3.1. The authorizer keeps its ACLs in ZooKeeper.
+The admin client creates SCRAM users (KIP-554, since 2.7). OAUTHBEARER with an issuer is missing: it
+was added in 3.1. The authorizer stores its ACLs in ZooKeeper.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.support.security.doors import librdkafka_password
-from tests.support.security.entering import await_login
-from tests.support.security.listeners import HOST, Listener, Offers, broker_settings
+from tests.support.security.client_configs import librdkafka_password
+from tests.support.security.confluent_client import await_login
+from tests.support.security.listeners import HOST, Listener, ListenerResources, broker_settings
 from tests.support.security.stores import write_stores
-from tests.support.security.users import User, grant, password, set_scram_password
+from tests.support.security.users import User, add_user_acls, password, set_scram_password
 from tools.support.kafka_cluster import ZooKeeperCluster
 from tools.support.kafka_node import free_port
 
@@ -24,7 +24,7 @@ _AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 
 
 class SecuredOldKafka(ZooKeeperCluster):
-    """One broker of `release` with `LISTENERS`; used as `SecuredKafka` is."""
+    """One broker of `release` with `LISTENERS`; has the interface of `SecuredKafka`."""
 
     def __init__(self, release: str = "2.8.2") -> None:
         super().__init__(release, nodes=1)
@@ -33,24 +33,24 @@ class SecuredOldKafka(ZooKeeperCluster):
         self.stores = write_stores(self.folder / "tls")
 
     @property
-    def places(self) -> dict[str, str]:
-        """What the options of `doors` name in braces."""
-        return self.stores.places
+    def placeholders(self) -> dict[str, str]:
+        """Return the values of the names in braces in `client_configs`."""
+        return self.stores.placeholders
 
     def servers(self, listener: Listener) -> str:
-        """host:port of a listener."""
+        """Return host:port of a listener."""
         return f"{HOST}:{self._ports[listener]}"
 
     def node_settings(self, node: KafkaNode) -> dict[str, str]:  # noqa: ARG002
-        """The listeners'."""
-        settings = broker_settings(self._ports, Offers(stores=self.stores))
+        """Return the server properties of the listeners."""
+        settings = broker_settings(self._ports, ListenerResources(stores=self.stores))
         return {**settings, "authorizer.class.name": _AUTHORIZER}
 
     def wait_ready(self) -> None:
-        """Until the node is ready and knows its users and what each may do."""
+        """Wait until the node is ready and has the users and their ACLs."""
         super().wait_ready()
         client = self.admin.client()
-        grant(client)
+        add_user_acls(client)
         for user in User:
             set_scram_password(client, user, password(user))
         await_login(

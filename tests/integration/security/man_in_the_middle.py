@@ -1,4 +1,4 @@
-"""Somebody between a client and a real broker, who reads what passes and changes what he likes."""
+"""Proxies between a client and a real broker that record and modify the traffic."""
 
 from __future__ import annotations
 
@@ -15,104 +15,103 @@ from spark_kafka_sink.protocol.messages import (
     response_frame,
 )
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
-from tests.integration.security.scripted import frames
+from tests.integration.security.scripted_broker import frames
 from tests.integration.support.servers import listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Answers = Callable[[ApiKey, Any], Any]
-    """From a broker's answer to what the client gets in its place."""
+    Responses = Callable[[ApiKey, Any], Any]
+    """Replaces a response of the broker."""
     Requests = Callable[[ApiKey, bytes], bytes]
-    """From a client's request, without its size, to what the broker gets in its place."""
+    """Replaces a request of the client (a frame without its size)."""
 
 _CHUNK = 64 * 1024
 _WAIT_S = 60
 
 
 @dataclass(slots=True)
-class Overheard:
-    """What has come from clients, written by the threads that serve them."""
+class Captured:
+    """Traffic from clients, recorded by the threads of the proxy."""
 
     data: bytearray = field(default_factory=bytearray)
-    """Every byte, of one connection after another."""
+    """All bytes, connection after connection."""
     requests: list[tuple[ApiKey, Any]] = field(default_factory=list)
-    """Those of Kafka's protocol, decoded."""
+    """Decoded Kafka requests."""
 
     @property
     def apis(self) -> set[ApiKey]:
-        """What was asked."""
+        """Return the APIs of the requests."""
         return {api for api, _ in self.requests}
 
 
-def as_it_is(_: ApiKey, passed: Any) -> Any:
-    """Changes nothing."""
-    return passed
+def unchanged(_: ApiKey, message: Any) -> Any:
+    return message
 
 
 @contextmanager
-def between(
-    target: str, answers: Answers = as_it_is, requests: Requests = as_it_is
-) -> Iterator[tuple[str, Overheard]]:
-    """An address that leads to a broker without TLS, one request and its answer after the other."""
-    heard = Overheard()
+def intercept(
+    target: str, responses: Responses = unchanged, requests: Requests = unchanged
+) -> Iterator[tuple[str, Captured]]:
+    """Run a proxy for a listener without TLS, one request at a time; yield its address."""
+    captured = Captured()
 
     def serve(client: socket.socket) -> None:
         with client, _connected(target) as broker:
             from_broker = frames(broker)
             for frame in frames(client):
-                heard.data += frame
+                captured.data += frame
                 header = read_request_header(frame)
                 api, version = ApiKey(header.api_key), header.version
                 request, _ = decode(request_type(api, version), frame, header.body_offset)
-                heard.requests.append((api, request))
+                captured.requests.append((api, request))
                 changed = requests(api, bytes(frame))
                 broker.sendall(len(changed).to_bytes(4, "big") + changed)
-                if (answer := next(from_broker, None)) is None:
+                if (received := next(from_broker, None)) is None:
                     return
-                number, told = read_response(response_type(api, version), answer)
-                client.sendall(response_frame(answers(api, told), number))
+                number, response = read_response(response_type(api, version), received)
+                client.sendall(response_frame(responses(api, response), number))
 
     with listening(serve, host="localhost") as address:
-        yield address, heard
+        yield address, captured
 
 
 @contextmanager
-def wiretap(
+def intercept_bytes(
     target: str,
     to_client: Callable[[bytes], bytes] = bytes,
     to_broker: Callable[[bytes], bytes] = bytes,
-) -> Iterator[tuple[str, Overheard]]:
-    """The same for bytes of any kind; each function is given what has come at once."""
-    heard = Overheard()
+) -> Iterator[tuple[str, Captured]]:
+    """Run a proxy for any protocol; the functions replace the bytes of each `recv` call."""
+    captured = Captured()
 
     def serve(client: socket.socket) -> None:
         with client, _connected(target) as broker:
 
-            def answer() -> None:
+            def forward_responses() -> None:
                 with suppress(OSError):
                     while data := broker.recv(_CHUNK):
                         client.sendall(to_client(data))
                     client.shutdown(socket.SHUT_RDWR)
 
-            back = threading.Thread(target=answer)
-            back.start()
+            thread = threading.Thread(target=forward_responses)
+            thread.start()
             with suppress(OSError):
                 while data := client.recv(_CHUNK):
-                    heard.data += data
+                    captured.data += data
                     broker.sendall(to_broker(data))
             with suppress(OSError):
                 broker.shutdown(socket.SHUT_RDWR)
-            back.join(_WAIT_S)
+            thread.join(_WAIT_S)
 
     with listening(serve, host="localhost") as address:
-        yield address, heard
+        yield address, captured
 
 
-def without(answer: Any, *apis: ApiKey) -> Any:
-    """An answer to ApiVersions that does not name some."""
-    left = tuple(each for each in answer.api_keys if each.api_key not in set(apis))
-    return replace(answer, api_keys=left)
+def remove_apis(response: Any, *apis: ApiKey) -> Any:
+    """Return an ApiVersions response without the given APIs."""
+    remaining = tuple(each for each in response.api_keys if each.api_key not in set(apis))
+    return replace(response, api_keys=remaining)
 
 
 def _connected(target: str) -> socket.socket:

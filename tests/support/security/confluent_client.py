@@ -1,4 +1,4 @@
-"""A foreign client that enters by a door, and may write."""
+"""Log in and write with confluent-kafka."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ if TYPE_CHECKING:
 
 _FLUSH_S = 30
 _LOGIN_S = 60
-_PATIENT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
-_QUIET = logging.getLogger("tests.support.security.entering")
+_RETRY_OPTIONS = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
+_QUIET = logging.getLogger("tests.support.security.confluent_client")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
 
-class EnteringError(RuntimeError):
-    """The client delivered not everything; the message says why."""
+class ConfluentClientError(RuntimeError):
+    """The client could not log in, or could not deliver all records."""
 
 
 def await_login(options: Mapping[str, str]) -> None:
-    """Wait until confluent-kafka can log in, who goes on trying.
+    """Wait until confluent-kafka, which retries, can log in.
 
-    A broker reads new users and passwords from the metadata log, or from ZooKeeper, some time after
-    the request that made them was answered.
+    A broker reads new users and passwords from the metadata log or ZooKeeper, some time after the
+    response to the request that created them.
 
     Raises:
-        EnteringError: it can't.
+        ConfluentClientError: the login failed until the timeout.
     """
     try:
-        AdminClient({**options, **_PATIENT}, logger=_QUIET).list_topics(timeout=_LOGIN_S)
+        AdminClient({**options, **_RETRY_OPTIONS}, logger=_QUIET).list_topics(timeout=_LOGIN_S)
     except KafkaException as error:
-        raise EnteringError(str(error)) from error
+        raise ConfluentClientError(str(error)) from error
 
 
 def write_with_confluent(options: Mapping[str, str], topic: str, values: Sequence[bytes]) -> None:
     """Write with confluent-kafka.
 
     Raises:
-        EnteringError: as its docstring says.
+        ConfluentClientError: at least one record was not delivered.
     """
     errors: list[str] = []
 
@@ -58,6 +58,6 @@ def write_with_confluent(options: Mapping[str, str], topic: str, values: Sequenc
     producer = Producer(settings, logger=_QUIET)
     for value in values:
         producer.produce(topic, value)
-    left = producer.flush(_FLUSH_S)
-    if left or errors:
-        raise EnteringError(f"{left} of {len(values)} left; {errors[:3]}")
+    undelivered = producer.flush(_FLUSH_S)
+    if undelivered or errors:
+        raise ConfluentClientError(f"{undelivered} of {len(values)} undelivered; {errors[:3]}")

@@ -1,4 +1,4 @@
-"""A producer that writes numbers on and on, while something happens, and what is in the topic."""
+"""Write numbers continuously while a test changes the cluster, and read them back."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink import DeliveryReport
-    from tests.support.security.doors import Door, Secured
+    from tests.support.security.client_configs import ClientConfig, Secured
     from tools.support.kafka_cluster import Cluster
 
 CHUNK = 500
 
 
-def write_until(kafka: Secured, door: Door, topic: str, is_over: Callable[[], bool]) -> int:
-    """Write chunks of 500 rows, three partitions in turn, until `is_over`, at least one; how many.
+def write_until(
+    kafka: Secured, client: ClientConfig, topic: str, is_over: Callable[[], bool]
+) -> int:
+    """Write chunks of 500 rows to three partitions until `is_over` and return the number of rows.
 
-    Rows are pushed out soon, so that requests are always under way.
+    Write at least one chunk. A short linger ensures that there are always requests in flight.
     """
-    return report_until(kafka, door, topic, is_over).records
+    return report_until(kafka, client, topic, is_over).records
 
 
 def report_until(
-    kafka: Secured, door: Door, topic: str, is_over: Callable[[], bool]
+    kafka: Secured, client: ClientConfig, topic: str, is_over: Callable[[], bool]
 ) -> DeliveryReport:
-    """As `write_until`; what the producer says of it."""
+    """Write like `write_until` and return the delivery report."""
     written = 0
-    options = {**door.java_options(kafka), "linger.ms": "5"}
-    with session(kafka.servers(door.listener), **options) as producer:
+    options = {**client.java_options(kafka), "linger.ms": "5"}
+    with session(kafka.servers(client.listener), **options) as producer:
         while not written or not is_over():
             producer.append(numbered(topic, written, CHUNK, 3))
             written += CHUNK
@@ -43,12 +45,12 @@ def report_until(
 
 
 def for_seconds(seconds: float) -> Callable[[], bool]:
-    """Over when they have passed."""
+    """Return a function that returns True after `seconds`."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() > end
 
 
 def numbers(kafka: Cluster, topic: str) -> list[int]:
-    """What a foreign reader finds, who comes by the listener that asks nobody; sorted."""
+    """Return the numbers in a topic, sorted, read by confluent-kafka over PLAINTEXT."""
     found = by_confluent(kafka.bootstrap_servers, topic)
     return sorted(int(record.value or b"-1") for record in found)

@@ -1,4 +1,4 @@
-"""What Spark's own sink accepts is the reference: by every door, a stream by every listener."""
+"""Write from Spark with every client configuration, and compare with Spark's built-in sink."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.sink import JVM, OURS
-from tests.support.security.doors import DOORS, Door
+from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from tests.support.security.secured import SecuredKafka
+    from tests.support.security.secured_kafka import SecuredKafka
 
 ROWS = 300
 WAIT_S = 240
-THEIRS = [door for door in DOORS if door.jvm]
+JVM_CLIENTS = [client for client in CLIENT_CONFIGS if client.jvm]
 
 
 def frame(spark: SparkSession) -> DataFrame:
@@ -28,7 +28,7 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def numbers(kafka: SecuredKafka, topic: str) -> list[int]:
-    """What a foreign reader finds, who comes by the listener that asks nobody; sorted."""
+    """Return the numbers in a topic, sorted, read by confluent-kafka over PLAINTEXT."""
     found = by_confluent(kafka.bootstrap_servers, topic)
     return sorted(int(record.value or b"-1") for record in found)
 
@@ -37,23 +37,23 @@ def write(spark: SparkSession, form: str, options: dict[str, str], topic: str) -
     frame(spark).write.format(form).mode("append").options(**options, topic=topic).save()
 
 
-@pytest.mark.parametrize("door", THEIRS, ids=lambda door: door.name)
-def test_sparks_own_sink_enters(
-    spark: SparkSession, kafka: SecuredKafka, topic: str, door: Door
+@pytest.mark.parametrize("client", JVM_CLIENTS, ids=lambda client: client.name)
+def test_batch_with_spark_kafka_sink(
+    spark: SparkSession, kafka: SecuredKafka, topic: str, client: ClientConfig
 ) -> None:
-    write(spark, JVM, door.spark_options(kafka), topic)
+    write(spark, JVM, client.spark_options(kafka), topic)
     assert numbers(kafka, topic) == list(range(ROWS))
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
-def test_a_batch_enters(spark: SparkSession, kafka: SecuredKafka, topic: str, door: Door) -> None:
-    write(spark, OURS, door.spark_options(kafka), topic)
+@pytest.mark.parametrize("client", CLIENT_CONFIGS, ids=lambda client: client.name)
+def test_batch(spark: SparkSession, kafka: SecuredKafka, topic: str, client: ClientConfig) -> None:
+    write(spark, OURS, client.spark_options(kafka), topic)
     assert numbers(kafka, topic) == list(range(ROWS))
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Two files of numbers."""
+    """Write two text files with numbers."""
     folder = tmp_path / "source"
     folder.mkdir()
     for start in (0, ROWS // 2):
@@ -62,22 +62,22 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def test_streams_enter(
+def test_streams(
     spark: SparkSession, kafka: SecuredKafka, unique_topic: str, source: Path, tmp_path: Path
 ) -> None:
-    """A query for the first door of each listener, side by side."""
+    """Run one query for the first configuration of each listener, at the same time."""
 
-    def start(number: int, door: Door) -> StreamingQuery:
+    def start(number: int, client: ClientConfig) -> StreamingQuery:
         kafka.admin.create_topic(f"{unique_topic}-{number}", 3)
         stream = spark.readStream.text(str(source))
-        options = {**door.spark_options(kafka), "topic": f"{unique_topic}-{number}"}
+        options = {**client.spark_options(kafka), "topic": f"{unique_topic}-{number}"}
         writer = stream.writeStream.format(OURS).options(**options)
         checkpoint = str(tmp_path / f"checkpoint-{number}")
         return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
-    doors = list({door.listener: door for door in reversed(DOORS)}.values())
-    queries = {number: start(number, door) for number, door in enumerate(doors)}
+    clients = list({client.listener: client for client in reversed(CLIENT_CONFIGS)}.values())
+    queries = {number: start(number, client) for number, client in enumerate(clients)}
     for number, query in queries.items():
-        assert query.awaitTermination(WAIT_S), doors[number].name
-        assert query.exception() is None, doors[number].name
-        assert numbers(kafka, f"{unique_topic}-{number}") == list(range(ROWS)), doors[number].name
+        assert query.awaitTermination(WAIT_S), clients[number].name
+        assert query.exception() is None, clients[number].name
+        assert numbers(kafka, f"{unique_topic}-{number}") == list(range(ROWS)), clients[number].name

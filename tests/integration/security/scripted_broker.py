@@ -1,4 +1,4 @@
-"""A server on loopback that follows the protocol as far as a script says, and no further."""
+"""A loopback server that responds to Kafka requests with a script."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-Answer = Callable[[ApiKey, Any], "dict[str, Any] | bytes"]
-"""From a request to the fields of its response, or to bytes in its place."""
+Script = Callable[[ApiKey, Any], "dict[str, Any] | bytes"]
+"""Returns the fields of the response to a request, or raw bytes to send."""
 
 API_VERSIONS = {
     "api_keys": [
@@ -29,26 +29,26 @@ API_VERSIONS = {
 }
 
 
-def following(answer: Answer) -> Callable[[socket.socket], None]:
-    """Serves a connection: ApiVersions as a broker does, all else by `answer`."""
+def scripted_broker(script: Script) -> Callable[[socket.socket], None]:
+    """Return a connection handler that serves ApiVersions and passes other requests to `script`."""
 
     def serve(connection: socket.socket) -> None:
         for frame in frames(connection):
             header = read_request_header(frame)
             api, version = ApiKey(header.api_key), header.version
             request, _ = decode(request_type(api, version), frame, header.body_offset)
-            told = API_VERSIONS if api is ApiKey.API_VERSIONS else answer(api, request)
-            if isinstance(told, bytes):
-                connection.sendall(told)
+            response = API_VERSIONS if api is ApiKey.API_VERSIONS else script(api, request)
+            if isinstance(response, bytes):
+                connection.sendall(response)
             else:
-                entity = build(response_type(api, version), told)
+                entity = build(response_type(api, version), response)
                 connection.sendall(response_frame(entity, header.correlation_id))
 
     return serve
 
 
 def frames(connection: socket.socket) -> Iterator[memoryview]:
-    """What the other side sends, without the sizes, until it ends."""
+    """Yield received frames without their sizes until the connection is closed."""
     while size := _exactly(connection, 4):
         yield memoryview(_exactly(connection, int.from_bytes(size, "big")))
 

@@ -1,7 +1,7 @@
-"""The options that enter a secured Kafka, by Java's names: data for every client.
+"""Client configurations that connect to a secured Kafka, with the option names of the Java client.
 
-What stands in braces is a key of `SecuredKafka.places`. Spark's own sink is the reference: it
-enters by every door that does not say otherwise.
+Text in braces is a key of `SecuredKafka.placeholders`. Spark's built-in sink is the reference: it
+accepts every configuration unless `jvm` is False.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ _OAUTH = f"{_SECURITY}.oauthbearer"
 
 
 class Secured(Protocol):
-    """A cluster with listeners."""
+    """A cluster with secured listeners."""
 
     @property
-    def places(self) -> Mapping[str, str]:
-        """What the options name in braces."""
+    def placeholders(self) -> Mapping[str, str]:
+        """Return the values of the names in braces."""
 
     def servers(self, listener: Listener) -> str:
-        """host:port of a listener."""
+        """Return host:port of a listener."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """A listener and the options that enter there.
+class ClientConfig:
+    """A listener and the client options to connect to it.
 
-    `options`: without the prefix `kafka.` and without bootstrap.servers; `librdkafka`: the same
-    for confluent-kafka, where it can enter too; `jvm`: whether Spark's own sink takes the options.
+    `options`: without the prefix `kafka.` and without bootstrap.servers. `librdkafka`: the same
+    configuration for confluent-kafka, if it supports one. `jvm`: True if Spark's built-in sink
+    accepts the options.
     """
 
     name: str
@@ -46,15 +47,15 @@ class Door:
     jvm: bool = True
 
     def java_options(self, kafka: Secured) -> dict[str, str]:
-        """For producers that take Java's names, ours among them."""
+        """Return the options with the names of the Java client."""
         return {**_common(self.listener, kafka), **_filled(self.options, kafka)}
 
     def spark_options(self, kafka: Secured) -> dict[str, str]:
-        """For `df.write`, with the prefix."""
+        """Return the options for `df.write`, with the prefix `kafka.`."""
         return {f"kafka.{name}": value for name, value in self.java_options(kafka).items()}
 
     def confluent_options(self, kafka: Secured) -> dict[str, str]:
-        """For confluent-kafka."""
+        """Return the options for confluent-kafka."""
         assert self.librdkafka is not None
         return {**_common(self.listener, kafka), **_filled(self.librdkafka, kafka)}
 
@@ -67,7 +68,7 @@ def _common(listener: Listener, kafka: Secured) -> dict[str, str]:
 
 
 def _filled(options: Mapping[str, str], kafka: Secured) -> dict[str, str]:
-    return {name: value.format(**kafka.places) for name, value in options.items()}
+    return {name: value.format(**kafka.placeholders) for name, value in options.items()}
 
 
 TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "{tls}/trust.pem"}
@@ -76,13 +77,13 @@ PEM_KEYS = {"ssl.keystore.type": "PEM"}
 
 
 def jaas(module: str, **options: str) -> str:
-    """sasl.jaas.config as people write it."""
+    """Return a value for sasl.jaas.config."""
     given = " ".join(f'{name}="{value}"' for name, value in options.items())
     return f"{module} required {given};"
 
 
 def password_options(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
-    """PLAIN and SCRAM."""
+    """Return the options for PLAIN or SCRAM."""
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     secret = password(user) if secret is None else secret
     login = jaas(f"{_SECURITY}.{module}", username=user, password=secret)
@@ -90,7 +91,7 @@ def password_options(mechanism: str, user: str, secret: str | None = None) -> di
 
 
 def librdkafka_password(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
-    """The same for confluent-kafka."""
+    """Return the options of confluent-kafka for PLAIN or SCRAM."""
     secret = password(user) if secret is None else secret
     return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": secret}
 
@@ -98,7 +99,10 @@ def librdkafka_password(mechanism: str, user: str, secret: str | None = None) ->
 def credentials_options(
     user: str, url: str = "{token_url}", trust: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """OAUTHBEARER by client id and secret, as KIP-768 has it; `trust`: of an issuer by https."""
+    """Return the options for OAUTHBEARER with a client ID and secret (KIP-768).
+
+    `trust`: JAAS options for an https issuer.
+    """
     given = {"clientId": user, "clientSecret": password(user), "scope": "kafka", **(trust or {})}
     login = jaas(f"{_OAUTH}.OAuthBearerLoginModule", **given)
     handler = f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler"
@@ -111,7 +115,7 @@ def credentials_options(
 
 
 def librdkafka_credentials(user: str) -> dict[str, str]:
-    """The same for confluent-kafka."""
+    """Return the options of confluent-kafka for OAUTHBEARER with a client ID and secret."""
     return {
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
@@ -123,7 +127,7 @@ def librdkafka_credentials(user: str) -> dict[str, str]:
 
 
 def keytab_options(user: str, keytab: str = "{keytab}") -> dict[str, str]:
-    """GSSAPI with a keytab."""
+    """Return the options for GSSAPI with a keytab."""
     login = (
         "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
         f'keyTab="{keytab}" principal="{user}@{REALM}";'
@@ -135,8 +139,8 @@ def keytab_options(user: str, keytab: str = "{keytab}") -> dict[str, str]:
     }
 
 
-def _by_sasl() -> tuple[Door, ...]:
-    """Each mechanism, plain and encrypted."""
+def _sasl_clients() -> tuple[ClientConfig, ...]:
+    """Return a configuration for each mechanism, with and without TLS."""
     alice = User.ALICE.value
     mechanisms: dict[str, tuple[dict[str, str], dict[str, str] | None]] = {
         **{
@@ -147,34 +151,34 @@ def _by_sasl() -> tuple[Door, ...]:
         "GSSAPI": (keytab_options(alice), None),
     }
     return tuple(
-        Door(
+        ClientConfig(
             name=f"{listener.name} {mechanism}",
             listener=listener,
             options={**trust, **options},
-            librdkafka=None if theirs is None else {**librdkafka_trust, **theirs},
+            librdkafka=None if librdkafka is None else {**librdkafka_trust, **librdkafka},
         )
         for listener, trust, librdkafka_trust in (
             (Listener.SASL_PLAINTEXT, {}, {}),
             (Listener.SASL_SSL, TRUST, LIBRDKAFKA_TRUST),
         )
-        for mechanism, (options, theirs) in mechanisms.items()
+        for mechanism, (options, librdkafka) in mechanisms.items()
     )
 
 
 _TLS = (
-    Door(
+    ClientConfig(
         name="SSL, PEM file",
         listener=Listener.SSL,
         options=TRUST,
         librdkafka=LIBRDKAFKA_TRUST,
     ),
-    Door(
+    ClientConfig(
         name="SSL, PEM inline",
         listener=Listener.SSL,
         options={"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "{ca}"},
         librdkafka={"ssl.ca.pem": "{ca}"},
     ),
-    Door(
+    ClientConfig(
         name="SSL, JKS",
         listener=Listener.SSL,
         options={
@@ -182,12 +186,12 @@ _TLS = (
             "ssl.truststore.password": "{store_password}",
         },
     ),
-    Door(
+    ClientConfig(
         name="SSL, JKS without its password",
         listener=Listener.SSL,
         options={"ssl.truststore.location": "{tls}/trust.jks"},
     ),
-    Door(
+    ClientConfig(
         name="SSL, PKCS12",
         listener=Listener.SSL,
         options={
@@ -196,30 +200,30 @@ _TLS = (
             "ssl.truststore.password": "{store_password}",
         },
     ),
-    Door(
-        name="SSL, TLS 1.2 alone",
+    ClientConfig(
+        name="SSL, only TLS 1.2",
         listener=Listener.TLS12,
         options={**TRUST, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.2"},
         librdkafka=LIBRDKAFKA_TRUST,
     ),
-    Door(
-        name="SSL, a server with TLS 1.2 alone",
+    ClientConfig(
+        name="SSL, server with only TLS 1.2",
         listener=Listener.TLS12,
         options=TRUST,
     ),
-    Door(
-        name="SSL, a cipher suite",
+    ClientConfig(
+        name="SSL, with a cipher suite",
         listener=Listener.TLS12,
         options={**TRUST, "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
     ),
-    Door(
+    ClientConfig(
         name="SSL, host name not checked",
         listener=Listener.WRONG_HOST,
         options={**TRUST, "ssl.endpoint.identification.algorithm": ""},
     ),
 )
 _CLIENT_CERTIFICATES = (
-    Door(
+    ClientConfig(
         name="MTLS, PEM file",
         listener=Listener.MTLS,
         options={**TRUST, **PEM_KEYS, "ssl.keystore.location": "{tls}/client.pem"},
@@ -229,7 +233,7 @@ _CLIENT_CERTIFICATES = (
             "ssl.key.location": "{tls}/client.key",
         },
     ),
-    Door(
+    ClientConfig(
         name="MTLS, PEM inline",
         listener=Listener.MTLS,
         options={
@@ -239,7 +243,7 @@ _CLIENT_CERTIFICATES = (
             "ssl.keystore.key": "{key}",
         },
     ),
-    Door(
+    ClientConfig(
         name="MTLS, PEM inline, key encrypted",
         listener=Listener.MTLS,
         options={
@@ -250,7 +254,7 @@ _CLIENT_CERTIFICATES = (
             "ssl.key.password": "{key_password}",
         },
     ),
-    Door(
+    ClientConfig(
         name="MTLS, PEM file, key encrypted",
         listener=Listener.MTLS,
         options={
@@ -260,7 +264,7 @@ _CLIENT_CERTIFICATES = (
             "ssl.key.password": "{key_password}",
         },
     ),
-    Door(
+    ClientConfig(
         name="MTLS, PEM file, key encrypted with AES",
         listener=Listener.MTLS,
         options={
@@ -269,9 +273,9 @@ _CLIENT_CERTIFICATES = (
             "ssl.keystore.location": "{tls}/client-pbes2.pem",
             "ssl.key.password": "{key_password}",
         },
-        jvm=False,  # Java 17 reads no PKCS#8 that is encrypted by PBES2.
+        jvm=False,  # Java 17 cannot read PKCS#8 keys encrypted with PBES2.
     ),
-    Door(
+    ClientConfig(
         name="MTLS, PKCS12",
         listener=Listener.MTLS,
         options={
@@ -282,7 +286,7 @@ _CLIENT_CERTIFICATES = (
             "ssl.key.password": "{store_password}",
         },
     ),
-    Door(
+    ClientConfig(
         name="MTLS, JKS",
         listener=Listener.MTLS,
         options={
@@ -293,14 +297,14 @@ _CLIENT_CERTIFICATES = (
         },
     ),
 )
-_BY_HTTPS = Door(
-    name="SASL_SSL, an issuer by https",
+_HTTPS_ISSUER = ClientConfig(
+    name="SASL_SSL, https issuer",
     listener=Listener.SASL_SSL,
     options={**TRUST, **credentials_options(User.ALICE.value, "{https_token_url}", TRUST)},
 )
-_OURS = (
-    Door(
-        name="SASL_SSL, name and password as options",
+_NOT_IN_JVM = (
+    ClientConfig(
+        name="SASL_SSL, user name and password as options",
         listener=Listener.SASL_SSL,
         options={
             **TRUST,
@@ -312,5 +316,4 @@ _OURS = (
     ),
 )
 
-DOORS = (*_TLS, *_CLIENT_CERTIFICATES, *_by_sasl(), _BY_HTTPS, *_OURS)
-"""All, by listener."""
+CLIENT_CONFIGS = (*_TLS, *_CLIENT_CERTIFICATES, *_sasl_clients(), _HTTPS_ISSUER, *_NOT_IN_JVM)

@@ -1,4 +1,4 @@
-"""Options that enter no secured Kafka, and what is to be said of each: data for every client."""
+"""Client configurations that must fail on a secured Kafka, with the expected errors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from spark_kafka_sink.common.errors import (
     KafkaProdError,
     TlsError,
 )
-from tests.support.security.doors import (
+from tests.support.security.client_configs import (
     PEM_KEYS,
     TRUST,
-    Door,
+    ClientConfig,
     credentials_options,
     keytab_options,
     password_options,
@@ -29,59 +29,65 @@ _WRONG = "not-the-password"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A door that stays shut.
+class FailureCase:
+    """A client configuration that must fail.
 
-    `protocol`: security.protocol, where it is not the listener's own; `says`: what the error's
-    text must hold, whatever else it says.
+    `protocol`: security.protocol, if it differs from the listener's. `expected`: texts that the
+    error message must contain.
     """
 
     name: str
     listener: Listener
     options: Mapping[str, str]
     error: type[KafkaProdError]
-    says: tuple[str, ...]
+    expected: tuple[str, ...]
     protocol: str | None = None
 
     @property
-    def door(self) -> Door:
-        """The options with the protocol that they come with."""
+    def client(self) -> ClientConfig:
+        """Return the client configuration, with the protocol."""
         options = dict(self.options)
         if self.protocol is not None:
             options["security.protocol"] = self.protocol
-        return Door(name=self.name, listener=self.listener, options=options)
+        return ClientConfig(name=self.name, listener=self.listener, options=options)
 
 
-def _tls(name: str, listener: Listener, options: Mapping[str, str], *says: str) -> Refusal:
-    return Refusal(name=name, listener=listener, options=options, error=TlsError, says=says)
+def _tls(name: str, listener: Listener, options: Mapping[str, str], *expected: str) -> FailureCase:
+    return FailureCase(
+        name=name, listener=listener, options=options, error=TlsError, expected=expected
+    )
 
 
-def _unreadable(name: str, options: Mapping[str, str], *says: str) -> Refusal:
-    """Found out before any connection is made."""
-    return Refusal(name=name, listener=Listener.MTLS, options=options, error=ConfigError, says=says)
+def _unreadable(name: str, options: Mapping[str, str], *expected: str) -> FailureCase:
+    """Return a case that fails before the client connects."""
+    return FailureCase(
+        name=name, listener=Listener.MTLS, options=options, error=ConfigError, expected=expected
+    )
 
 
-def _login(name: str, listener: Listener, options: Mapping[str, str], *says: str) -> Refusal:
-    return Refusal(
+def _login(
+    name: str, listener: Listener, options: Mapping[str, str], *expected: str
+) -> FailureCase:
+    return FailureCase(
         name=name,
         listener=listener,
         options={**TRUST, **options},
         error=AuthenticationError,
-        says=says,
+        expected=expected,
     )
 
 
-def _mismatch(protocol: str, listener: Listener, *says: str) -> Refusal:
-    """A client of one protocol at the port of another."""
+def _mismatch(protocol: str, listener: Listener, *expected: str) -> FailureCase:
+    """Return a case in which the client's protocol is not that of the listener."""
     options = TRUST if protocol.endswith("SSL") else {}
     if protocol.startswith("SASL"):
         options = {**options, **password_options("PLAIN", User.ALICE)}
-    return Refusal(
+    return FailureCase(
         name=f"{protocol} to {listener.name}",
         listener=listener,
         options=options,
         error=KafkaProdError,
-        says=("security.protocol", *says),
+        expected=("security.protocol", *expected),
         protocol=protocol,
     )
 
@@ -163,7 +169,7 @@ STORES = (
         "ssl.truststore.password",
     ),
     _unreadable(
-        "a trust store that is not there",
+        "missing trust store",
         {"ssl.truststore.type": "PEM", "ssl.truststore.location": "{tls}/nowhere.pem"},
         "ssl.truststore.location",
         "nowhere.pem",
@@ -181,7 +187,7 @@ LOGINS = (
         for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     ),
     _login(
-        "a user whom nobody knows",
+        "unknown user",
         Listener.SASL_PLAINTEXT,
         password_options("SCRAM-SHA-512", "nobody"),
         "SCRAM-SHA-512",
@@ -239,4 +245,4 @@ MOST_COMMON_MISMATCHES = tuple(
         "SASL_PLAINTEXT to PLAINTEXT",
     }
 )
-REFUSALS = (*CERTIFICATES, *STORES, *LOGINS, *MISMATCHES)
+FAILURE_CASES = (*CERTIFICATES, *STORES, *LOGINS, *MISMATCHES)

@@ -1,0 +1,45 @@
+"""Connect with every client configuration, using confluent-kafka and the producer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.security.continuous_writer import numbers
+from tests.integration.support.producing import numbered, produce
+from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
+from tests.support.security.confluent_client import write_with_confluent
+
+if TYPE_CHECKING:
+    from tests.support.security.secured_kafka import SecuredKafka
+
+ROWS = 2_000
+_FIRST = {client.listener: client for client in reversed(CLIENT_CONFIGS)}
+"""The first configuration for each listener, which `make test` runs."""
+_PARAMS = [
+    pytest.param(
+        client, id=client.name, marks=[pytest.mark.deep] * (client != _FIRST[client.listener])
+    )
+    for client in CLIENT_CONFIGS
+]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "client",
+    [client for client in CLIENT_CONFIGS if client.librdkafka is not None],
+    ids=lambda client: client.name,
+)
+def test_confluent_kafka_writes(kafka: SecuredKafka, topic: str, client: ClientConfig) -> None:
+    values = [b"%d" % number for number in range(10)]
+    write_with_confluent(client.confluent_options(kafka), topic, values)
+    assert numbers(kafka, topic) == list(range(10))
+
+
+@pytest.mark.parametrize("client", _PARAMS)
+def test_producer_writes(kafka: SecuredKafka, topic: str, client: ClientConfig) -> None:
+    chunk = numbered(topic, 0, ROWS, 3)
+    report = produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))
+    assert report.persisted == ROWS
+    assert numbers(kafka, topic) == list(range(ROWS))

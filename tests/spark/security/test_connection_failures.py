@@ -1,0 +1,83 @@
+"""Spark writes with invalid client configurations fail quickly; errors contain no secrets."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.support.sink import Sink
+from tests.support.security.client_configs import TRUST, ClientConfig, password_options
+from tests.support.security.failure_cases import (
+    CERTIFICATES,
+    LOGINS,
+    MOST_COMMON_MISMATCHES,
+    STORES,
+    FailureCase,
+)
+from tests.support.security.listeners import Listener
+from tests.support.security.users import DENIED, User, password
+from tools.support.readers import count
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.security.secured_kafka import SecuredKafka
+
+FAILURE_LIMIT_S = 40
+
+
+def failed_write(
+    spark: SparkSession, kafka: SecuredKafka, client: ClientConfig, topic: str, **options: str
+) -> str:
+    """Return the error of a write that must fail."""
+    sink = Sink(spark, kafka.servers(client.listener))
+    rows = sink.frame("value string", ("a",))
+    started = time.monotonic()
+    error, _ = sink.jobs_of(
+        lambda: sink.write(rows, **{**client.spark_options(kafka), "topic": topic, **options})
+    )
+    assert error is not None
+    assert time.monotonic() - started < FAILURE_LIMIT_S
+    assert count(kafka.bootstrap_servers, topic) == 0
+    return str(error)
+
+
+SELECTED_CASES = (*CERTIFICATES[::3], *STORES[::2], *LOGINS[::3], *MOST_COMMON_MISMATCHES[::2])
+"""Some cases of each kind; tests/integration/security runs all without Spark."""
+
+
+@pytest.mark.parametrize("case", SELECTED_CASES, ids=lambda case: case.name)
+def test_error_describes_the_cause(
+    spark: SparkSession, kafka: SecuredKafka, topic: str, case: FailureCase
+) -> None:
+    text = failed_write(spark, kafka, case.client, topic)
+    missing = [words for words in case.expected if words not in text]
+    assert not missing, text
+    assert case.error.__name__ in text or case.error.__name__ == "KafkaProdError"
+    for secret in ("not-the-password", password(User.ALICE), kafka.placeholders["store_password"]):
+        assert secret not in text
+
+
+@pytest.mark.parametrize(
+    ("user", "prefix", "expected"),
+    [
+        (User.MALLORY, "", "IdempotentWrite"),
+        (User.BOB, "", "IdempotentWrite"),
+        (User.CAROL, DENIED, "TOPIC_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_user_without_permission(
+    spark: SparkSession,
+    kafka: SecuredKafka,
+    unique_topic: str,
+    user: User,
+    prefix: str,
+    expected: str,
+) -> None:
+    """Preflight is off, so the error comes from the task."""
+    topic = kafka.admin.create_topic(f"{prefix}{unique_topic}")
+    options = {**TRUST, **password_options("SCRAM-SHA-512", user)}
+    client = ClientConfig(name=user, listener=Listener.SASL_SSL, options=options)
+    assert expected in failed_write(spark, kafka, client, topic, preflight="off")
