@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 DEEP = (
-    "tests/broker/admin/test_foreign_admin.py",
+    "tests/broker/admin/test_admin_clients.py",
     "tests/broker/cluster/test_reassignments.py",
     "tests/broker/faults/test_faults_with_producer.py",
     "tests/broker/operation/test_compare.py",
-    "tests/broker/security/test_as_kafka_answers.py",
+    "tests/broker/security/test_auth_like_kafka.py",
     "tests/broker/security/test_hostile_clients.py",
     "tests/broker/security/test_java_clients.py",
     "tests/broker/security/test_under_load.py",

@@ -29,7 +29,7 @@ def raw(kafka: EmbeddedBroker) -> Iterator[RawClient]:
 
 @pytest.fixture
 def any_raw(any_kafka: KafkaCluster | EmbeddedBroker) -> Iterator[RawClient]:
-    """A raw client of a real Kafka, then of ours."""
+    """Yield a raw client of a real Kafka and of the embedded broker."""
     with RawClient(any_kafka.bootstrap_servers) as client:
         yield client
 
@@ -42,14 +42,14 @@ def topic(any_raw: RawClient, unique_topic: str) -> str:
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A redis-server for the whole session; every test has a prefix of its own."""
+    """Run one redis-server for the session; each test uses its own prefix."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A redis-server that a test may stop."""
+    """Run a redis-server that a test can stop."""
     with RedisServer(tmp_path) as server:
         yield server
 

@@ -1,8 +1,7 @@
-"""Administrative requests: the same on a real Kafka and on ours."""
+"""Admin requests to a real Kafka and to the embedded broker."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,10 +9,11 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.topic_config import TOPIC_NAMES
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from spark_kafka_sink import EmbeddedBroker
     from tools.support.kafka_cluster import KafkaCluster
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 TOPIC = 2
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NO_ERROR = ErrorCode.none
-
-
-def eventually(read: Callable[[], object], wanted: object) -> None:
-    """Kafka applies changes a little after it has answered."""
-    deadline = time.monotonic() + 60
-    while (found := read()) != wanted and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert found == wanted
 
 
 def partition_count(raw: RawClient, topic: str) -> int:
@@ -43,9 +35,9 @@ def grow(raw: RawClient, topic: str, count: int, version: int = 3, **values: Any
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_partitions_are_added(any_raw: RawClient, topic: str, version: int) -> None:
+def test_create_partitions(any_raw: RawClient, topic: str, version: int) -> None:
     assert grow(any_raw, topic, 3, version) is NO_ERROR
-    eventually(lambda: partition_count(any_raw, topic), 3)
+    wait_until_equal(lambda: partition_count(any_raw, topic), 3)
     assert grow(any_raw, topic, 3, version) is ErrorCode.invalid_partitions
     assert grow(any_raw, topic, 2, version) is ErrorCode.invalid_partitions
     few = [{"broker_ids": [1]}]
@@ -77,8 +69,8 @@ def at_time(raw: RawClient, topic: str, timestamp: int) -> int:
     return result
 
 
-def test_deleted_records_are_not_found_by_time(any_raw: RawClient, topic: str) -> None:
-    """A consumer that continued there would be reset to the end by default."""
+def test_deleted_records_are_not_listed_by_timestamp(any_raw: RawClient, topic: str) -> None:
+    """Otherwise a consumer would use a deleted offset and, by default, be reset to the end."""
     for timestamp in (1_000, 9_000, 2_000, 3_000):
         produce(any_raw, topic, batch(5, timestamp=timestamp))
     assert delete(any_raw, topic, 7) == (NO_ERROR, 7)
@@ -92,7 +84,7 @@ def test_deleted_records_are_not_found_by_time(any_raw: RawClient, topic: str) -
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_records_are_deleted(any_raw: RawClient, topic: str, version: int) -> None:
+def test_delete_records(any_raw: RawClient, topic: str, version: int) -> None:
     for _ in range(3):
         produce(any_raw, topic, batch(5))
     assert delete(any_raw, topic, 7, version) == (NO_ERROR, 7)
@@ -108,7 +100,9 @@ def test_records_are_deleted(any_raw: RawClient, topic: str, version: int) -> No
     assert earliest(any_raw, topic) == 16
 
 
-def test_records_of_a_compacted_topic_stay(any_raw: RawClient, unique_topic: str) -> None:
+def test_records_of_compacted_topics_cannot_be_deleted(
+    any_raw: RawClient, unique_topic: str
+) -> None:
     create(any_raw, unique_topic, cleanup_policy="compact")
     produce(any_raw, unique_topic, batch(5))
     assert delete(any_raw, unique_topic, 3) == (ErrorCode.policy_violation, -1)
@@ -170,18 +164,18 @@ def config(raw: RawClient, topic: str, name: str) -> tuple[str | None, int]:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_configs_are_changed(any_raw: RawClient, topic: str, version: int) -> None:
+def test_alter_configs(any_raw: RawClient, topic: str, version: int) -> None:
     change = (SET, "flush.ms", "1234")
     assert alter(any_raw, topic, change, version=version, validate_only=True) is NO_ERROR
     assert config(any_raw, topic, "flush.ms") == (str(2**63 - 1), 5)
     assert alter(any_raw, topic, change, version=version) is NO_ERROR
-    eventually(lambda: config(any_raw, topic, "flush.ms"), ("1234", 1))
+    wait_until_equal(lambda: config(any_raw, topic, "flush.ms"), ("1234", 1))
     append = (APPEND, "cleanup.policy", "compact")
     assert alter(any_raw, topic, append, (DELETE, "flush.ms", None)) is NO_ERROR
-    eventually(lambda: config(any_raw, topic, "cleanup.policy"), ("delete,compact", 1))
-    eventually(lambda: config(any_raw, topic, "flush.ms"), (str(2**63 - 1), 5))
+    wait_until_equal(lambda: config(any_raw, topic, "cleanup.policy"), ("delete,compact", 1))
+    wait_until_equal(lambda: config(any_raw, topic, "flush.ms"), (str(2**63 - 1), 5))
     assert alter(any_raw, topic, (SUBTRACT, "cleanup.policy", "delete")) is NO_ERROR
-    eventually(lambda: config(any_raw, topic, "cleanup.policy"), ("compact", 1))
+    wait_until_equal(lambda: config(any_raw, topic, "cleanup.policy"), ("compact", 1))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +189,7 @@ def test_configs_are_changed(any_raw: RawClient, topic: str, version: int) -> No
         ([(9, "flush.ms", "1")], ErrorCode.unknown_server_error),
     ],
 )
-def test_changes_that_are_refused(
+def test_invalid_config_changes(
     any_raw: RawClient,
     topic: str,
     changes: list[tuple[int, str, str | None]],
@@ -205,7 +199,7 @@ def test_changes_that_are_refused(
     assert config(any_raw, topic, "flush.ms") == (str(2**63 - 1), 5)
 
 
-def test_configs_of_a_topic_that_is_none(any_raw: RawClient, unique_topic: str) -> None:
+def test_configs_of_an_unknown_topic(any_raw: RawClient, unique_topic: str) -> None:
     error = alter(any_raw, unique_topic, (SET, "flush.ms", "1"))
     assert error is ErrorCode.unknown_topic_or_partition
 
@@ -221,10 +215,10 @@ def test_every_config_of_a_topic_is_described(any_raw: RawClient, topic: str) ->
     assert listed["follower.replication.throttled.replicas"] == ("", 7)
 
 
-def test_a_changed_limit_counts_at_once(any_raw: RawClient, topic: str) -> None:
+def test_changed_limit_applies_immediately(any_raw: RawClient, topic: str) -> None:
     assert alter(any_raw, topic, (SET, "max.message.bytes", "100")) is NO_ERROR
     big = batch(1, value=bytes(500))
-    eventually(lambda: produce(any_raw, topic, big).error_code, ErrorCode.message_too_large)
+    wait_until_equal(lambda: produce(any_raw, topic, big).error_code, ErrorCode.message_too_large)
 
 
 def described(
@@ -239,7 +233,7 @@ def described(
     return found, cursor and (cursor.topic_name, cursor.partition_index)
 
 
-def test_partitions_are_described_in_pages(any_raw: RawClient, unique_topic: str) -> None:
+def test_describe_topic_partitions_in_pages(any_raw: RawClient, unique_topic: str) -> None:
     one, two, none = (f"{unique_topic}-{end}" for end in "abc")
     create(any_raw, one, 3)
     create(any_raw, two, 2)
@@ -254,7 +248,7 @@ def test_partitions_are_described_in_pages(any_raw: RawClient, unique_topic: str
     assert (found, cursor) == ({one: (0, [2]), two: (0, [0])}, (two, 1))
 
 
-def test_log_dirs_are_described(any_raw: RawClient, topic: str) -> None:
+def test_describe_log_dirs(any_raw: RawClient, topic: str) -> None:
     sent = batch(5)
     produce(any_raw, topic, sent)
     for version in range(1, 6):
@@ -277,14 +271,14 @@ def test_synonyms_of_a_config(any_raw: RawClient, unique_topic: str) -> None:
 
 
 def _synonyms(configs: dict[str, Any]) -> dict[str, list[tuple[str, str | None]]]:
-    """Names and values; what Kafka's test server and its installer set of brokers is left out."""
+    """Return names and values, without broker configs set by the installation."""
     return {
         name: [(one.name, one.value) for one in config.synonyms if one.source not in {3, 4}]
         for name, config in configs.items()
     }
 
 
-def test_all_synonyms_are_those_of_kafka(
+def test_synonyms_match_kafka(
     real_kafka: KafkaCluster, embedded_broker: EmbeddedBroker, unique_topic: str
 ) -> None:
     own: dict[str, Any] = {
@@ -318,10 +312,10 @@ def _broker_configs(client: RawClient) -> dict[str, Any]:
     return {config.name: config for config in answer.results[0].configs}
 
 
-def test_a_broker_names_its_listeners(
+def test_broker_config_contains_listeners(
     any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient
 ) -> None:
-    """kafka-python's administrator wants them."""
+    """kafka-python's admin client requires them."""
     configs = _broker_configs(any_raw)
     first = any_kafka.bootstrap_servers.split(",", 1)[0]
     for name in ("advertised.listeners", "listeners"):
@@ -329,7 +323,7 @@ def test_a_broker_names_its_listeners(
         assert (configs[name].config_type, configs[name].config_source) == (7, 4)
 
 
-def test_configs_of_a_broker(any_raw: RawClient) -> None:
+def test_broker_configs(any_raw: RawClient) -> None:
     node = any_raw.call(ApiKey.METADATA, 8, topics=[]).brokers[0].node_id
     names = ["message.max.bytes", "log.segment.bytes", "node.id", "auto.create.topics.enable"]
     resource = {"resource_type": 4, "resource_name": str(node), "configuration_keys": names}

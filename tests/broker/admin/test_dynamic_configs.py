@@ -11,10 +11,11 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import RawClient, batch, create, produce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
@@ -41,56 +42,51 @@ def values(raw: RawClient, kind: int, name: str, *names: str) -> dict[str, tuple
     return {config.name: (config.value, config.config_source) for config in found.configs}
 
 
-def until(read: Callable[[], object], wanted: object) -> None:
-    deadline = time.monotonic() + 60
-    while (found := read()) != wanted:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.02)
-
-
 @pytest.fixture(params=["", "1"])
 def broker(request: pytest.FixtureRequest, any_raw: RawClient) -> Iterator[str]:
-    """A name under which a broker's configs are set; afterwards nothing is."""
+    """Yield a broker name for config changes and reset the configs afterwards."""
     yield request.param
     alter(any_raw, BROKER, request.param, (DELETE, "message.max.bytes", None))
-    until(lambda: values(any_raw, BROKER, "1", "message.max.bytes")["message.max.bytes"][1], 5)
+    wait_until_equal(
+        lambda: values(any_raw, BROKER, "1", "message.max.bytes")["message.max.bytes"][1], 5
+    )
 
 
-def test_a_limit_of_the_broker_counts_at_once(any_raw: RawClient, topic: str, broker: str) -> None:
-    """For topics that have none of their own."""
+def test_broker_limit_applies_immediately(any_raw: RawClient, topic: str, broker: str) -> None:
+    """The limit applies to topics without their own setting."""
     create(any_raw, f"{topic}-own", max_message_bytes="900000")
     big = batch(1, value=bytes(5_000))
     assert produce(any_raw, topic, big).error_code is NO_ERROR
     assert alter(any_raw, BROKER, broker, (SET, "message.max.bytes", "1000")) is NO_ERROR
     source = 2 if broker else 3
-    until(lambda: values(any_raw, TOPIC, topic)["max.message.bytes"], ("1000", source))
-    until(lambda: produce(any_raw, topic, big).error_code, ErrorCode.message_too_large)
+    wait_until_equal(lambda: values(any_raw, TOPIC, topic)["max.message.bytes"], ("1000", source))
+    wait_until_equal(lambda: produce(any_raw, topic, big).error_code, ErrorCode.message_too_large)
     assert produce(any_raw, f"{topic}-own", big).error_code is NO_ERROR
     assert values(any_raw, TOPIC, f"{topic}-own")["max.message.bytes"] == ("900000", 1)
     assert alter(any_raw, BROKER, broker, (DELETE, "message.max.bytes", None)) is NO_ERROR
-    until(lambda: produce(any_raw, topic, big).error_code, NO_ERROR)
+    wait_until_equal(lambda: produce(any_raw, topic, big).error_code, NO_ERROR)
 
 
-def test_a_config_that_only_a_plugin_would_know(any_raw: RawClient, broker: str) -> None:
-    """Brokers take any name, and hide the value."""
+def test_unknown_broker_config(any_raw: RawClient, broker: str) -> None:
+    """Brokers accept any config name and hide its value."""
     assert alter(any_raw, BROKER, broker, (SET, "my.plugin", "secret")) is NO_ERROR
-    until(lambda: values(any_raw, BROKER, broker, "my.plugin").keys(), {"my.plugin"})
+    wait_until_equal(lambda: values(any_raw, BROKER, broker, "my.plugin").keys(), {"my.plugin"})
     assert values(any_raw, BROKER, broker, "my.plugin")["my.plugin"][0] is None
     assert alter(any_raw, BROKER, broker, (DELETE, "my.plugin", None)) is NO_ERROR
-    until(lambda: values(any_raw, BROKER, broker, "my.plugin"), {})
+    wait_until_equal(lambda: values(any_raw, BROKER, broker, "my.plugin"), {})
 
 
-def test_retention_is_shortened_at_once() -> None:
+def test_shorter_retention_applies_immediately() -> None:
     broker = EmbeddedBroker(topics={"t": 1}, retention_check_ms=20)
     with broker as kafka, RawClient(kafka.bootstrap_servers) as raw:
         for _ in range(3):
             produce(raw, "t", batch(2, timestamp=int(time.time() * 1000) - 60_000))
         assert len(kafka.batches("t", 0)) == 3
         assert alter(raw, BROKER, "", (SET, "log.retention.ms", "30000")) is NO_ERROR
-        until(lambda: kafka.batches("t", 0), [])
+        wait_until_equal(lambda: kafka.batches("t", 0), [])
 
 
-def test_a_restart_finds_what_was_set(tmp_path: Path) -> None:
+def test_configs_persist_across_restart(tmp_path: Path) -> None:
     broker = EmbeddedBroker(topics={"t": 1}, data_dir=str(tmp_path))
     with broker as kafka, RawClient(kafka.bootstrap_servers) as raw:
         alter(raw, BROKER, "", (SET, "log.flush.interval.messages", "5"))
@@ -103,8 +99,8 @@ def test_a_restart_finds_what_was_set(tmp_path: Path) -> None:
         assert values(raw, GROUP, "h")["share.auto.offset.reset"] == ("latest", 5)
 
 
-def test_one_of_several_nodes_shapes_no_topic() -> None:
-    """Copies are one log here: what counts is what is set for all nodes."""
+def test_config_of_a_single_node_does_not_affect_topics() -> None:
+    """Replicas share one log here, so only configs of all nodes apply."""
     name = "log.flush.interval.messages"
     broker = EmbeddedBroker(nodes=2, topics={"t": 1})
     with broker as kafka, RawClient(kafka.bootstrap_servers) as raw:
@@ -130,17 +126,17 @@ class TestLoggers:
         ("level", "number"),
         [("FATAL", 50), ("ERROR", 40), ("WARN", 30), ("INFO", 20), ("DEBUG", 10)],
     )
-    def test_a_level_is_set(self, raw: RawClient, level: str, number: int) -> None:
+    def test_set_level(self, raw: RawClient, level: str, number: int) -> None:
         assert alter(raw, LOGGER, "1", (SET, self.NAME, level)) is NO_ERROR
         assert logging.getLogger(self.NAME).level == number
         assert values(raw, LOGGER, "1", self.NAME) == {self.NAME: (level, 6)}
 
-    def test_a_level_is_taken_back(self, raw: RawClient) -> None:
+    def test_reset_level(self, raw: RawClient) -> None:
         alter(raw, LOGGER, "1", (SET, self.NAME, "FATAL"))
         assert alter(raw, LOGGER, "1", (DELETE, self.NAME, None)) is NO_ERROR
         assert logging.getLogger(self.NAME).level == logging.NOTSET
 
-    def test_what_can_not_be(self, raw: RawClient) -> None:
+    def test_invalid_changes(self, raw: RawClient) -> None:
         for name, level in ((self.NAME, "LOUD"), ("kafka", "INFO"), (f"{self.NAME}.no", "INFO")):
             assert alter(raw, LOGGER, "1", (SET, name, level)) is ErrorCode.invalid_config
         assert alter(raw, LOGGER, "1", (2, self.NAME, "INFO")) is ErrorCode.invalid_request

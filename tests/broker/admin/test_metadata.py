@@ -1,4 +1,4 @@
-"""Topics, cluster and configs by raw requests."""
+"""Raw requests for topics, cluster and configs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def all_topics(client: RawClient, version: int) -> Any:
     return client.call(ApiKey.METADATA, version, topics=everything).topics
 
 
-def test_no_topics_asked_for(any_raw: RawClient, topic: str) -> None:
+def test_metadata_without_topics(any_raw: RawClient, topic: str) -> None:
     assert any_raw.call(ApiKey.METADATA, 9, topics=[]).topics == ()
 
 
@@ -96,7 +96,7 @@ def test_topics_are_created_and_deleted(
         ({"configs": [{"name": "max.message.bytes", "value": "-1"}]}, ErrorCode.invalid_config),
     ],
 )
-def test_topics_that_can_not_be(
+def test_invalid_new_topics(
     any_raw: RawClient,
     unique_topic: str,
     changes: dict[str, int] | dict[str, str] | dict[str, list[dict[str, str]]],
@@ -131,7 +131,7 @@ def test_configs_are_described(any_raw: RawClient, unique_topic: str, version: i
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_cluster_is_described(any_raw: RawClient, version: int) -> None:
+def test_describe_cluster(any_raw: RawClient, version: int) -> None:
     found = any_raw.call(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=1)
     assert found.error_code is ErrorCode.none
     assert len(found.brokers) == 1
@@ -147,7 +147,7 @@ def test_api_versions(any_raw: RawClient, version: int) -> None:
     assert ranges[ApiKey.API_VERSIONS] == (0, 4)
 
 
-def test_api_versions_too_new(any_raw: RawClient) -> None:
+def test_unsupported_version_of_api_versions(any_raw: RawClient) -> None:
     any_raw.socket.sendall(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\x05\xff\xff\0")
     any_raw._correlation_id = 5
     answer = any_raw.receive(ApiKey.API_VERSIONS, 0)

@@ -1,4 +1,4 @@
-"""The broker poses as an older release: its versions, its refusals, and clients that meet it."""
+"""The broker with the API versions of older releases: errors, and compatibility of clients."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SOFTWARE = {"client_software_name": "raw", "client_software_version": "1.0"}
 FEATURES = ("supported_features", "finalized_features", "finalized_features_epoch")
 THREE: dict[str, Any] = {"nodes": 3, "replication_factor": 3, "auto_create_topics": True}
 TOO_NEW = (0, 18, 0, 99, 0, 0, 0, 5, 255, 255, 0)
-"""A request of ApiVersions 99 with the correlation id 5 and no client id."""
+"""ApiVersions request, version 99, with correlation ID 5 and no client ID."""
 
 
 @pytest.fixture(params=RELEASES)
-def posing(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+def old_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 2}, api_versions_of=request.param) as broker:
         yield broker
 
@@ -42,7 +42,7 @@ def posing(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
 def real(
     old_kafkas: Mapping[str, ZooKeeperCluster], real_kafka: KafkaCluster
 ) -> dict[str, ZooKeeperCluster | KafkaCluster]:
-    """A real Kafka by release."""
+    """Return a real Kafka of a release."""
     old = {".".join(name.split(".")[:2]): kafka for name, kafka in old_kafkas.items()}
     return old | {"4.3": real_kafka}
 
@@ -60,8 +60,8 @@ def frame_of(servers: str, request: Sequence[int]) -> bytes:
 
 
 @pytest.mark.parametrize("release", ["2.1", "2.8", "3.9", "4.3"])
-class TestBesideTheRealOne:
-    def test_the_table_is_what_it_answers(
+class TestComparedToKafka:
+    def test_version_ranges(
         self, real: Mapping[str, ZooKeeperCluster | KafkaCluster], release: str
     ) -> None:
         found = ranges(real[release].bootstrap_servers)
@@ -70,20 +70,20 @@ class TestBesideTheRealOne:
             api: table.get(ApiKey(api)) for api in HANDLERS
         }
 
-    def test_a_version_too_new_is_refused_alike(
+    def test_unsupported_version(
         self, real: Mapping[str, ZooKeeperCluster | KafkaCluster], release: str
     ) -> None:
-        with EmbeddedBroker(api_versions_of=release) as posing:
-            ours = frame_of(posing.bootstrap_servers, TOO_NEW)
+        with EmbeddedBroker(api_versions_of=release) as old_broker:
+            ours = frame_of(old_broker.bootstrap_servers, TOO_NEW)
         assert ours == frame_of(real[release].bootstrap_servers, TOO_NEW)
 
-    def test_what_it_says_of_transactions_v2(
+    def test_transactions_v2(
         self, real: Mapping[str, ZooKeeperCluster | KafkaCluster], release: str
     ) -> None:
         version = min(3, releases()[release][ApiKey.API_VERSIONS].highest)
-        with EmbeddedBroker(api_versions_of=release) as posing:
+        with EmbeddedBroker(api_versions_of=release) as old_broker:
             told = []
-            for kafka in (posing, real[release]):
+            for kafka in (old_broker, real[release]):
                 with RawClient(kafka.bootstrap_servers) as raw:
                     answer = raw.call(ApiKey.API_VERSIONS, version, **SOFTWARE)
                 features = getattr(answer, "finalized_features", ())
@@ -92,9 +92,9 @@ class TestBesideTheRealOne:
         assert bool(told[0]) == (release == "4.3")
 
 
-def test_it_announces_what_the_release_has(posing: EmbeddedBroker) -> None:
-    table = releases()[posing.config.release or ""]
-    found = ranges(posing.bootstrap_servers)
+def test_advertised_versions(old_broker: EmbeddedBroker) -> None:
+    table = releases()[old_broker.config.release or ""]
+    found = ranges(old_broker.bootstrap_servers)
     assert len(found) > 25
     for api, span in found.items():
         served = HANDLERS[api].announced or HANDLERS[api].versions
@@ -103,41 +103,41 @@ def test_it_announces_what_the_release_has(posing: EmbeddedBroker) -> None:
     assert all(api not in table or api == ApiKey.WRITE_TXN_MARKERS for api in missing)
 
 
-def test_it_serves_what_it_announces_and_nothing_else(posing: EmbeddedBroker) -> None:
-    """As Kafka does, it ends the connection of a client that asks for something else."""
-    found = ranges(posing.bootstrap_servers)
+def test_only_advertised_versions_are_served(old_broker: EmbeddedBroker) -> None:
+    """The broker closes the connection after any other request, as Kafka does."""
+    found = ranges(old_broker.bootstrap_servers)
     for version in range(14):
-        with RawClient(posing.bootstrap_servers) as raw:
+        with RawClient(old_broker.bootstrap_servers) as raw:
             raw.send(ApiKey.METADATA, version, topics=[{"name": "t"}])
             if version in found[ApiKey.METADATA]:
                 assert raw.receive(ApiKey.METADATA, version).topics[0].error_code == 0
             else:
                 assert raw.closed()
-    with RawClient(posing.bootstrap_servers) as raw:
+    with RawClient(old_broker.bootstrap_servers) as raw:
         raw.send(ApiKey.DESCRIBE_CLUSTER, 0)
         assert raw.closed() == (ApiKey.DESCRIBE_CLUSTER not in found)
 
 
-def test_our_producer_writes_to_it(posing: EmbeddedBroker) -> None:
-    servers, values = posing.bootstrap_servers, [b"%d" % number for number in range(300)]
+def test_producer_writes(old_broker: EmbeddedBroker) -> None:
+    servers, values = old_broker.bootstrap_servers, [b"%d" % number for number in range(300)]
     produce(servers, rows("t", values, partitions=[1] * 300), compression_type="zstd")
     assert [record.value for record in by_confluent(servers, "t")] == values
 
 
-def test_our_client_finds_a_version_of_every_api_it_needs(posing: EmbeddedBroker) -> None:
-    found = ranges(posing.bootstrap_servers)
+def test_client_finds_a_version_of_every_api(old_broker: EmbeddedBroker) -> None:
+    found = ranges(old_broker.bootstrap_servers)
     for api in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE):
         assert negotiate(api, CLIENT_VERSIONS[api], found[api]) <= found[api].highest
 
 
 @pytest.mark.parametrize("text", ["2.8", "2.8.2", "3.9.1"])
-def test_a_release_may_be_named_with_its_last_number(text: str) -> None:
-    with EmbeddedBroker(api_versions_of=text) as posing:
-        assert posing.config.release == text[:3]
+def test_release_with_patch_version(text: str) -> None:
+    with EmbeddedBroker(api_versions_of=text) as old_broker:
+        assert old_broker.config.release == text[:3]
 
 
 @pytest.mark.parametrize("text", ["", "2", "1.0", "9.9", "newest"])
-def test_a_release_that_nobody_knows(text: str) -> None:
+def test_unknown_release(text: str) -> None:
     with pytest.raises(ConfigError, match="Known releases: 2"):
         EmbeddedBroker(api_versions_of=text)
 
@@ -151,14 +151,14 @@ def test_librdkafka(release: str, task: Any) -> None:
 
 @pytest.mark.parametrize("release", ["2.1", "2.8"])
 @pytest.mark.parametrize("client", [KAFKA_PYTHON, AIOKAFKA], ids=lambda client: client.name)
-def test_clients_in_python(release: str, client: ClientRow) -> None:
+def test_python_clients(release: str, client: ClientRow) -> None:
     with EmbeddedBroker(**THREE, api_versions_of=release) as kafka:
         client.checks[Task.GROUPS](kafka.bootstrap_servers)
 
 
 @pytest.mark.parametrize("release", ["2.1.1", "2.8.2"])
-def test_java_of_that_release(release: str) -> None:
-    """The producer and the consumer group of Kafka's own console tools."""
+def test_java_clients_of_the_release(release: str) -> None:
+    """Kafka's console producer and console consumer, with a group."""
     values = [f"value {number}" for number in range(50)]
     with EmbeddedBroker(topics={"t": 2}, api_versions_of=release) as kafka:
         servers = kafka.bootstrap_servers

@@ -1,4 +1,4 @@
-"""Whatever clients do, the broker goes on serving the others."""
+"""The broker serves other clients regardless of what a client sends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.protocol.frame import MAX_FRAME
 from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
-from tests.broker.support.looking import next_line
+from tests.broker.support.inspection import next_line
 from tests.unit.protocol.entities import entities
 from tools.support.raw_client import RawClient, batch, produce, produce_values
 
@@ -72,7 +72,7 @@ def connect(broker: EmbeddedBroker) -> RawClient:
     ],
     ids=lambda data: data[:10].hex(),
 )
-def test_nonsense_ends_the_connection(shared: EmbeddedBroker, data: bytes) -> None:
+def test_invalid_bytes_close_the_connection(shared: EmbeddedBroker, data: bytes) -> None:
     with connect(shared) as client:
         client.socket.sendall(data)
         assert client.closed()
@@ -85,7 +85,7 @@ def test_random_bytes(shared: EmbeddedBroker) -> None:
             client.socket.sendall(generator.randbytes(generator.randrange(1, 300)))
 
 
-def test_half_requests(shared: EmbeddedBroker) -> None:
+def test_truncated_requests(shared: EmbeddedBroker) -> None:
     request = build(request_type(ApiKey.PRODUCE, 9), produce_values("t", bytes(batch(5))))
     frame = request_frame(request, 1, "half")
     for size in range(1, len(frame), 7):
@@ -98,7 +98,7 @@ def produce_count(broker: EmbeddedBroker) -> int:
     return sum(struct.unpack_from(">i", one, 57)[0] for one in broker.batches("t", 0))
 
 
-def test_a_request_a_byte_at_a_time(shared: EmbeddedBroker) -> None:
+def test_request_sent_byte_by_byte(shared: EmbeddedBroker) -> None:
     request = build(request_type(ApiKey.METADATA, 9), {"topics": None})
     with connect(shared) as client:
         for byte in request_frame(request, 0, "slow"):
@@ -106,7 +106,7 @@ def test_a_request_a_byte_at_a_time(shared: EmbeddedBroker) -> None:
         assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
 
 
-def test_many_requests_at_once_are_answered_in_order(shared: EmbeddedBroker) -> None:
+def test_pipelined_requests_get_responses_in_order(shared: EmbeddedBroker) -> None:
     with connect(shared) as client:
         for _ in range(200):
             client.send(ApiKey.METADATA, 9, topics=None)
@@ -115,7 +115,7 @@ def test_many_requests_at_once_are_answered_in_order(shared: EmbeddedBroker) -> 
             assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
 
 
-def test_many_connections_opened_and_dropped(shared: EmbeddedBroker) -> None:
+def test_many_short_connections(shared: EmbeddedBroker) -> None:
     for _ in range(5):
         opened = [connect(shared) for _ in range(100)]
         for client in opened[::2]:
@@ -128,7 +128,7 @@ def test_many_connections_opened_and_dropped(shared: EmbeddedBroker) -> None:
     assert shared.open_connections == 0
 
 
-def test_clients_that_leave_while_they_wait(shared: EmbeddedBroker) -> None:
+def test_clients_disconnect_while_waiting(shared: EmbeddedBroker) -> None:
     from datetime import timedelta
 
     from tools.support.raw_client import fetch_values
@@ -146,14 +146,14 @@ def test_clients_that_leave_while_they_wait(shared: EmbeddedBroker) -> None:
 
 
 def await_waiting(kafka: EmbeddedBroker, count: int) -> None:
-    """Block until so many requests wait."""
+    """Block until `count` requests are waiting."""
     deadline = time.monotonic() + 60
     while (found := kafka.run(lambda cluster: len(cluster.purgatory))) != count:
         assert time.monotonic() < deadline, found
         time.sleep(0.02)
 
 
-def test_a_client_that_does_not_read(shared: EmbeddedBroker) -> None:
+def test_client_that_does_not_read(shared: EmbeddedBroker) -> None:
     big = batch(1, value=b"x" * 900_000)
     with connect(shared) as client:
         for _ in range(20):
@@ -171,8 +171,8 @@ def test_a_client_that_does_not_read(shared: EmbeddedBroker) -> None:
 
 @FUZZ
 @given(data=st.data())
-def test_requests_of_any_content(shared: EmbeddedBroker, data: st.DataObject) -> None:
-    """Well-formed requests with random fields: an answer or the end, never a crash."""
+def test_requests_with_random_fields(shared: EmbeddedBroker, data: st.DataObject) -> None:
+    """The broker responds to valid frames with random fields, or closes the connection."""
     handler = data.draw(st.sampled_from(sorted(HANDLERS.values(), key=lambda h: h.api)))
     version = data.draw(st.integers(handler.versions.lowest, handler.versions.highest))
     request = data.draw(entities(request_type(handler.api, version)))
@@ -183,7 +183,7 @@ def test_requests_of_any_content(shared: EmbeddedBroker, data: st.DataObject) ->
             client.socket.recv(1)
 
 
-def test_strangers_begin_no_groups(shared: EmbeddedBroker) -> None:
+def test_unknown_members_do_not_create_groups(shared: EmbeddedBroker) -> None:
     with connect(shared) as client:
         for api in (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP):
             answer = client.call(api, 3, group_id="nobody", member_id="x", generation_id=1)
@@ -198,7 +198,7 @@ def memory_of(process: subprocess.Popen[str]) -> float:
 
 @pytest.fixture
 def broker_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A broker in a process of its own, whose memory can be measured; its address."""
+    """Run a broker in a subprocess, to measure its memory; yield its address."""
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     with subprocess.Popen([*command, "--topic", "t"], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -212,7 +212,7 @@ def broker_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
-def test_ten_thousand_connections_opened_and_dropped(
+def test_ten_thousand_short_connections(
     broker_process: tuple[subprocess.Popen[str], str],
 ) -> None:
     process, address = broker_process
@@ -229,10 +229,10 @@ def test_ten_thousand_connections_opened_and_dropped(
     assert memory_of(process) - before < 30
 
 
-def test_frames_of_absurd_lengths_cost_nothing(
+def test_huge_frame_sizes_use_no_memory(
     broker_process: tuple[subprocess.Popen[str], str],
 ) -> None:
-    """The largest frame that is taken, announced by many and sent by nobody."""
+    """Many clients announce a frame of the maximum size and send nothing."""
     process, address = broker_process
     before = memory_of(process)
     opened = [RawClient(address) for _ in range(300)]
@@ -248,7 +248,7 @@ def test_frames_of_absurd_lengths_cost_nothing(
             assert client.closed()
 
 
-def test_readers_that_wait_and_leave_cost_nothing(
+def test_disconnected_readers_use_no_memory(
     broker_process: tuple[subprocess.Popen[str], str],
 ) -> None:
     from datetime import timedelta
@@ -277,8 +277,8 @@ def test_megabytes_of_random_bytes(broker_process: tuple[subprocess.Popen[str], 
 
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.JOIN_GROUP])
-def test_arrays_of_absurd_lengths(shared: EmbeddedBroker, api: ApiKey) -> None:
-    """Headers that are right, bodies that promise two thousand million items."""
+def test_huge_array_lengths(shared: EmbeddedBroker, api: ApiKey) -> None:
+    """Valid headers, and bodies with an array length of two billion."""
     version = HANDLERS[api].versions.highest
     for fill in (b"\xff" * 40, b"\x7f" * 40, b"\xfe\xff\xff\xff\x0f" * 8, b"\0" * 3 + b"\xff" * 30):
         body = struct.pack(">hhih", api, version, 1, -1) + b"\0" + fill

@@ -1,4 +1,4 @@
-"""confluent-kafka against the embedded broker."""
+"""confluent-kafka with the embedded broker."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read(consumer: Consumer, count: int) -> list[Message]:
     return found
 
 
-def test_topics_are_administered(kafka: EmbeddedBroker, admin: AdminClient) -> None:
+def test_topic_administration(kafka: EmbeddedBroker, admin: AdminClient) -> None:
     new = NewTopic("made", 3, 1, config={"retention.ms": "1000"})
     admin.create_topics([new])["made"].result(SECONDS)
     assert len(kafka.end_offsets("made")) == 3
@@ -72,13 +72,13 @@ def test_topics_are_administered(kafka: EmbeddedBroker, admin: AdminClient) -> N
     assert "made" not in admin.list_topics(timeout=SECONDS).topics
 
 
-def test_the_cluster_is_described(kafka: EmbeddedBroker, admin: AdminClient) -> None:
+def test_describe_cluster(kafka: EmbeddedBroker, admin: AdminClient) -> None:
     found = admin.describe_cluster().result(SECONDS)
     assert (found.cluster_id, len(found.nodes)) == (kafka.config.cluster_id, 1)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_an_idempotent_producer_of_each_codec(
+def test_idempotent_producer_with_each_codec(
     kafka: EmbeddedBroker, consumer: Callable[..., Consumer], codec: str
 ) -> None:
     sender = producer(kafka, **{"enable.idempotence": True, "compression.type": codec})
@@ -105,7 +105,7 @@ def test_an_idempotent_producer_of_each_codec(
         assert message.headers() == [("h", str(number).encode())]
 
 
-def test_without_a_group(kafka: EmbeddedBroker, consumer: Callable[..., Consumer]) -> None:
+def test_consumer_without_group(kafka: EmbeddedBroker, consumer: Callable[..., Consumer]) -> None:
     sender = producer(kafka)
     for i in range(10):
         sender.produce("t", str(i), partition=2)
@@ -136,7 +136,7 @@ def wait_for(first: Consumer, second: Consumer, done: Callable[[], bool]) -> Non
     assert done()
 
 
-def test_commits_are_kept(
+def test_committed_offsets(
     kafka: EmbeddedBroker, consumer: Callable[..., Consumer], admin: AdminClient
 ) -> None:
     reader = consumer("committing")
@@ -151,7 +151,7 @@ def test_commits_are_kept(
     assert admin.list_consumer_groups().result(SECONDS).valid == []
 
 
-def test_a_cluster_of_three_nodes() -> None:
+def test_three_nodes() -> None:
     with EmbeddedBroker(topics={"t": 6}, nodes=3) as kafka:
         sender = producer(kafka, **{"enable.idempotence": True})
         for i in range(600):

@@ -1,4 +1,4 @@
-"""kcat (librdkafka) against the embedded broker, as a user would call it."""
+"""kcat (librdkafka) with the embedded broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kcat(kafka: EmbeddedBroker, *arguments: str, text: str | None = None) -> str
     return done.stdout
 
 
-def test_the_cluster_is_listed(kafka: EmbeddedBroker) -> None:
+def test_list_cluster(kafka: EmbeddedBroker) -> None:
     listed = json.loads(kcat(kafka, "-L", "-J"))
     assert [broker["name"] for broker in listed["brokers"]] == [kafka.bootstrap_servers]
     (topic,) = listed["topics"]
@@ -35,7 +35,7 @@ def test_the_cluster_is_listed(kafka: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_produced_lines_are_consumed(kafka: EmbeddedBroker, codec: str) -> None:
+def test_produce_and_consume(kafka: EmbeddedBroker, codec: str) -> None:
     settings = ["-z", codec, "-X", "enable.idempotence=true"]
     kcat(kafka, "-P", "-t", "t", "-K:", *settings, text="\n".join(LINES))
     assert sum(kafka.end_offsets("t")) == 100
@@ -43,7 +43,7 @@ def test_produced_lines_are_consumed(kafka: EmbeddedBroker, codec: str) -> None:
     assert sorted(out.splitlines()) == sorted(LINES)
 
 
-def test_a_group_goes_on_where_it_was(kafka: EmbeddedBroker) -> None:
+def test_group_continues_at_committed_offset(kafka: EmbeddedBroker) -> None:
     group = ["-X", "auto.offset.reset=earliest", "-e", "-q", "-G", "g", "t"]
     kcat(kafka, "-P", "-t", "t", text="\n".join(LINES))
     assert sorted(kcat(kafka, *group).splitlines()) == sorted(LINES)

@@ -1,4 +1,4 @@
-"""kafka-python and aiokafka against the embedded broker."""
+"""kafka-python and aiokafka with the embedded broker."""
 
 from __future__ import annotations
 

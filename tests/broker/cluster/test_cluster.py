@@ -1,4 +1,4 @@
-"""Several nodes in one process: copies, high watermark, elections, nodes that stop and hang."""
+"""Multiple nodes in one process: replication, high watermark, elections, failing nodes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from spark_kafka_sink.broker.handlers.produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.waiting import wait_until
 from tools.support.raw_client import (
     RawClient,
     batch,
@@ -28,7 +29,6 @@ from tools.support.raw_client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
@@ -66,14 +66,7 @@ def _elect_unclean(raw: RawClient) -> None:
     assert answer.replica_election_results[0].partition_result[0].error_code is ErrorCode.none
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_copies_without_lag_are_there_at_once() -> None:
+def test_replicas_without_lag_are_immediately_complete() -> None:
     with cluster() as kafka, client(kafka) as raw:
         assert produce(raw, "t", batch(3)).error_code is ErrorCode.none
         state = kafka.partition_state("t", 0)
@@ -81,7 +74,7 @@ def test_copies_without_lag_are_there_at_once() -> None:
         assert (state.high_watermark, state.end_offset) == (3, 3)
 
 
-def test_acks_all_waits_for_the_followers_and_readers_for_the_high_watermark() -> None:
+def test_acks_all_waits_for_followers() -> None:
     with cluster(follower_lag_ms=3_000) as kafka, client(kafka) as raw:
         started = time.monotonic()
         assert produce_for(raw, 10_000, batch(2), acks=1).error_code is ErrorCode.none
@@ -94,7 +87,7 @@ def test_acks_all_waits_for_the_followers_and_readers_for_the_high_watermark() -
         assert offsets(fetch(raw, "t", 0).records) == [0, 1, 2]
 
 
-def test_a_reader_waits_for_the_high_watermark() -> None:
+def test_fetch_waits_for_high_watermark() -> None:
     with cluster(follower_lag_ms=200) as kafka, client(kafka) as raw:
         produce_for(raw, 0, batch(1), acks=1)
         started = time.monotonic()
@@ -103,7 +96,7 @@ def test_a_reader_waits_for_the_high_watermark() -> None:
         assert time.monotonic() - started < 29
 
 
-def test_followers_that_take_too_long() -> None:
+def test_acks_all_times_out() -> None:
     with cluster(follower_lag_ms=5_000) as kafka, client(kafka) as raw:
         started = time.monotonic()
         answer = produce_for(raw, 200, batch(1))
@@ -112,7 +105,7 @@ def test_followers_that_take_too_long() -> None:
         assert kafka.end_offsets("t")[0] == 1
 
 
-def test_a_late_follower_leaves_the_replicas_in_sync_and_comes_back() -> None:
+def test_slow_follower_leaves_and_rejoins_isr() -> None:
     options = {"follower_lag_ms": 0, "replica_lag_time_max_ms": 200}
     with cluster(**options) as kafka, client(kafka) as raw:
         kafka.set_follower_lag(60_000, node=3)
@@ -123,7 +116,7 @@ def test_a_late_follower_leaves_the_replicas_in_sync_and_comes_back() -> None:
         wait_until(lambda: kafka.partition_state("t", 0).in_sync == (1, 2, 3))
 
 
-def test_too_few_replicas_in_sync() -> None:
+def test_not_enough_replicas() -> None:
     configs = {"t": {"min.insync.replicas": "2"}}
     with cluster(topic_configs=configs) as kafka, client(kafka) as raw:
         kafka.stop_node(2)
@@ -136,7 +129,7 @@ def test_too_few_replicas_in_sync() -> None:
         wait_until(lambda: kafka.partition_state("t", 0).high_watermark == 2)
 
 
-def test_replicas_that_are_lost_after_the_append() -> None:
+def test_not_enough_replicas_after_append() -> None:
     partition = Partition(topic="t", index=0, leader=1, replicas=[1, 2], in_sync=[1])
     response = {"error_code": ErrorCode.none}
     waiting = Unconfirmed(partition=partition, required_offset=1, leader_epoch=0, response=response)
@@ -147,7 +140,7 @@ def test_replicas_that_are_lost_after_the_append() -> None:
     assert response["error_code"] is ErrorCode.not_enough_replicas_after_append
 
 
-def test_a_waiting_producer_hears_of_a_new_leader() -> None:
+def test_waiting_producer_gets_not_leader() -> None:
     with cluster(follower_lag_ms=60_000) as kafka, client(kafka) as raw:
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         wait_until(lambda: kafka.end_offsets("t")[0] == 1)
@@ -156,7 +149,7 @@ def test_a_waiting_producer_hears_of_a_new_leader() -> None:
         assert answer.error_code is ErrorCode.not_leader_or_follower
 
 
-def test_a_leader_that_leads_again_does_not_confirm_what_it_has_dropped() -> None:
+def test_reelected_leader_does_not_acknowledge_truncated_records() -> None:
     def elect_twice(state: Cluster) -> None:
         partition = state.topics.partition("t", 0)
         assert partition is not None
@@ -175,8 +168,8 @@ def test_a_leader_that_leads_again_does_not_confirm_what_it_has_dropped() -> Non
         assert answer.error_code is ErrorCode.not_leader_or_follower
 
 
-class TestNodesThatStop:
-    def test_leadership_moves_and_comes_back_when_asked(self) -> None:
+class TestStoppedNodes:
+    def test_failover_and_preferred_leader_election(self) -> None:
         with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
             produce(first, "t", batch(2))
             kafka.stop_node(1)
@@ -195,7 +188,7 @@ class TestNodesThatStop:
             with client(kafka) as again:
                 assert offsets(fetch(again, "t", 0).records) == [0, 1, 2]
 
-    def test_a_restart_repeats_no_leader_epoch(self, tmp_path: Path) -> None:
+    def test_leader_epochs_are_unique_across_restarts(self, tmp_path: Path) -> None:
         with cluster(data_dir=str(tmp_path)) as kafka:
             kafka.stop_node(1)
             kafka.move_leader("t", 0, 3)
@@ -203,7 +196,7 @@ class TestNodesThatStop:
         with cluster(data_dir=str(tmp_path)) as kafka:
             assert kafka.partition_state("t", 0).leader_epoch == before + 1
 
-    def test_what_only_the_old_leader_had_is_lost(self) -> None:
+    def test_unreplicated_records_are_lost(self) -> None:
         with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
             producer = new_producer_id(first)
             produce(first, "t", batch(2, producer=(producer, 0, 0)))
@@ -216,7 +209,7 @@ class TestNodesThatStop:
             answer = produce(second, "t", batch(2, producer=(producer, 0, 2)))
             assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 2)
 
-    def test_a_log_that_cannot_be_truncated_has_no_leader_until_it_can(
+    def test_failed_truncation_leaves_no_leader(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with cluster(data_dir=str(tmp_path)) as kafka, client(kafka) as first:
@@ -238,7 +231,7 @@ class TestNodesThatStop:
         with EmbeddedBroker(data_dir=str(tmp_path)) as kafka:
             assert kafka.end_offsets("t")[0] == 5
 
-    def test_a_failed_truncation_is_repeated_and_keeps_the_producers(
+    def test_failed_truncation_is_retried(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with cluster(data_dir=str(tmp_path)) as kafka, client(kafka) as first:
@@ -258,9 +251,7 @@ class TestNodesThatStop:
             assert kafka.end_offsets("t")[0] == 2
 
     @pytest.mark.parametrize("is_on_disk", [False, True])
-    def test_an_unclean_leader_without_the_start_of_the_log_continues_there(
-        self, tmp_path: Path, *, is_on_disk: bool
-    ) -> None:
+    def test_unclean_leader_starts_at_log_start(self, tmp_path: Path, *, is_on_disk: bool) -> None:
         where: dict[str, Any] = {"data_dir": str(tmp_path)} if is_on_disk else {}
         with cluster(nodes=2, replication_factor=2, replica_lag_time_max_ms=50, **where) as kafka:
             with client(kafka) as first:
@@ -278,7 +269,7 @@ class TestNodesThatStop:
             with EmbeddedBroker(**where) as kafka:
                 assert len(kafka.records("t")) == 3
 
-    def test_a_partition_without_copies_is_down_with_its_node(self) -> None:
+    def test_unreplicated_partition_is_offline_with_its_node(self) -> None:
         with cluster(replication_factor=1) as kafka, client(kafka, 2) as second:
             with client(kafka) as first:
                 produce(first, "t", batch(2))
@@ -292,7 +283,7 @@ class TestNodesThatStop:
             with client(kafka) as first:
                 assert offsets(fetch(first, "t", 0).records) == [0, 1]
 
-    def test_a_follower_behind_does_not_lead(self) -> None:
+    def test_out_of_sync_follower_is_not_elected(self) -> None:
         with cluster(replica_lag_time_max_ms=50) as kafka, client(kafka) as first:
             kafka.set_follower_lag(60_000)
             produce(first, "t", batch(1))
@@ -301,7 +292,7 @@ class TestNodesThatStop:
             state = kafka.partition_state("t", 0)
             assert (state.leader, state.in_sync, state.end_offset) == (-1, (1,), 1)
 
-    def test_waiting_readers_are_sent_to_the_new_leader(self) -> None:
+    def test_waiting_fetch_gets_not_leader(self) -> None:
         with cluster() as kafka, client(kafka) as raw:
             timer = threading.Timer(0.2, lambda: kafka.move_leader("t", 0, 3))
             timer.start()
@@ -310,7 +301,7 @@ class TestNodesThatStop:
             assert got.error_code is ErrorCode.not_leader_or_follower
 
 
-def test_a_node_that_hangs_is_fenced_and_answers_when_it_is_back() -> None:
+def test_hanging_node_is_fenced_and_returns() -> None:
     with cluster(session_timeout_ms=200) as kafka, client(kafka) as first:
         kafka.pause_node(1)
         first.send(ApiKey.METADATA, 9, topics=[{"name": "t"}])
@@ -321,7 +312,7 @@ def test_a_node_that_hangs_is_fenced_and_answers_when_it_is_back() -> None:
         assert len(first.receive(ApiKey.METADATA, 9).brokers) == 3
 
 
-def test_leaders_are_moved() -> None:
+def test_move_leader() -> None:
     with cluster(replication_factor=1) as kafka, client(kafka, 3) as third:
         kafka.move_leader("t", 0, 3)
         state = kafka.partition_state("t", 0)
@@ -334,14 +325,14 @@ def test_leaders_are_moved() -> None:
             kafka.move_leader("t", 99, 1)
 
 
-def test_groups_move_to_a_node_that_lives() -> None:
+def test_groups_move_to_a_running_node() -> None:
     with cluster() as kafka:
         owner = kafka.run(lambda c: c.coordinator("g").id)
         kafka.stop_node(owner)
         assert kafka.run(lambda c: c.coordinator("g").id) != owner
 
 
-def test_topics_that_clients_make_have_copies() -> None:
+def test_topics_created_by_clients_are_replicated() -> None:
     with cluster(topics={}, replication_factor=1) as kafka, client(kafka) as raw:
         new = {"name": "made", "num_partitions": 3, "replication_factor": 3}
         made = raw.call(ApiKey.CREATE_TOPICS, 5, topics=[new], timeout=timedelta(seconds=5))
@@ -360,7 +351,7 @@ def test_topics_that_clients_make_have_copies() -> None:
         {"faults": ["produce:nothing"]},
     ],
 )
-def test_options_that_can_not_be(
+def test_invalid_options(
     options: dict[str, int] | dict[str, dict[str, int]] | dict[str, list[str]],
 ) -> None:
     with pytest.raises(ConfigError):

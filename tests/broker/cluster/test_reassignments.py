@@ -1,8 +1,7 @@
-"""Partitions that move between nodes, and who leads them: on a real Kafka and on ours."""
+"""Partition reassignments and leader elections on a real Kafka and on the embedded broker."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,10 +9,11 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.waiting import wait_until
 from tools.support.raw_client import TIMEOUT, RawClient, batch, fetch, offsets, produce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tools.support.kafka_cluster import KafkaCluster
@@ -45,23 +45,16 @@ def create_on(raw: RawClient, name: str, assignments: list[list[int]]) -> None:
     new = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": given}
     answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
     assert answer.topics[0].error_code is NO_ERROR, answer.topics[0].error_message
-    until(lambda: len(places(raw, name)) == len(assignments))
+    wait_until(lambda: len(assignments_of(raw, name)) == len(assignments))
 
 
-def places(raw: RawClient, name: str) -> dict[int, tuple[list[int], list[int], int]]:
-    """Replicas, sorted replicas in sync, and the leader, by partition."""
+def assignments_of(raw: RawClient, name: str) -> dict[int, tuple[list[int], list[int], int]]:
+    """Return replicas, sorted in-sync replicas and leader by partition."""
     topic = raw.call(ApiKey.METADATA, 12, topics=[{"name": name}]).topics[0]
     return {
         p.partition_index: (list(p.replica_nodes), sorted(p.isr_nodes), p.leader_id)
         for p in topic.partitions
     }
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def reassign(
@@ -98,14 +91,14 @@ def elect(raw: RawClient, name: str, index: int, kind: int = 0) -> ErrorCode:
     return result
 
 
-def test_new_partitions_lie_where_they_are_wanted(raw: RawClient, unique_topic: str) -> None:
+def test_new_partitions_with_assignments(raw: RawClient, unique_topic: str) -> None:
     create_on(raw, unique_topic, [[2, 3]])
     wanted = [{"broker_ids": [3, 1]}, {"broker_ids": [1, 2]}]
     item = {"name": unique_topic, "count": 3, "assignments": wanted}
     answer = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
     assert answer.results[0].error_code is NO_ERROR
-    until(lambda: len(places(raw, unique_topic)) == 3)
-    assert places(raw, unique_topic) == {
+    wait_until(lambda: len(assignments_of(raw, unique_topic)) == 3)
+    assert assignments_of(raw, unique_topic) == {
         0: ([2, 3], [2, 3], 2),
         1: ([3, 1], [1, 3], 3),
         2: ([1, 2], [1, 2], 1),
@@ -113,7 +106,7 @@ def test_new_partitions_lie_where_they_are_wanted(raw: RawClient, unique_topic: 
 
 
 @pytest.mark.parametrize("wrong", [[3, 77], [], [3, 3], [3], [1, 2, 3]])
-def test_new_partitions_on_nodes_that_can_not_be(
+def test_invalid_assignments_of_new_partitions(
     raw: RawClient, unique_topic: str, wrong: list[int]
 ) -> None:
     create_on(raw, unique_topic, [[2, 3]])
@@ -121,13 +114,13 @@ def test_new_partitions_on_nodes_that_can_not_be(
     item = {"name": unique_topic, "count": 3, "assignments": wanted}
     answer = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
     assert answer.results[0].error_code is ErrorCode.invalid_replica_assignment
-    assert len(places(raw, unique_topic)) == 1
+    assert len(assignments_of(raw, unique_topic)) == 1
 
 
 @pytest.mark.parametrize(
     ("before", "after"), [([1, 2], [3, 2]), ([1], [2]), ([1, 2, 3], [2]), ([1], [3, 1, 2])]
 )
-def test_a_partition_moves_with_its_records(
+def test_reassigned_partition_keeps_its_records(
     cluster: KafkaCluster | EmbeddedBroker,
     raw: RawClient,
     unique_topic: str,
@@ -135,20 +128,20 @@ def test_a_partition_moves_with_its_records(
     after: list[int],
 ) -> None:
     create_on(raw, unique_topic, [before])
-    until(lambda: produce(raw, unique_topic, batch(3)).error_code is NO_ERROR)
+    wait_until(lambda: produce(raw, unique_topic, batch(3)).error_code is NO_ERROR)
     assert reassign(raw, unique_topic, 0, after) is NO_ERROR
-    until(lambda: (unique_topic, 0) not in ongoing(raw))
-    until(lambda: places(raw, unique_topic)[0][:2] == (after, sorted(after)))
-    leader = places(raw, unique_topic)[0][2]
+    wait_until(lambda: (unique_topic, 0) not in ongoing(raw))
+    wait_until(lambda: assignments_of(raw, unique_topic)[0][:2] == (after, sorted(after)))
+    leader = assignments_of(raw, unique_topic)[0][2]
     assert leader in after
     with RawClient(cluster.bootstrap_servers.split(",")[leader - 1]) as at_leader:
-        until(lambda: fetch(at_leader, unique_topic, 0).error_code is NO_ERROR)
+        wait_until(lambda: fetch(at_leader, unique_topic, 0).error_code is NO_ERROR)
         got = fetch(at_leader, unique_topic, 0)
         assert offsets(got.records) == [0, 1, 2]
         assert produce(at_leader, unique_topic, batch(1)).base_offset == 3
 
 
-def test_the_number_of_replicas_can_be_kept(raw: RawClient, unique_topic: str) -> None:
+def test_replication_factor_can_be_fixed(raw: RawClient, unique_topic: str) -> None:
     create_on(raw, unique_topic, [[1, 2]])
     values = {"allow_replication_factor_change": False}
     error = reassign(raw, unique_topic, 0, [1, 2, 3], **values)
@@ -156,19 +149,19 @@ def test_the_number_of_replicas_can_be_kept(raw: RawClient, unique_topic: str) -
     assert reassign(raw, unique_topic, 0, [1, 3], **values) is NO_ERROR
 
 
-def test_the_preferred_leader_leads_again(raw: RawClient, unique_topic: str) -> None:
+def test_preferred_leader_election(raw: RawClient, unique_topic: str) -> None:
     create_on(raw, unique_topic, [[1, 2]])
     assert elect(raw, unique_topic, 0) is ErrorCode.election_not_needed
     assert elect(raw, unique_topic, 0, kind=1) is ErrorCode.election_not_needed
     assert reassign(raw, unique_topic, 0, [2, 1]) is NO_ERROR
-    until(lambda: places(raw, unique_topic)[0][0] == [2, 1])
+    wait_until(lambda: assignments_of(raw, unique_topic)[0][0] == [2, 1])
     assert elect(raw, unique_topic, 0) is NO_ERROR
-    until(lambda: places(raw, unique_topic)[0][2] == 2)
+    wait_until(lambda: assignments_of(raw, unique_topic)[0][2] == 2)
     assert elect(raw, unique_topic, 0) is ErrorCode.election_not_needed
 
 
-class TestSlowCopies:
-    """What lasts too short a time on a real Kafka."""
+class TestSlowReplication:
+    """States that are too short to observe on a real Kafka."""
 
     @pytest.fixture
     def slow(self) -> Iterator[EmbeddedBroker]:
@@ -182,45 +175,43 @@ class TestSlowCopies:
             produce(raw, "t", batch(3))
             yield raw
 
-    def test_a_reassignment_is_listed_until_it_ends(
-        self, slow: EmbeddedBroker, client: RawClient
-    ) -> None:
+    def test_ongoing_reassignment_is_listed(self, slow: EmbeddedBroker, client: RawClient) -> None:
         assert reassign(client, "t", 0, [3, 2]) is NO_ERROR
         assert ongoing(client) == {("t", 0): ((3, 2, 1), (3, 2), (1,))}
-        assert places(client, "t")[0] == ([3, 2, 1], [1], 1)
+        assert assignments_of(client, "t")[0] == ([3, 2, 1], [1], 1)
         assert slow.partition_state("t", 0).high_watermark == 3
         named = [{"name": "t", "partition_indexes": [1]}]
         listed = client.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=named, timeout=TIMEOUT)
         assert listed.topics == ()
         slow.set_follower_lag(0)
-        until(lambda: not ongoing(client))
-        assert places(client, "t")[0] == ([3, 2], [2, 3], 3)
+        wait_until(lambda: not ongoing(client))
+        assert assignments_of(client, "t")[0] == ([3, 2], [2, 3], 3)
 
-    def test_it_can_be_taken_back(self, client: RawClient) -> None:
+    def test_cancel_reassignment(self, client: RawClient) -> None:
         assert reassign(client, "t", 0, None) is ErrorCode.no_reassignment_in_progress
         assert reassign(client, "t", 0, [3, 2]) is NO_ERROR
         assert reassign(client, "t", 0, None) is NO_ERROR
-        assert (places(client, "t")[0], ongoing(client)) == (([1], [1], 1), {})
+        assert (assignments_of(client, "t")[0], ongoing(client)) == (([1], [1], 1), {})
 
-    def test_it_can_be_changed(self, slow: EmbeddedBroker, client: RawClient) -> None:
+    def test_change_reassignment(self, slow: EmbeddedBroker, client: RawClient) -> None:
         assert reassign(client, "t", 0, [3]) is NO_ERROR
         assert reassign(client, "t", 0, [2]) is NO_ERROR
         assert ongoing(client)["t", 0][1] == (2,)
         slow.set_follower_lag(0)
-        until(lambda: not ongoing(client))
-        assert places(client, "t")[0] == ([2], [2], 2)
+        wait_until(lambda: not ongoing(client))
+        assert assignments_of(client, "t")[0] == ([2], [2], 2)
 
-    def test_a_topic_that_goes_takes_it_along(self, client: RawClient) -> None:
+    def test_deleted_topic_ends_reassignment(self, client: RawClient) -> None:
         assert reassign(client, "t", 0, [3]) is NO_ERROR
         client.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
-        until(lambda: not ongoing(client))
+        wait_until(lambda: not ongoing(client))
 
-    def test_a_preferred_leader_that_is_not_in_sync(self, client: RawClient) -> None:
+    def test_preferred_leader_out_of_sync(self, client: RawClient) -> None:
         assert reassign(client, "t", 0, [3, 1]) is NO_ERROR
         assert elect(client, "t", 0) is ErrorCode.preferred_leader_not_available
 
 
-def test_a_restart_ends_a_reassignment(tmp_path: Path) -> None:
+def test_restart_completes_reassignment(tmp_path: Path) -> None:
     options: dict[str, Any] = {"nodes": 3, "data_dir": str(tmp_path)}
     slow = EmbeddedBroker(**options, follower_lag_ms=60_000)
     with slow as kafka, RawClient(kafka.bootstrap_servers) as raw:
@@ -232,8 +223,8 @@ def test_a_restart_ends_a_reassignment(tmp_path: Path) -> None:
         assert (state.replicas, state.leader, state.end_offset) == ((3, 2), 3, 3)
 
 
-def test_an_unclean_election_takes_who_lives() -> None:
-    """The records that the new leader lacks are lost, as in Kafka."""
+def test_unclean_election() -> None:
+    """Records that the new leader does not have are lost, as in Kafka."""
     with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         create_on(raw, "t", [[2, 3]])
         with RawClient(kafka.bootstrap_servers.split(",")[1]) as leader:
@@ -243,29 +234,29 @@ def test_an_unclean_election_takes_who_lives() -> None:
         kafka.stop_node(2)
         assert elect(raw, "t", 0, kind=1) is ErrorCode.eligible_leaders_not_available
         kafka.start_node(3)
-        assert places(raw, "t")[0][2] == -1
+        assert assignments_of(raw, "t")[0][2] == -1
         assert elect(raw, "t", 0) is ErrorCode.preferred_leader_not_available
         assert elect(raw, "t", 0, kind=1) is NO_ERROR
-        assert places(raw, "t")[0] == ([2, 3], [3], 3)
+        assert assignments_of(raw, "t")[0] == ([2, 3], [3], 3)
         assert kafka.end_offsets("t") == [3]
 
 
-def test_all_partitions_are_looked_at_where_none_are_named() -> None:
+def test_election_without_partitions_includes_all() -> None:
     with EmbeddedBroker(nodes=2) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         create_on(raw, "t", [[1, 2], [1, 2]])
         kafka.move_leader("t", 1, 2)
         answer = raw.call(ApiKey.ELECT_LEADERS, 2, topic_partitions=None, timeout=TIMEOUT)
         (topic,) = answer.replica_election_results
         assert [(p.partition_id, p.error_code) for p in topic.partition_result] == [(1, NO_ERROR)]
-        assert places(raw, "t")[1][2] == 1
+        assert assignments_of(raw, "t")[1][2] == 1
 
 
-def test_nodes_that_are_down_may_hold_new_partitions() -> None:
-    """They are registered still; a node that lives leads."""
+def test_stopped_nodes_can_be_assigned_partitions() -> None:
+    """Stopped nodes are still registered; a running node becomes the leader."""
     with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         kafka.stop_node(3)
         create_on(raw, "a", [[3, 1]])
-        assert places(raw, "a")[0] == ([3, 1], [1], 1)
+        assert assignments_of(raw, "a")[0] == ([3, 1], [1], 1)
         only = {"name": "b", "num_partitions": -1, "replication_factor": -1}
         only["assignments"] = [{"partition_index": 0, "broker_ids": [3]}]
         answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[only], timeout=TIMEOUT)
@@ -273,6 +264,8 @@ def test_nodes_that_are_down_may_hold_new_partitions() -> None:
         new = {"name": "c", "num_partitions": 4, "replication_factor": 3}
         answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
         assert answer.topics[0].error_code is NO_ERROR
-        assert all(sorted(r) == [1, 2, 3] and i == [1, 2] for r, i, _ in places(raw, "c").values())
+        assert all(
+            sorted(r) == [1, 2, 3] and i == [1, 2] for r, i, _ in assignments_of(raw, "c").values()
+        )
         kafka.start_node(3)
-        until(lambda: places(raw, "c")[0][1] == [1, 2, 3])
+        wait_until(lambda: assignments_of(raw, "c")[0][1] == [1, 2, 3])

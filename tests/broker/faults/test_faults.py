@@ -1,4 +1,4 @@
-"""Faults on demand, seen by a raw client: matching, counting, and each effect."""
+"""Fault injection tested with a raw client: matching, counting and every effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spark_kafka_sink.broker.faults import (
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.looking import next_line
+from tests.broker.support.inspection import next_line
 from tools.support.raw_client import (
     RawClient,
     batch,
@@ -51,7 +51,7 @@ def produce_to(*partitions: int) -> RequestInfo:
     )
 
 
-class TestSpec:
+class TestParsing:
     @pytest.mark.parametrize(
         ("text", "fault"),
         [
@@ -78,7 +78,7 @@ class TestSpec:
             ("*:error=-1", Fault(effect=Effect.ERROR, value=-1)),
         ],
     )
-    def test_it_is_read(self, text: str, fault: Fault) -> None:
+    def test_valid_faults(self, text: str, fault: Fault) -> None:
         assert parse_fault(text) == fault
 
     @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ class TestSpec:
             ("produce:close:probability=0", "probability of a fault is 0"),
         ],
     )
-    def test_what_is_wrong_is_said(self, text: str, said: str) -> None:
+    def test_invalid_faults(self, text: str, said: str) -> None:
         with pytest.raises(ConfigError, match=said):
             parse_fault(text)
 
 
 class TestMatching:
-    def test_by_place(self) -> None:
+    def test_by_node_topic_and_partition(self) -> None:
         fault = parse_fault("produce:topic=t:partition=1:close")
         assert fault.matches(produce_to(0, 1))
         assert not fault.matches(produce_to(0, 2))
@@ -113,13 +113,13 @@ class TestMatching:
     def test_next_and_after(self) -> None:
         faults = Faults()
         active = faults.add("produce:close:next=2:after=3")
-        struck = [bool(faults.triggered_by(produce_to(0))) for _ in range(10)]
-        assert struck == [False] * 3 + [True] * 2 + [False] * 5
+        triggered = [bool(faults.triggered_by(produce_to(0))) for _ in range(10)]
+        assert triggered == [False] * 3 + [True] * 2 + [False] * 5
         assert (active.hits, faults.armed, bool(faults)) == (2, [], False)
 
     @settings(max_examples=20, deadline=None)
     @given(st.floats(0.05, 0.95), st.integers(0, 100))
-    def test_the_dice_are_the_seeds(self, probability: float, seed: int) -> None:
+    def test_probability_depends_on_the_seed(self, probability: float, seed: int) -> None:
         spec = f"produce:close:probability={probability}:seed={seed}"
         runs = []
         for _ in range(2):
@@ -142,25 +142,25 @@ def raw(kafka: EmbeddedBroker) -> Iterator[RawClient]:
         yield client
 
 
-def both(records: bytes | bytearray, acks: int = -1) -> Any:
+def produce_to_both_partitions(records: bytes | bytearray, acks: int = -1) -> Any:
     values = produce_values("t", records, acks)
     values["topic_data"][0]["partition_data"].append({"index": 1, "records": records})
     return values
 
 
 class TestEffects:
-    def test_an_error_of_one_partition(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_partition_error(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.move_leader("t", 1, 1)
         active = kafka.faults.add("produce:partition=1:error=NOT_LEADER_OR_FOLLOWER:next=1")
-        answer = raw.call(ApiKey.PRODUCE, 9, **both(batch(2)))
+        answer = raw.call(ApiKey.PRODUCE, 9, **produce_to_both_partitions(batch(2)))
         codes = {p.index: p.error_code for p in answer.responses[0].partition_responses}
         assert codes == {0: ErrorCode.none, 1: NOT_LEADER}
         assert kafka.end_offsets("t") == [2, 0]
         assert active.hits == 1
-        answer = raw.call(ApiKey.PRODUCE, 9, **both(batch(2)))
+        answer = raw.call(ApiKey.PRODUCE, 9, **produce_to_both_partitions(batch(2)))
         assert {p.error_code for p in answer.responses[0].partition_responses} == {0}
 
-    def test_an_error_of_a_topic_by_its_id(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_error_of_a_topic_by_id(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         described = raw.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
         kafka.faults.add("produce:topic=t:error=KAFKA_STORAGE_ERROR")
         values = produce_values("t", batch(1))
@@ -169,19 +169,19 @@ class TestEffects:
         assert answer.partition_responses[0].error_code is ErrorCode.kafka_storage_error
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_an_error_without_an_answer(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_error_with_acks_0(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:error=CORRUPT_MESSAGE")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=0))
         assert raw.closed()
 
-    def test_a_fetch_that_fails(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_fetch_error(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("fetch:error=OFFSET_OUT_OF_RANGE:next=1")
         got = fetch(raw, "t", 0, max_wait=timedelta(seconds=10))
         assert (got.error_code, got.high_watermark) == (ErrorCode.offset_out_of_range, -1)
 
     @pytest.mark.parametrize("handler", HANDLERS.values(), ids=lambda h: h.api.name)
-    def test_every_api_at_every_version_can_fail(self, kafka: EmbeddedBroker, handler: Any) -> None:
-        """The error is somewhere in the answer."""
+    def test_errors_of_every_api_version(self, kafka: EmbeddedBroker, handler: Any) -> None:
+        """The response contains the error code in any field."""
         kafka.faults.add(Fault(api=handler.api, effect=Effect.ERROR, value=29))
         for version in range(handler.versions.lowest, handler.versions.highest + 1):
             with RawClient(kafka.bootstrap_servers) as client:
@@ -189,7 +189,7 @@ class TestEffects:
                 answer = client.call(handler.api, version, **values)
                 assert "topic_authorization_failed" in repr(answer)
 
-    def test_a_lost_request(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_lost_request(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:lose-request:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         raw.socket.settimeout(0.2)
@@ -197,7 +197,7 @@ class TestEffects:
             raw.socket.recv(1)
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_a_lost_response(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_lost_response(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:lose-response:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         raw.send(ApiKey.METADATA, 9, topics=[])
@@ -207,13 +207,13 @@ class TestEffects:
         assert kafka.end_offsets("t") == [1, 0]
 
     @pytest.mark.parametrize("effect", ["delay=300", "delay=200:next=1"])
-    def test_a_delay(self, kafka: EmbeddedBroker, raw: RawClient, effect: str) -> None:
+    def test_delay(self, kafka: EmbeddedBroker, raw: RawClient, effect: str) -> None:
         kafka.faults.add(f"produce:{effect}")
         started = time.monotonic()
         assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
         assert time.monotonic() - started > 0.15
 
-    def test_a_delayed_end(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_delayed_close(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:delay=100")
         broken = batch(1)
         broken[-1] ^= 0xFF
@@ -221,30 +221,30 @@ class TestEffects:
         assert raw.closed()
 
     @pytest.mark.parametrize("size", [0, 2, 9])
-    def test_a_cut_frame(self, kafka: EmbeddedBroker, raw: RawClient, size: int) -> None:
+    def test_truncated_frame(self, kafka: EmbeddedBroker, raw: RawClient, size: int) -> None:
         kafka.faults.add(f"produce:cut={size}:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         assert len(raw._exactly(size)) == size
         assert raw.closed()
         assert kafka.end_offsets("t") == [1, 0]
 
-    def test_a_closed_connection(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_closed_connection(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:close")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         assert raw.closed()
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_a_throttle_time(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_throttle_time(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("metadata:throttle=750")
         answer = raw.call(ApiKey.METADATA, 9, topics=[])
         assert answer.throttle_time == timedelta(milliseconds=750)
 
-    def test_a_moved_leader(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_moved_leader(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:partition=0:move:next=1")
         assert produce(raw, "t", batch(1)).error_code is NOT_LEADER
         assert kafka.partition_state("t", 0).leader == 2
 
-    def test_a_lost_producer_state(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_lost_producer_state(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         producer = new_producer_id(raw)
         records = batch(1, producer=(producer, 0, 0))
         assert produce(raw, "t", records).base_offset == 0
@@ -252,19 +252,19 @@ class TestEffects:
         kafka.faults.add("produce:forget-producers:next=1")
         assert produce(raw, "t", records).base_offset == 1
 
-    def test_a_dead_node_and_its_return(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_stopped_node_restarts(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("metadata:stop=2:next=1")
         kafka.faults.add("metadata:after=1:start=2:next=1")
         counts = [len(raw.call(ApiKey.METADATA, 9, topics=[]).brokers) for _ in range(3)]
         assert counts == [1, 2, 2]
 
-    def test_a_node_that_stops_itself(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_node_stops_with_fault(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:stop=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         assert raw.closed()
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_a_slow_node(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_slow_node(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("*:node=2:delay=2000")
         started = time.monotonic()
         raw.call(ApiKey.METADATA, 9, topics=[])
@@ -274,7 +274,7 @@ class TestEffects:
             second.call(ApiKey.METADATA, 9, topics=[])
         assert time.monotonic() - started > 1.99
 
-    def test_a_jumped_clock(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_clock_jump(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:clock=-86400000:next=1")
         answer = produce(raw, "t", batch(1))
         assert answer.error_code is ErrorCode.invalid_timestamp
@@ -286,7 +286,7 @@ class TestEffects:
             assert produce(raw, "t", batch(1), acks=1).error_code is ErrorCode.none
             assert fetch(raw, "t", 0).high_watermark == 0
 
-    def test_they_can_be_taken_back(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
+    def test_faults_can_be_removed(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         active = kafka.faults.add("produce:error=UNKNOWN_SERVER_ERROR")
         assert produce(raw, "t", batch(1)).error_code is ErrorCode.unknown_server_error
         kafka.faults.remove(active)
@@ -296,7 +296,7 @@ class TestEffects:
         assert offsets(fetch(raw, "t", 0).records) == [0]
 
 
-def _by(**item: Any) -> dict[str, Any]:
+def _by_topic(**item: Any) -> dict[str, Any]:
     return {"topics": [item]}
 
 
@@ -306,12 +306,12 @@ _GROUP = {"group_id": "g"}
 REQUESTS = {
     ApiKey.PRODUCE: produce_values("t", bytes(batch(1))),
     ApiKey.METADATA: {"topics": [{"name": "t"}]},
-    ApiKey.CREATE_TOPICS: _by(name="made", num_partitions=1, replication_factor=1),
+    ApiKey.CREATE_TOPICS: _by_topic(name="made", num_partitions=1, replication_factor=1),
     ApiKey.DELETE_TOPICS: {"topics": [{"name": "t"}], "topic_names": ["t"]},
-    ApiKey.CREATE_PARTITIONS: _by(name="t", count=5),
+    ApiKey.CREATE_PARTITIONS: _by_topic(name="t", count=5),
     ApiKey.FIND_COORDINATOR: {"key": "g", "coordinator_keys": ["g"]},
-    ApiKey.OFFSET_FETCH: {"group_id": "g", "groups": [_GROUP]} | _by(**_TOPIC),
-    ApiKey.DESCRIBE_LOG_DIRS: _by(topic="t", partitions=[0]),
+    ApiKey.OFFSET_FETCH: {"group_id": "g", "groups": [_GROUP]} | _by_topic(**_TOPIC),
+    ApiKey.DESCRIBE_LOG_DIRS: _by_topic(topic="t", partitions=[0]),
     ApiKey.DESCRIBE_GROUPS: {"groups": ["g"]},
     ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
     ApiKey.DESCRIBE_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
@@ -330,7 +330,7 @@ REQUESTS = {
     },
     ApiKey.API_VERSIONS: {"client_software_name": "raw", "client_software_version": "1"},
 } | {
-    api: _by(**_TOPIC)
+    api: _by_topic(**_TOPIC)
     for api in (
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.FETCH,
@@ -366,14 +366,14 @@ def test_faults_from_the_command_line() -> None:
             process.kill()
 
 
-def test_a_fault_that_is_none_on_the_command_line() -> None:
+def test_invalid_fault_on_the_command_line() -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--fault", "produce:x"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "x is not one of" in done.stderr
 
 
-def test_a_broker_is_up_within_200_ms() -> None:
+def test_broker_starts_within_200_ms() -> None:
     code = """
 import socket, time
 from spark_kafka_sink import EmbeddedBroker

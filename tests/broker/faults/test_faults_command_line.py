@@ -1,4 +1,4 @@
-"""Every kind of fault, asked for on the command line: one broker, a topic per fault."""
+"""All faults as command-line options: one broker with a topic for each fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.faults import Effect
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.looking import next_line
+from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient, batch, new_producer_id, produce, produce_values
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def leader(address: str) -> Iterator[Callable[[str], RawClient]]:
-    """Makes a client of the node that leads a topic; all of them are closed at the end."""
+    """Yield a function that returns a client of a topic's leader; close the clients afterwards."""
     clients = []
 
     def connect(topic: str) -> RawClient:
@@ -83,19 +83,19 @@ def send(client: RawClient, topic: str) -> None:
     client.send(ApiKey.PRODUCE, 9, **produce_values(topic, batch(1)))
 
 
-def is_silent(client: RawClient) -> bool:
+def gets_no_response(client: RawClient) -> bool:
     client.socket.settimeout(0.2)
     with pytest.raises(TimeoutError):
         client.socket.recv(1)
     return True
 
 
-def test_there_is_one_of_each_kind() -> None:
+def test_all_kinds_are_covered() -> None:
     named = [text.partition(":")[0].partition("=")[0] for text in FAULTS.values()]
     assert set(named) == {str(effect) for effect in Effect}
 
 
-def test_errors_of_a_partition(leader: Callable[[str], RawClient]) -> None:
+def test_partition_errors(leader: Callable[[str], RawClient]) -> None:
     client = leader("error")
     codes = [code(client, "error") for _ in range(3)]
     wrong = ErrorCode.not_leader_or_follower
@@ -109,43 +109,43 @@ def test_errors_by_probability(leader: Callable[[str], RawClient]) -> None:
 
 
 @pytest.mark.parametrize(("topic", "written"), [("lost", 0), ("answerless", 1)])
-def test_a_lost_request_and_a_lost_response(
+def test_lost_request_and_lost_response(
     leader: Callable[[str], RawClient], topic: str, written: int
 ) -> None:
     client = leader(topic)
     send(client, topic)
-    assert is_silent(client)
+    assert gets_no_response(client)
     assert next_offset(leader(topic), topic) == written
 
 
-def test_a_delay(leader: Callable[[str], RawClient]) -> None:
+def test_delay(leader: Callable[[str], RawClient]) -> None:
     client, started = leader("slow"), time.monotonic()
     assert code(client, "slow") is ErrorCode.none
     assert time.monotonic() - started > 0.29
 
 
-def test_a_throttle_time(leader: Callable[[str], RawClient]) -> None:
+def test_throttle_time(leader: Callable[[str], RawClient]) -> None:
     answer = leader("throttled").call(
         ApiKey.PRODUCE, 9, **produce_values("throttled", bytes(batch(1)))
     )
     assert answer.throttle_time.total_seconds() == 0.07
 
 
-def test_a_cut_frame(leader: Callable[[str], RawClient]) -> None:
+def test_truncated_frame(leader: Callable[[str], RawClient]) -> None:
     client = leader("cut")
     send(client, "cut")
     assert len(client._exactly(6)) == 6
     assert client.closed()
 
 
-def test_a_closed_connection(leader: Callable[[str], RawClient]) -> None:
+def test_closed_connection(leader: Callable[[str], RawClient]) -> None:
     client = leader("closed")
     send(client, "closed")
     assert client.closed()
     assert next_offset(leader("closed"), "closed") == 0
 
 
-def test_a_moved_leader(leader: Callable[[str], RawClient]) -> None:
+def test_moved_leader(leader: Callable[[str], RawClient]) -> None:
     client = leader("moved")
     assert code(client, "moved") is ErrorCode.not_leader_or_follower
     other = leader("moved")
@@ -153,42 +153,42 @@ def test_a_moved_leader(leader: Callable[[str], RawClient]) -> None:
     assert code(other, "moved") is ErrorCode.none
 
 
-def test_a_lost_producer_state(leader: Callable[[str], RawClient]) -> None:
+def test_lost_producer_state(leader: Callable[[str], RawClient]) -> None:
     client = leader("forgotten")
     records = batch(1, producer=(new_producer_id(client), 0, 0))
     offsets = [produce(client, "forgotten", records).base_offset for _ in range(3)]
     assert offsets == [0, 0, 1]
 
 
-def living(leader: Callable[[str], RawClient]) -> int:
-    """How many nodes there are, as the one that outlives the others says."""
+def running_nodes(leader: Callable[[str], RawClient]) -> int:
+    """Return the number of running nodes, according to the node that does not stop."""
     return len(leader("error").call(ApiKey.METADATA, 9, topics=[]).brokers)
 
 
-class TestAtTheEnd:
-    """Faults after which the cluster is of little use to others, in this order."""
+class TestClusterFaults:
+    """Faults that affect the whole cluster, so they run last and in this order."""
 
-    def test_followers_that_lag(self, leader: Callable[[str], RawClient]) -> None:
+    def test_lagging_followers(self, leader: Callable[[str], RawClient]) -> None:
         client = leader("lagging")
         send(client, "lagging")
-        assert is_silent(client)
+        assert gets_no_response(client)
 
-    def test_a_node_that_dies_and_comes_back(self, leader: Callable[[str], RawClient]) -> None:
+    def test_node_stops_and_restarts(self, leader: Callable[[str], RawClient]) -> None:
         send(leader("dead"), "dead")
         deadline = time.monotonic() + 60
-        while living(leader) == 2 and time.monotonic() < deadline:
+        while running_nodes(leader) == 2 and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert living(leader) == 1
+        assert running_nodes(leader) == 1
         send(leader("revived"), "revived")
-        while living(leader) == 1 and time.monotonic() < deadline:
+        while running_nodes(leader) == 1 and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert living(leader) == 2
+        assert running_nodes(leader) == 2
 
-    def test_a_jumped_clock(self, leader: Callable[[str], RawClient]) -> None:
+    def test_clock_jump(self, leader: Callable[[str], RawClient]) -> None:
         assert code(leader("jumped"), "jumped") is ErrorCode.invalid_timestamp
 
-    def test_a_node_that_hangs(self, address: str, leader: Callable[[str], RawClient]) -> None:
+    def test_hanging_node(self, address: str, leader: Callable[[str], RawClient]) -> None:
         send(leader("hanging"), "hanging")
         with RawClient(address) as paused:
             paused.send(ApiKey.METADATA, 9, topics=[])
-            assert is_silent(paused)
+            assert gets_no_response(paused)

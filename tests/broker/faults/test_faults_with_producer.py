@@ -1,4 +1,4 @@
-"""Our own producer against every fault: nothing lost, nothing twice, in order."""
+"""The producer with every fault: no loss, no duplicates, records in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.broker.support.looking import log_in
+from tests.broker.support.inspection import log_in
 from tests.integration.support.producing import numbered, session
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ RETRIABLE = (
     "NOT_ENOUGH_REPLICAS",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
 )
-SURVIVED = (
+TEMPORARY = (
     *(f"produce:partition=1:error={error}:next=4" for error in RETRIABLE),
     "produce:error=NOT_LEADER_OR_FOLLOWER:probability=0.3:seed=4",
     "produce:partition=2:lose-request:next=2",
@@ -111,16 +111,18 @@ SURVIVED = (
 )
 
 
-@pytest.mark.parametrize("fault", SURVIVED)
-def test_it_survives(fault: str) -> None:
+@pytest.mark.parametrize("fault", TEMPORARY)
+def test_temporary_fault(fault: str) -> None:
     with cluster(faults=[fault], session_timeout_ms=300) as kafka:
         report = write(kafka, pause=0.002)
         check(kafka, report)
-        assert not [one for one in kafka.faults.armed if not one.hits], "it never struck"
+        assert not [one for one in kafka.faults.armed if not one.hits], (
+            "the fault was not triggered"
+        )
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_it_survives_many_at_once(seed: int) -> None:
+def test_many_faults_at_once(seed: int) -> None:
     faults = [
         f"produce:{what}:probability=0.06:seed={seed * 10 + number}"
         for number, what in enumerate(
@@ -132,7 +134,7 @@ def test_it_survives_many_at_once(seed: int) -> None:
         check(kafka, write(kafka, delivery_timeout_ms=120_000, pause=0.002))
 
 
-def test_nodes_that_come_and_go() -> None:
+def test_rolling_restarts() -> None:
     with cluster(topic_configs={"t": {"min.insync.replicas": "2"}}) as kafka:
         done = threading.Event()
         thread = threading.Thread(target=lambda: _restart_all(kafka, done))
@@ -154,8 +156,8 @@ def _restart_all(kafka: EmbeddedBroker, done: threading.Event) -> None:
         kafka.start_node(node)
 
 
-def test_followers_that_lag_and_leaders_that_stop() -> None:
-    """What was not acknowledged is truncated away, and comes again."""
+def test_lagging_followers_and_stopped_leaders() -> None:
+    """Unacknowledged records are truncated and sent again."""
     with cluster(follower_lag_ms=30) as kafka:
         done = threading.Event()
         thread = threading.Thread(target=lambda: _restart_all(kafka, done))
@@ -167,7 +169,7 @@ def test_followers_that_lag_and_leaders_that_stop() -> None:
             thread.join()
 
 
-def test_too_few_replicas_for_a_while() -> None:
+def test_temporarily_not_enough_replicas() -> None:
     with cluster(topic_configs={"t": {"min.insync.replicas": "3"}}) as kafka:
         kafka.stop_node(3)
         back = threading.Timer(0.5, lambda: kafka.start_node(3))
@@ -178,8 +180,8 @@ def test_too_few_replicas_for_a_while() -> None:
         assert dict(report.errors).get("NOT_ENOUGH_REPLICAS", 0) > 0
 
 
-def test_producer_state_that_is_lost() -> None:
-    """A partition that forgot the producer takes it up again where it is."""
+def test_lost_producer_state() -> None:
+    """A partition without producer state accepts the next sequence number."""
     with cluster(faults=["produce:partition=1:forget-producers:after=2:next=3"]) as kafka:
         check(kafka, write(kafka))
 
@@ -194,7 +196,7 @@ FATAL: dict[str, Callable[[dict[DeliveryStatus, int]], bool]] = {
 
 
 @pytest.mark.parametrize("fault", FATAL)
-def test_what_can_not_be_survived_is_said(fault: str) -> None:
+def test_fatal_fault(fault: str) -> None:
     with cluster(faults=[fault]) as kafka, pytest.raises(DeliveryError) as caught:
         write(kafka, delivery_timeout_ms=1500)
     counts: dict[DeliveryStatus, int] = {}

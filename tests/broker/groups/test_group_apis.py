@@ -1,4 +1,4 @@
-"""The group APIs in every version, by raw requests: the same on a real Kafka and on ours."""
+"""Raw requests of all group API versions to a real Kafka and to the embedded broker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOADING = {
 
 
 class GroupMember:
-    """A group's only member, speaking the version `level` of every API as far as it exists."""
+    """The only member of a group, which uses version `level` of each API if it exists."""
 
     def __init__(self, raw: RawClient, group: str, level: int) -> None:
         self.raw, self.group, self.level = raw, group, level
@@ -91,7 +91,7 @@ def member(request: pytest.FixtureRequest, any_raw: RawClient, topic: str) -> Gr
     return member
 
 
-def test_the_life_of_a_member(member: GroupMember, topic: str) -> None:
+def test_member_lifecycle(member: GroupMember, topic: str) -> None:
     mine = [{"member_id": member.id, "assignment": b"mine"}]
     values = {"protocol_type": "consumer", "protocol_name": "range", "assignments": mine}
     synced = member.as_member(ApiKey.SYNC_GROUP, **values)
@@ -99,7 +99,7 @@ def test_the_life_of_a_member(member: GroupMember, topic: str) -> None:
     assert member.as_member(ApiKey.HEARTBEAT).error_code is ErrorCode.none
     check_offsets(member, topic)
     check_described(member, "Stable", 1)
-    check_refusals(member)
+    check_errors(member)
     left = member.call(ApiKey.LEAVE_GROUP, member_id=member.id, members=[{"member_id": member.id}])
     assert left.error_code is ErrorCode.none
     assert [m.error_code for m in getattr(left, "members", ())] == ([0] if member.level > 2 else [])
@@ -142,7 +142,7 @@ def check_described(member: GroupMember, state: str, members: int) -> None:
     assert member.group in {group.group_id for group in listed}
 
 
-def check_refusals(member: GroupMember) -> None:
+def check_errors(member: GroupMember) -> None:
     answer = member.as_member(ApiKey.HEARTBEAT, generation_id=member.generation + 5)
     assert answer.error_code is ErrorCode.illegal_generation
     answer = member.as_member(ApiKey.HEARTBEAT, member_id="stranger")

@@ -1,4 +1,4 @@
-"""Consumers of the protocol KIP-848 are told at once that there is none."""
+"""Consumers with the new group protocol (KIP-848) fail immediately: it is not supported."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def kafka() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_the_heartbeat_is_refused_with_a_sentence(kafka: EmbeddedBroker, version: int) -> None:
+def test_heartbeat_error_has_a_message(kafka: EmbeddedBroker, version: int) -> None:
     with RawClient(kafka.bootstrap_servers) as raw:
         answer = raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, group_id="g", member_id="m")
     assert answer.error_code is ErrorCode.unsupported_version
     assert "group.protocol=classic" in answer.error_message
 
 
-def test_librdkafka_fails_at_once(kafka: EmbeddedBroker) -> None:
+def test_librdkafka_fails_immediately(kafka: EmbeddedBroker) -> None:
     settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"}
     consumer = Consumer(settings | {"group.protocol": "consumer"})
     consumer.subscribe(["t"])
@@ -50,7 +50,7 @@ def test_librdkafka_fails_at_once(kafka: EmbeddedBroker) -> None:
     assert time.monotonic() - started < 30
 
 
-def test_java_fails_at_once(kafka: EmbeddedBroker) -> None:
+def test_java_fails_immediately(kafka: EmbeddedBroker) -> None:
     arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", "t"]
     arguments += ["--command-property", "group.protocol=consumer", "--max-messages", "1"]
     done = subprocess.run(

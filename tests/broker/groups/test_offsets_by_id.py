@@ -1,4 +1,4 @@
-"""Committed offsets of topics that go by their ids: OffsetCommit 10, OffsetFetch 10."""
+"""Committed offsets with topic IDs: OffsetCommit 10, OffsetFetch 10."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.support.raw_client import TIMEOUT
 if TYPE_CHECKING:
     from tools.support.raw_client import RawClient
 
-STRANGER = UUID(int=77)
+UNKNOWN_TOPIC_ID = UUID(int=77)
 NOT_YET = {
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
@@ -26,7 +26,7 @@ NOT_YET = {
 def commit(
     raw: RawClient, group: str, topic_id: UUID, offset: int, metadata: str = "m"
 ) -> ErrorCode:
-    """Commit as nobody's member; Kafka's coordinator may need a moment, and a look-up first."""
+    """Commit without a member ID; retry until Kafka's coordinator is available."""
     partition = {
         "partition_index": 0,
         "committed_offset": offset,
@@ -65,8 +65,8 @@ def fetch(raw: RawClient, group: str, *topic_ids: UUID) -> dict[UUID, tuple[Erro
     }
 
 
-def test_a_deleted_topic_has_no_offsets(any_raw: RawClient, topic: str) -> None:
-    """A group would otherwise skip the first records of a new topic with the name."""
+def test_deleted_topic_has_no_offsets(any_raw: RawClient, topic: str) -> None:
+    """Otherwise a group would skip the first records of a new topic with the same name."""
     group = f"group-{topic}"
     topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
     assert commit(any_raw, group, topic_id, 5) is ErrorCode.none
@@ -93,34 +93,34 @@ def test_a_deleted_topic_has_no_offsets(any_raw: RawClient, topic: str) -> None:
         (ApiKey.DELETE_GROUPS, 2, {"groups_names": ["group-{topic}"]}),
     ],
 )
-def test_deleted_offsets_do_not_come_back_with_a_transaction(
+def test_transaction_does_not_restore_deleted_offsets(
     any_raw: RawClient, topic: str, api: ApiKey, version: int, deleted: dict[str, Any]
 ) -> None:
     group = f"group-{topic}"
     topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
     assert commit(any_raw, group, topic_id, 1) is ErrorCode.none
     producer = begin(any_raw, group, topic)
-    any_raw.call(api, version, **filled(deleted, topic))
+    any_raw.call(api, version, **with_topic(deleted, topic))
     deadline = time.monotonic() + 60
     while committed(any_raw, group) and time.monotonic() < deadline:
         time.sleep(0.1)
     ended = any_raw.call(ApiKey.END_TXN, 3, **producer, committed=True)
     assert ended.error_code is ErrorCode.none
-    next_transaction(any_raw, topic)  # The last one has ended when this succeeds.
+    next_transaction(any_raw, topic)  # This succeeds when the last transaction has completed.
     assert committed(any_raw, group) == []
 
 
-def filled(value: Any, topic: str) -> Any:
-    """The request with the name of a topic."""
+def with_topic(value: Any, topic: str) -> Any:
+    """Insert the name of a topic into a request."""
     if isinstance(value, dict):
-        return {key: filled(one, topic) for key, one in value.items()}
+        return {key: with_topic(one, topic) for key, one in value.items()}
     if isinstance(value, list):
-        return [filled(one, topic) for one in value]
+        return [with_topic(one, topic) for one in value]
     return value.format(topic=topic) if isinstance(value, str) else value
 
 
 def next_transaction(raw: RawClient, topic: str) -> dict[str, Any]:
-    """The id and epoch of a producer that may begin a transaction."""
+    """Return ID and epoch of a producer that can start a transaction."""
     request = {"transactional_id": f"id-{topic}", "transaction_timeout": TIMEOUT}
     while True:
         answer = raw.call(ApiKey.INIT_PRODUCER_ID, 4, **request, producer_id=-1, producer_epoch=-1)
@@ -137,7 +137,7 @@ def next_transaction(raw: RawClient, topic: str) -> dict[str, Any]:
 
 
 def begin(raw: RawClient, group: str, topic: str) -> dict[str, Any]:
-    """Begin a transaction with an offset of the group."""
+    """Start a transaction that contains an offset of the group."""
     producer = next_transaction(raw, topic)
     added = raw.call(ApiKey.ADD_OFFSETS_TO_TXN, 3, **producer, group_id=group)
     assert added.error_code is ErrorCode.none
@@ -156,7 +156,7 @@ def begin(raw: RawClient, group: str, topic: str) -> dict[str, Any]:
 
 
 def committed(raw: RawClient, group: str) -> list[str]:
-    """The topics for which a group has offsets."""
+    """Return the topics with committed offsets of a group."""
     answer = raw.call(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}])
     return [one.name for one in answer.groups[0].topics]
 
@@ -169,8 +169,11 @@ def test_offsets_by_id(any_raw: RawClient, topic: str) -> None:
     assert fetch(any_raw, group, topic_id) == {topic_id: good}
     assert fetch(any_raw, group) == {topic_id: good}
     missing = (ErrorCode.unknown_topic_id, -1, "")
-    assert fetch(any_raw, group, topic_id, STRANGER) == {topic_id: good, STRANGER: missing}
-    assert commit(any_raw, group, STRANGER, 5) is ErrorCode.unknown_topic_id
+    assert fetch(any_raw, group, topic_id, UNKNOWN_TOPIC_ID) == {
+        topic_id: good,
+        UNKNOWN_TOPIC_ID: missing,
+    }
+    assert commit(any_raw, group, UNKNOWN_TOPIC_ID, 5) is ErrorCode.unknown_topic_id
     long = commit(any_raw, group, topic_id, 6, "x" * 4097)
     assert long is ErrorCode.offset_metadata_too_large
     assert fetch(any_raw, group, topic_id) == {topic_id: good}

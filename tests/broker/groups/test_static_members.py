@@ -1,4 +1,4 @@
-"""Static members and sessions by raw requests: the same on a real Kafka and on ours."""
+"""Raw requests of static members to a real Kafka and to the embedded broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_ERROR = ErrorCode.none
 
 
 class GroupMember:
-    """A member on a connection of its own, so that several can wait at once."""
+    """A member with its own connection, so that multiple members can wait at the same time."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class GroupMember:
         return found.group_state, [one.group_instance_id for one in found.members]
 
 
-def ready(kafka: KafkaCluster | EmbeddedBroker) -> None:
-    """Have the coordinator's topic made, where there is one."""
+def wait_for_coordinator(kafka: KafkaCluster | EmbeddedBroker) -> None:
+    """Wait until the coordinator and its offsets topic are available."""
     with RawClient(kafka.bootstrap_servers) as raw:
         deadline = time.monotonic() + 60
         while raw.call(ApiKey.FIND_COORDINATOR, 2, key="any", key_type=0).error_code:
@@ -97,11 +97,11 @@ def ready(kafka: KafkaCluster | EmbeddedBroker) -> None:
 
 
 @pytest.fixture
-def pair(
+def static_members(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
 ) -> Iterator[tuple[GroupMember, GroupMember]]:
-    """A stable group of the static members `i`, which leads, and `j`."""
-    ready(any_kafka)
+    """Yield the static members `i` (the leader) and `j` of a stable group."""
+    wait_for_coordinator(any_kafka)
     with (
         GroupMember(any_kafka, unique_topic, "i") as i,
         GroupMember(any_kafka, unique_topic, "j") as j,
@@ -118,10 +118,12 @@ def pair(
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_restart_keeps_place_and_generation(
-    any_kafka: KafkaCluster | EmbeddedBroker, pair: tuple[GroupMember, GroupMember], number: int
+def test_restarted_member_keeps_assignment_and_generation(
+    any_kafka: KafkaCluster | EmbeddedBroker,
+    static_members: tuple[GroupMember, GroupMember],
+    number: int,
 ) -> None:
-    former, other = pair[number], pair[1 - number]
+    former, other = static_members[number], static_members[1 - number]
     with GroupMember(any_kafka, former.group, former.instance) as back:
         answer = back.join()
         assert (answer.error_code, back.generation) == (NO_ERROR, former.generation)
@@ -135,37 +137,37 @@ def test_a_restart_keeps_place_and_generation(
         assert back.state()[0] == "Stable"
 
 
-def test_a_join_that_waits_is_fenced(
-    any_kafka: KafkaCluster | EmbeddedBroker, pair: tuple[GroupMember, GroupMember]
+def test_waiting_join_is_fenced(
+    any_kafka: KafkaCluster | EmbeddedBroker, static_members: tuple[GroupMember, GroupMember]
 ) -> None:
-    """Whichever of both comes first, the request of the displaced member ends."""
-    group = pair[0].group
+    """The waiting request of the replaced member fails, in either order."""
+    group = static_members[0].group
     with GroupMember(any_kafka, group, "k") as newcomer, GroupMember(any_kafka, group, "j") as back:
         newcomer.start_join()
-        while pair[1].heartbeat() is not ErrorCode.rebalance_in_progress:
+        while static_members[1].heartbeat() is not ErrorCode.rebalance_in_progress:
             time.sleep(0.05)
-        pair[1].start_join()
+        static_members[1].start_join()
         back.start_join()
-        assert pair[1].end_join().error_code is ErrorCode.fenced_instance_id
-        pair[0].join()
+        assert static_members[1].end_join().error_code is ErrorCode.fenced_instance_id
+        static_members[0].join()
         assert back.end_join().error_code is NO_ERROR
         assert newcomer.end_join().generation_id == back.generation
 
 
 @pytest.mark.parametrize("milliseconds", [1_000, 5_999, 1_800_001])
-def test_session_timeouts_out_of_bounds(
+def test_session_timeout_out_of_bounds(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, milliseconds: int
 ) -> None:
-    ready(any_kafka)
+    wait_for_coordinator(any_kafka)
     with GroupMember(any_kafka, unique_topic, session=milliseconds / 1000) as member:
         assert member.join().error_code is ErrorCode.invalid_session_timeout
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
-def test_a_session_ends_on_time(
+def test_session_expires(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, instance: str | None
 ) -> None:
-    ready(any_kafka)
+    wait_for_coordinator(any_kafka)
     with GroupMember(any_kafka, unique_topic, instance, session=6.0) as member, pace() as machine:
         member.join()
         member.sync(all={member.id: b"all"})
@@ -178,7 +180,7 @@ def test_a_session_ends_on_time(
         assert member.heartbeat() is ErrorCode.unknown_member_id
 
 
-def test_bounds_of_sessions_are_options(unique_topic: str) -> None:
+def test_session_timeout_bounds_are_configurable(unique_topic: str) -> None:
     bounds: dict[str, Any] = {
         "group_min_session_timeout_ms": 300,
         "group_max_session_timeout_ms": 1_000,
@@ -208,10 +210,10 @@ def consume(kafka: KafkaCluster | EmbeddedBroker, topic: str, **changes: Any) ->
     return consumer
 
 
-def test_librdkafka_fences_the_older_of_two(
+def test_librdkafka_fences_the_older_member(
     any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient, topic: str
 ) -> None:
-    """Two consumers of one instance id: the second has the partition at once, the first fails."""
+    """Of two consumers with the same instance ID, the second gets the partition immediately."""
     produce(any_raw, topic, batch(1))
     first, second = consume(any_kafka, topic), None
     try:

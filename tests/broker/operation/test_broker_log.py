@@ -1,4 +1,4 @@
-"""What the broker logs: each refusal once in a while, with the reason."""
+"""Log messages of the broker: repeated errors are logged at intervals, with the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.connection import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.looking import next_line
+from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient, batch, old_messages, produce, produce_values
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-def test_a_refused_batch_is_told_once_with_its_reason(
+def test_rejected_batch_is_logged_once(
     kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
@@ -55,7 +55,7 @@ def test_a_refused_batch_is_told_once_with_its_reason(
     )
 
 
-def test_a_topic_that_is_asked_for_by_its_id_is_told_by_its_name(
+def test_topic_ids_are_logged_as_names(
     kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     values = produce_values("small", batch(2, value=bytes(200)))
@@ -68,7 +68,7 @@ def test_a_topic_that_is_asked_for_by_its_id_is_told_by_its_name(
     assert "PRODUCE request for small-0 from" in said
 
 
-def test_a_refused_administrative_request_is_told(
+def test_rejected_admin_request_is_logged(
     kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -77,9 +77,7 @@ def test_a_refused_administrative_request_is_told(
     assert any("no/name" in said and "INVALID_TOPIC" in said for said in warnings(caplog))
 
 
-def test_an_api_that_is_not_served_is_told(
-    kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unsupported_api_is_logged(kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
     host, port = kafka.bootstrap_servers.rsplit(":", 1)
     with socket.create_connection((host, int(port)), 20) as client:
         client.sendall(b"\0\0\0\x0a\x7f\xff\0\0\0\0\0\x01\xff\xff")
@@ -88,10 +86,10 @@ def test_an_api_that_is_not_served_is_told(
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_old_message_format_is_told_once(
+def test_old_message_format_is_logged_once(
     kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture, magic: int
 ) -> None:
-    """With and without an answer, which ends the connection."""
+    """With a response, and without one, which closes the connection."""
     for acks in (-1, 0, 1):
         with RawClient(kafka.bootstrap_servers) as client:
             client.send(ApiKey.PRODUCE, 7, **produce_values("t", old_messages(magic), acks))
@@ -105,7 +103,7 @@ def test_an_old_message_format_is_told_once(
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_client_too_old_for_kafka_is_told(
+def test_outdated_client_is_logged(
     kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture, version: int
 ) -> None:
     for _ in range(3):
@@ -118,7 +116,9 @@ def test_a_client_too_old_for_kafka_is_told(
     assert "only 3-13: the client is too old for Kafka 4" in told[0]
 
 
-def test_good_requests_say_nothing(kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_valid_requests_log_nothing(
+    kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for number in range(100):
         producer.produce("t", str(number))
@@ -126,7 +126,7 @@ def test_good_requests_say_nothing(kafka: EmbeddedBroker, caplog: pytest.LogCapt
     assert warnings(caplog) == []
 
 
-def test_what_is_repeated_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_warnings_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     log = RepeatLog(logging.getLogger("repeat"), lambda: now[0])
     for number in range(4):
@@ -138,7 +138,7 @@ def test_what_is_repeated_is_counted(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(("level", "said"), [("warning", True), ("error", False)])
-def test_the_level_is_an_option(level: str, said: bool, tmp_path: Path) -> None:
+def test_log_level_option(level: str, said: bool, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     command += ["--topic", "c", "--topic-config", "c:cleanup.policy=compact", "--log-level", level]
     log = tmp_path / "log"

@@ -1,4 +1,4 @@
-"""The command line; commands that run until a signal have a process of their own."""
+"""The command line; commands that run until a signal are started as subprocesses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.command_line import run
-from tests.broker.support.looking import next_line
+from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ OPTIONS = {
 }
 
 
-def test_the_broker_does_what_its_options_say() -> None:
+def test_broker_options() -> None:
     command = [*KAFKAPROD, "broker", "--port", "0", *chain.from_iterable(OPTIONS.items())]
     command.append("--auto-create-topics")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -79,7 +79,7 @@ def test_the_broker_does_what_its_options_say() -> None:
             process.kill()
 
 
-def test_the_broker_poses_as_an_older_release() -> None:
+def test_older_release() -> None:
     command = [*KAFKAPROD, "broker", "--port", "0", "--api-versions-of", "2.8"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -95,7 +95,7 @@ def test_every_option_of_the_broker_is_on_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a:", "a:retention.ms", ":retention.ms=1"])
-def test_a_config_that_is_none(text: str) -> None:
+def test_invalid_topic_config(text: str) -> None:
     done = run("broker", "--topic-config", text)
     assert done.returncode == 1
     assert "Use topic:name=value" in done.stderr
@@ -113,19 +113,19 @@ def test_a_config_that_is_none(text: str) -> None:
         (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
     ],
 )
-def test_what_can_not_be_is_said(options: list[str], said: str) -> None:
+def test_invalid_options(options: list[str], said: str) -> None:
     done = run("broker", "--port", "0", *options)
     assert done.returncode == 1
     assert said in done.stderr
 
 
-def test_a_topic_that_is_none() -> None:
+def test_invalid_topic() -> None:
     done = run("broker", "--topic", "a:many")
     assert done.returncode == 1
     assert "Use name:partitions" in done.stderr
 
 
-def test_a_report_is_shown(tmp_path: Path) -> None:
+def test_show_report(tmp_path: Path) -> None:
     builder = ReportBuilder()
     done = FinishedBatch(
         topic="events", partition=3, records=1234, raw_bytes=5 << 20, wire_bytes=1 << 20
@@ -141,7 +141,7 @@ def test_a_report_is_shown(tmp_path: Path) -> None:
         assert text in shown.stdout
 
 
-def test_a_report_is_shown_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_report_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     builder = ReportBuilder()
     builder.meters.settings = (("batch.size", "16384"),)
@@ -157,7 +157,7 @@ def test_a_report_is_shown_with_advice(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("content", [None, "{}", "no json"])
-def test_a_report_that_is_none(tmp_path: Path, content: str | None) -> None:
+def test_invalid_report(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "report.json"
     if content is not None:
         path.write_text(content)
@@ -166,6 +166,6 @@ def test_a_report_that_is_none(tmp_path: Path, content: str | None) -> None:
     assert done.stderr.startswith("kafkaprod: ")
 
 
-def test_the_version() -> None:
+def test_version() -> None:
     shown = subprocess.run([*KAFKAPROD, "--version"], capture_output=True, text=True, check=True)
     assert shown.stdout.startswith("kafkaprod")

@@ -1,4 +1,4 @@
-"""Some scenarios of `tools.compat.compare_brokers`: here both brokers answer the same."""
+"""Selected scenarios of `tools.compat.compare_brokers` give equal responses on both brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tools.support.kafka_cluster import KafkaCluster
 
-CHOSEN = (
+SELECTED = (
     "sequences, ",
     "produce 9, acks",
     "produce 12, partition",
@@ -52,48 +52,50 @@ CHOSEN = (
     "records, zstd, ",
     "records, lz4, ",
 )
-DIFFERENT = (
+KNOWN_DIFFERENCES = (
     "fetch 11, at most -1 bytes",
     "fetch 11, isolation level 3",
     "records, zstd, a record ",
 )
-"""Known, and in the list of docs/compatibility.md."""
-SMALL = [
-    one for one in scenarios() if one.name.startswith(CHOSEN) and not one.name.startswith(DIFFERENT)
+"""Differences that are listed in docs/compatibility.md."""
+SCENARIOS = [
+    one
+    for one in scenarios()
+    if one.name.startswith(SELECTED) and not one.name.startswith(KNOWN_DIFFERENCES)
 ]
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[EmbeddedBroker]:
+def embedded() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker() as kafka:
         keep_everything(kafka.bootstrap_servers)
         yield kafka
 
 
-@pytest.mark.parametrize("number", range(len(SMALL)), ids=[one.name for one in SMALL])
-def test_both_answer_the_same(real_kafka: KafkaCluster, ours: EmbeddedBroker, number: int) -> None:
-    scenario = SMALL[number]
+@pytest.mark.parametrize("number", range(len(SCENARIOS)), ids=[one.name for one in SCENARIOS])
+def test_same_responses(real_kafka: KafkaCluster, embedded: EmbeddedBroker, number: int) -> None:
+    scenario = SCENARIOS[number]
     theirs = run(scenario, real_kafka.bootstrap_servers, number)
-    mine = run(scenario, ours.bootstrap_servers, number)
+    mine = run(scenario, embedded.bootstrap_servers, number)
     assert "raised" not in theirs
     assert list(compare(scenario.name, theirs, mine)) == []
 
 
-def test_there_are_hundreds_of_them() -> None:
+def test_number_of_scenarios() -> None:
     names = [one.name for one in scenarios()]
     assert len(names) == len(set(names)) > 400
-    assert len(SMALL) > 80
+    assert len(SCENARIOS) > 80
 
 
-def test_differences_are_found_and_listed() -> None:
+def test_differences_are_detected() -> None:
     kafka = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 2}]}}
-    ours = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 3}]}}
-    assert list(differing(kafka, ours)) == [("1 produce.offsets[1].at", 2, 3)]
+    embedded = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 3}]}}
+    assert list(differing(kafka, embedded)) == [("1 produce.offsets[1].at", 2, 3)]
     found = [Difference(f"s{number}", "p", "a|b", "") for number in range(4)]
     assert markdown(found, 9).splitlines()[-1] == "| s0; s1 and 2 more | `p` | a\\|b | empty |"
 
 
-def test_ids_and_times_of_the_run_do_not_count() -> None:
+def test_ids_and_timestamps_are_ignored() -> None:
     assert plain(12345, "producer_id") == "an id"
     assert plain("", "member_id") == "no id"
     assert plain("words", "error_message") == "text"

@@ -1,4 +1,4 @@
-"""Listeners and what clients are told of them (advertised.listeners)."""
+"""Listeners and advertised.listeners."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def port_forward(target: Callable[[], tuple[str, int]]) -> Iterator[int]:
-    """A door in front of the broker, as NAT or a container's port mapping is one."""
-    door = socket.create_server(("127.0.0.1", 0))
-    sockets = [door]
+    """Forward a port to the broker, like NAT or the port mapping of a container."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    sockets = [listener]
 
     def copy(source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
@@ -36,61 +36,61 @@ def port_forward(target: Callable[[], tuple[str, int]]) -> Iterator[int]:
     def serve() -> None:
         while True:
             try:
-                client, _ = door.accept()
+                client, _ = listener.accept()
             except OSError:
                 return
-            inner = socket.create_connection(target())
-            sockets.extend((client, inner))
-            for pair in ((client, inner), (inner, client)):
+            upstream = socket.create_connection(target())
+            sockets.extend((client, upstream))
+            for pair in ((client, upstream), (upstream, client)):
                 threading.Thread(target=copy, args=pair, daemon=True).start()
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield door.getsockname()[1]
+        yield listener.getsockname()[1]
     finally:
-        door.shutdown(socket.SHUT_RDWR)
+        listener.shutdown(socket.SHUT_RDWR)
         for one in sockets:
             one.close()
         thread.join(60)
 
 
-def test_clients_come_through_a_door_that_only_they_know() -> None:
-    inside = free_port()
-    with port_forward(lambda: ("127.0.0.1", inside)) as outside:
-        told = f"localhost:{outside}"
+def test_clients_connect_through_advertised_listener() -> None:
+    broker_port = free_port()
+    with port_forward(lambda: ("127.0.0.1", broker_port)) as forwarded_port:
+        advertised = f"localhost:{forwarded_port}"
         with EmbeddedBroker(
-            topics={"t": 1}, host="0.0.0.0", port=inside, advertised_listeners=told
+            topics={"t": 1}, host="0.0.0.0", port=broker_port, advertised_listeners=advertised
         ) as kafka:
-            assert kafka.bootstrap_servers == f"127.0.0.1:{inside}"
-            listed = AdminClient({"bootstrap.servers": told}).list_topics(timeout=60)
+            assert kafka.bootstrap_servers == f"127.0.0.1:{broker_port}"
+            listed = AdminClient({"bootstrap.servers": advertised}).list_topics(timeout=60)
             brokers: list[Any] = list(listed.brokers.values())
-            assert [(b.host, b.port) for b in brokers] == [("localhost", outside)]
-            producer = Producer({"bootstrap.servers": told})
-            producer.produce("t", b"through")
+            assert [(b.host, b.port) for b in brokers] == [("localhost", forwarded_port)]
+            producer = Producer({"bootstrap.servers": advertised})
+            producer.produce("t", b"forwarded")
             assert producer.flush(60) == 0
             consumer = Consumer(
-                {"bootstrap.servers": told, "group.id": "g", "auto.offset.reset": "earliest"}
+                {"bootstrap.servers": advertised, "group.id": "g", "auto.offset.reset": "earliest"}
             )
             consumer.subscribe(["t"])
             message = consumer.poll(60)
             consumer.close()
             assert message is not None
-            assert message.value() == b"through"
+            assert message.value() == b"forwarded"
 
 
-def test_a_stopped_node_comes_back_where_it_listened() -> None:
+def test_restarted_node_keeps_its_port() -> None:
     ports = [free_port(), free_port()]
-    told = f"127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
-    with EmbeddedBroker(nodes=2, advertised_listeners=told) as kafka:
+    advertised = f"127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
+    with EmbeddedBroker(nodes=2, advertised_listeners=advertised) as kafka:
         first = kafka.bootstrap_servers.split(",")[0]
         kafka.stop_node(1)
-        with pytest.raises(OSError, match="refused"):
+        with pytest.raises(ConnectionRefusedError):
             socket.create_connection(_split(first), 5)
         kafka.start_node(1)
         socket.create_connection(_split(first), 5).close()
         assert kafka.bootstrap_servers.split(",")[0] == first
-        assert [f"{node.host}:{node.port}" for node in kafka.nodes] == told.split(",")
+        assert [f"{node.host}:{node.port}" for node in kafka.nodes] == advertised.split(",")
 
 
 def _split(address: str) -> tuple[str, int]:
@@ -99,7 +99,7 @@ def _split(address: str) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"host": "0.0.0.0"}, "can't be advertised"),
         ({"host": "::"}, "can't be advertised"),
@@ -112,7 +112,7 @@ def _split(address: str) -> tuple[str, int]:
         ({"advertised_listeners": ""}, "is empty"),
     ],
 )
-def test_addresses_that_can_not_be(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as raised:
+def test_invalid_addresses(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as raised:
         EmbeddedBroker(**options)
     assert raised.value.hint

@@ -1,4 +1,4 @@
-"""A client that sends thousands of requests at once, and others who are there as well."""
+"""A client that sends many requests at once does not delay other clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REQUESTS = 1000
-"""Of one record each: 200 KiB, which the broker reads at once."""
+"""Requests with one record each: 200 KiB, which the broker reads at once."""
 USERS = {"alice": "secret"}
 
 
@@ -42,34 +42,34 @@ LOGIN = frame(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}) + frame(
 
 
 @contextmanager
-def held(kafka: EmbeddedBroker) -> Iterator[None]:
-    """The broker's loop stands still, so that what is sent meanwhile is there all at once."""
-    stands, goes_on = threading.Event(), threading.Event()
+def blocked_loop(kafka: EmbeddedBroker) -> Iterator[None]:
+    """Block the broker's event loop, so that requests accumulate and are then read at once."""
+    blocked, released = threading.Event(), threading.Event()
 
-    def stand(_: object) -> None:
-        stands.set()
-        goes_on.wait(60)
+    def block(_: object) -> None:
+        blocked.set()
+        released.wait(60)
 
-    holder = threading.Thread(target=lambda: kafka.run(stand))
-    holder.start()
-    assert stands.wait(60)
+    thread = threading.Thread(target=lambda: kafka.run(block))
+    thread.start()
+    assert blocked.wait(60)
     try:
         yield
     finally:
-        goes_on.set()
-        holder.join(60)
+        released.set()
+        thread.join(60)
 
 
-@pytest.mark.parametrize("sasl", [None, USERS], ids=["open", "with its login before them"])
-def test_others_are_served_between(sasl: dict[str, str] | None) -> None:
+@pytest.mark.parametrize("sasl", [None, USERS], ids=["without SASL", "with SASL login"])
+def test_other_clients_are_served(sasl: dict[str, str] | None) -> None:
     with EmbeddedBroker(topics={"t": 1}, sasl=sasl) as kafka:
         servers = kafka.bootstrap_servers
         with RawClient(servers) as greedy, RawClient(servers) as modest:
             if sasl:
                 log_in(modest)
             else:
-                ask_versions(modest)  # the broker knows the connection: accepting takes turns too
-            with held(kafka):
+                ask_versions(modest)  # wait until the broker has accepted the connection
+            with blocked_loop(kafka):
                 greedy.socket.sendall((LOGIN if sasl else b"") + write(b"greedy") * REQUESTS)
                 modest.socket.sendall(write(b"modest"))
             modest.next_frame()

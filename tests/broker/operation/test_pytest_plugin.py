@@ -1,4 +1,4 @@
-"""The fixture `kafka_broker`, as somebody else's tests would use it."""
+"""The fixture `kafka_broker` in the tests of other projects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TESTS = """
 
         @pytest.mark.kafka_broker(topics={"b": 1}, nodes=2, replication_factor=2)
         def test_the_nearest_marker_wins(self, kafka_broker):
-            with pytest.raises(UnknownTopicError, match="does not exist"):
+            with pytest.raises(UnknownTopicError):
                 kafka_broker.end_offsets("a")
             assert len(kafka_broker.nodes) == 2
 """
@@ -54,13 +54,13 @@ WITHOUT_A_MARKER = """
 """
 
 
-def test_the_fixture_and_its_marker(pytester: pytest.Pytester) -> None:
+def test_fixture_with_marker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("--strict-markers", *PLUGIN)
     result.assert_outcomes(passed=3)
 
 
-def test_the_fixture_without_a_marker(pytester: pytest.Pytester) -> None:
+def test_fixture_without_marker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(WITHOUT_A_MARKER)
     pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=1)
 
@@ -73,7 +73,7 @@ def test_the_fixture_without_a_marker(pytester: pytest.Pytester) -> None:
         ("nods=3", "no option nods. Did you mean nodes?"),
     ],
 )
-def test_markers_that_are_wrong(pytester: pytest.Pytester, marker: str, message: str) -> None:
+def test_invalid_markers(pytester: pytest.Pytester, marker: str, message: str) -> None:
     pytester.makepyfile(
         f"""
         import pytest
@@ -88,19 +88,19 @@ def test_markers_that_are_wrong(pytester: pytest.Pytester, marker: str, message:
     result.stdout.fnmatch_lines([f"*{message}*"])
 
 
-def test_the_marker_is_explained(pytester: pytest.Pytester) -> None:
+def test_marker_help(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--markers", *PLUGIN)
     result.stdout.fnmatch_lines(["@pytest.mark.kafka_broker(**options)*"])
 
 
-def test_pytest_finds_it_by_its_entry_point() -> None:
+def test_entry_point() -> None:
     from importlib.metadata import distribution
 
     found = [e for e in distribution("spark-kafka-sink").entry_points if e.group == "pytest11"]
     assert [entry.value for entry in found] == ["spark_kafka_sink.pytest_plugin"]
 
 
-def test_the_plugin_costs_nothing_until_it_is_used() -> None:
+def test_plugin_imports_lazily() -> None:
     code = (
         "import sys, spark_kafka_sink.pytest_plugin; "
         "assert not {'kio', 'pyspark', 'spark_kafka_sink.broker.net.server'} & set(sys.modules)"

@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets by raw requests: the same on a real Kafka and on ours."""
+"""Raw Fetch and ListOffsets requests to a real Kafka and to the embedded broker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_version(any_raw: RawClient, topic: str, version: int) -> None:
     assert bytes(got.records)[16:] == bytes(sent)[16:]
 
 
-def test_batches_are_stamped_and_whole(any_raw: RawClient, topic: str) -> None:
+def test_complete_batches_with_leader_epoch(any_raw: RawClient, topic: str) -> None:
     for _ in range(3):
         produce(any_raw, topic, batch(2))
     got = batches(fetch(any_raw, topic, 3).records)
@@ -52,7 +52,7 @@ def test_batches_are_stamped_and_whole(any_raw: RawClient, topic: str) -> None:
     assert all(header.crc == checksum(one) for header, one in zip(headers, got, strict=True))
 
 
-def test_the_first_batch_comes_whatever_its_size(any_raw: RawClient, topic: str) -> None:
+def test_first_batch_ignores_max_bytes(any_raw: RawClient, topic: str) -> None:
     for _ in range(3):
         produce(any_raw, topic, batch(1, value=b"x" * 500))
     assert offsets(fetch(any_raw, topic, 1, max_bytes=10).records) == [1]
@@ -65,7 +65,7 @@ def test_offsets_out_of_range(any_raw: RawClient, topic: str, offset: int) -> No
     assert fetch(any_raw, topic, offset).error_code is ErrorCode.offset_out_of_range
 
 
-def test_nothing_at_the_end(any_raw: RawClient, topic: str) -> None:
+def test_fetch_at_the_end(any_raw: RawClient, topic: str) -> None:
     produce(any_raw, topic, batch(2))
     got = fetch(any_raw, topic, 2)
     assert (got.error_code, got.records, got.high_watermark) == (0, b"", 2)
@@ -76,12 +76,12 @@ def test_leader_epochs(any_raw: RawClient, topic: str) -> None:
     assert fetch(any_raw, topic, 0, epoch=5).error_code is ErrorCode.unknown_leader_epoch
 
 
-def test_places_that_do_not_exist(any_raw: RawClient, topic: str) -> None:
+def test_unknown_partitions(any_raw: RawClient, topic: str) -> None:
     error = fetch(any_raw, topic + "-not", 0).error_code
     assert error is ErrorCode.unknown_topic_or_partition
 
 
-def test_a_session_that_nobody_opened(any_raw: RawClient, topic: str) -> None:
+def test_unknown_session(any_raw: RawClient, topic: str) -> None:
     values = fetch_values(topic, 0, session_id=77) | {"session_epoch": 3}
     answer = any_raw.call(ApiKey.FETCH, 11, **values)
     assert answer.error_code is ErrorCode.fetch_session_id_not_found
@@ -89,10 +89,10 @@ def test_a_session_that_nobody_opened(any_raw: RawClient, topic: str) -> None:
 
 @pytest.mark.parametrize("session_id", [0, 77, -1])
 @pytest.mark.parametrize("version", [7, 11, 17])
-def test_a_fetch_of_the_final_epoch_has_no_session(
+def test_final_epoch_closes_the_session(
     any_raw: RawClient, topic: str, version: int, session_id: int
 ) -> None:
-    """KIP-227: epoch -1 ends whatever session the id names, and everything asked for comes."""
+    """Epoch -1 closes any session, and the response contains all partitions (KIP-227)."""
     produce(any_raw, topic, batch(2))
     found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
     values = fetch_values(topic, 0, topic_id=found.topic_id, session_id=session_id)
@@ -102,7 +102,7 @@ def test_a_fetch_of_the_final_epoch_has_no_session(
 
 
 @pytest.mark.parametrize("session_id", [77, 0])
-def test_a_fetch_that_opens_a_session_closes_the_former(
+def test_new_session_closes_the_previous_one(
     any_raw: RawClient, topic: str, session_id: int
 ) -> None:
     produce(any_raw, topic, batch(2))
@@ -114,22 +114,20 @@ def test_a_fetch_that_opens_a_session_closes_the_former(
 
 @pytest.mark.parametrize("session_id", [77, 0])
 @pytest.mark.parametrize("epoch", [1, -7])
-def test_a_session_goes_on_only_where_there_is_one(
-    any_raw: RawClient, topic: str, session_id: int, epoch: int
-) -> None:
+def test_epoch_without_session(any_raw: RawClient, topic: str, session_id: int, epoch: int) -> None:
     values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": epoch}
     answer = any_raw.call(ApiKey.FETCH, 11, **values)
     assert answer.error_code is ErrorCode.fetch_session_id_not_found
 
 
-def test_it_waits_no_longer_than_max_wait(any_raw: RawClient, topic: str) -> None:
+def test_max_wait(any_raw: RawClient, topic: str) -> None:
     started = time.monotonic()
     got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300))
     assert time.monotonic() - started > 0.25
     assert got.records == b""
 
 
-def test_it_waits_for_new_records(
+def test_waits_for_new_records(
     any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient, topic: str
 ) -> None:
     def later() -> None:
@@ -146,7 +144,7 @@ def test_it_waits_for_new_records(
     assert 0.2 < time.monotonic() - started < 29
 
 
-def test_it_waits_for_min_bytes(any_raw: RawClient, topic: str) -> None:
+def test_waits_for_min_bytes(any_raw: RawClient, topic: str) -> None:
     produce(any_raw, topic, batch(1))
     started = time.monotonic()
     got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300), min_bytes=100_000)
@@ -167,13 +165,13 @@ def test_offsets_by_time(any_raw: RawClient, topic: str, version: int) -> None:
         assert list_offset(any_raw, topic, -3, version) == (2, 3_000)
 
 
-def test_a_timestamp_inside_a_compressed_batch(any_raw: RawClient, topic: str) -> None:
+def test_timestamp_inside_a_compressed_batch(any_raw: RawClient, topic: str) -> None:
     produce(any_raw, topic, batch(4, timestamp=1_000, codec=1))
     produce(any_raw, topic, batch(4, timestamp=2_000, codec=3))
     assert list_offset(any_raw, topic, 1_500) == (4, 2_000)
 
 
-def test_large_records_arrive_whole(any_raw: RawClient, unique_topic: str) -> None:
+def test_large_records(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, max_message_bytes="20000000")
     sent = [batch(1, value=bytes([i]) * 6_000_000) for i in range(2)]
     for one in sent:
@@ -183,7 +181,7 @@ def test_large_records_arrive_whole(any_raw: RawClient, unique_topic: str) -> No
 
 
 class TestNodes:
-    def test_only_the_leader_answers_and_names_itself(self) -> None:
+    def test_only_the_leader_serves_fetches(self) -> None:
         with EmbeddedBroker(topics={"t": 3}, nodes=3) as kafka:
             addresses = kafka.bootstrap_servers.split(",")
             assert len(set(addresses)) == 3

@@ -1,4 +1,4 @@
-"""Produce by raw requests: the same on a real Kafka and on ours."""
+"""Raw Produce requests to a real Kafka and to the embedded broker."""
 
 from __future__ import annotations
 
@@ -66,24 +66,24 @@ def test_a_corrupt_batch(any_raw: RawClient, topic: str) -> None:
 
 
 @pytest.mark.parametrize("acks", [2, -2, 7])
-def test_acks_that_do_not_exist(any_raw: RawClient, topic: str, acks: int) -> None:
+def test_invalid_acks(any_raw: RawClient, topic: str, acks: int) -> None:
     answer = produce(any_raw, topic, batch(1), acks)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_required_acks, -1)
 
 
-def test_no_answer_to_acks_0(any_raw: RawClient, topic: str) -> None:
+def test_acks_0_has_no_response(any_raw: RawClient, topic: str) -> None:
     any_raw.send(ApiKey.PRODUCE, 9, **produce_values(topic, batch(3), acks=0))
     assert produce(any_raw, topic, batch(1)).base_offset == 3
 
 
-def test_acks_0_that_fails_ends_the_connection(any_raw: RawClient, topic: str) -> None:
+def test_failed_acks_0_closes_the_connection(any_raw: RawClient, topic: str) -> None:
     broken = batch(3)
     broken[-1] ^= 0xFF
     any_raw.send(ApiKey.PRODUCE, 9, **produce_values(topic, broken, acks=0))
     assert any_raw.closed()
 
 
-def test_places_that_do_not_exist(any_raw: RawClient, topic: str) -> None:
+def test_unknown_partitions(any_raw: RawClient, topic: str) -> None:
     missing = ErrorCode.unknown_topic_or_partition
     assert produce(any_raw, topic + "-not", batch(1)).error_code is missing
     values = produce_values(topic, batch(1), partition=1)
@@ -91,7 +91,7 @@ def test_places_that_do_not_exist(any_raw: RawClient, topic: str) -> None:
     assert answer.error_code is missing
 
 
-def test_of_a_partition_named_twice_the_last_records_count(any_raw: RawClient, topic: str) -> None:
+def test_duplicate_partition_in_request(any_raw: RawClient, topic: str) -> None:
     values = produce_values(topic, batch(1))
     values["topic_data"][0]["partition_data"].append({"index": 0, "records": batch(2)})
     values["topic_data"] *= 2
@@ -111,7 +111,7 @@ def test_too_large(any_raw: RawClient, unique_topic: str) -> None:
 
 
 def changed(offset: int, layout: str, value: int, *, fix_crc: bool = True) -> bytearray:
-    """A batch of two records with one header field changed."""
+    """Return a batch of two records with a changed header field."""
     import crc32c
 
     data = batch(2)
@@ -136,7 +136,7 @@ def changed(offset: int, layout: str, value: int, *, fix_crc: bool = True) -> by
     ],
     ids=["magic", "length", "count", "negative", "delta", "base", "control", "two", "none"],
 )
-def test_batches_that_are_wrong(
+def test_invalid_batches(
     any_raw: RawClient, topic: str, records: bytes | bytearray, error: KafkaError | None
 ) -> None:
     assert produce(any_raw, topic, records).error_code is error
@@ -150,9 +150,7 @@ def test_zstd_needs_version_7(any_raw: RawClient, topic: str) -> None:
     assert produce(any_raw, topic, batch(5, codec=4)).error_code is ErrorCode.none
 
 
-def test_a_compacted_topic_names_the_records_without_key(
-    any_raw: RawClient, unique_topic: str
-) -> None:
+def test_compacted_topic_requires_keys(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, cleanup_policy="compact")
     answer = produce(any_raw, unique_topic, batch(3, key=None))
     assert answer.error_code is ErrorCode.invalid_record
@@ -160,7 +158,7 @@ def test_a_compacted_topic_names_the_records_without_key(
     assert produce(any_raw, unique_topic, batch(3)).error_code is ErrorCode.none
 
 
-def test_a_record_of_tomorrow(any_raw: RawClient, topic: str) -> None:
+def test_timestamp_in_the_future(any_raw: RawClient, topic: str) -> None:
     tomorrow = int(time.time() * 1000) + 86_400_000
     answer = produce(any_raw, topic, batch(2, timestamp=tomorrow))
     assert answer.error_code is ErrorCode.invalid_timestamp
@@ -175,7 +173,7 @@ def test_log_append_time(any_raw: RawClient, unique_topic: str) -> None:
 
 
 class TestIdempotence:
-    def test_a_repeated_batch_has_its_first_offset(self, any_raw: RawClient, topic: str) -> None:
+    def test_duplicate_batch_returns_original_offset(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         for sequence in range(5):
             records = batch(2, producer=(producer, 0, 2 * sequence))
@@ -186,7 +184,7 @@ class TestIdempotence:
             assert (answer.error_code, answer.base_offset) == (0, 2 * sequence)
         assert produce(any_raw, topic, batch(1)).base_offset == 10
 
-    def test_only_five_batches_are_remembered(self, any_raw: RawClient, topic: str) -> None:
+    def test_duplicates_are_detected_in_five_batches(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         for sequence in range(6):
             produce(any_raw, topic, batch(1, producer=(producer, 0, sequence)))
@@ -194,14 +192,14 @@ class TestIdempotence:
         assert answer.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 1))).base_offset == 1
 
-    def test_content_is_not_compared(self, any_raw: RawClient, topic: str) -> None:
+    def test_content_of_duplicates_is_not_compared(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(2, producer=(producer, 0, 0)))
         answer = produce(any_raw, topic, batch(2, producer=(producer, 0, 0), value=b"other"))
         assert (answer.error_code, answer.base_offset) == (0, 0)
 
     @pytest.mark.parametrize(("sequence", "count"), [(3, 1), (1, 1), (0, 1), (1, 2), (0, 3)])
-    def test_gaps_and_other_cuts(
+    def test_out_of_order_sequences(
         self, any_raw: RawClient, topic: str, sequence: int, count: int
     ) -> None:
         producer = new_producer_id(any_raw)
@@ -216,7 +214,7 @@ class TestIdempotence:
         answer = produce(any_raw, topic, batch(1, producer=(producer, 2, 1)))
         assert answer.error_code is ErrorCode.invalid_producer_epoch
 
-    def test_a_new_epoch_begins_at_0(self, any_raw: RawClient, topic: str) -> None:
+    def test_new_epoch_starts_at_0(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(1, producer=(producer, 0, 0)))
         answer = produce(any_raw, topic, batch(1, producer=(producer, 1, 1)))
@@ -225,7 +223,9 @@ class TestIdempotence:
         answer = produce(any_raw, topic, batch(1, producer=(producer, 0, 1)))
         assert answer.error_code is ErrorCode.invalid_producer_epoch
 
-    def test_an_unknown_producer_may_begin_anywhere(self, any_raw: RawClient, topic: str) -> None:
+    def test_unknown_producer_can_start_at_any_sequence(
+        self, any_raw: RawClient, topic: str
+    ) -> None:
         producer = new_producer_id(any_raw)
         answer = produce(any_raw, topic, batch(1, producer=(producer, 5, 77)))
         assert (answer.error_code, answer.base_offset) == (0, 0)
@@ -239,14 +239,14 @@ class TestIdempotence:
         assert answer.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 1))).base_offset == 3
 
-    def test_a_refused_batch_leaves_no_trace(self, any_raw: RawClient, topic: str) -> None:
+    def test_rejected_batch_has_no_effect(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         broken = batch(1, producer=(producer, 0, 0))
         broken[-1] ^= 0xFF
         assert produce(any_raw, topic, broken).error_code is ErrorCode.corrupt_message
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 0))).base_offset == 0
 
-    def test_a_producer_id_needs_a_sequence(self, any_raw: RawClient, topic: str) -> None:
+    def test_producer_id_requires_a_sequence(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         answer = produce(any_raw, topic, batch(1, producer=(producer, 0, -1)))
         assert answer.error_code is ErrorCode.invalid_record
@@ -255,7 +255,7 @@ class TestIdempotence:
 @pytest.mark.parametrize("version", [3, 7, 8, 12])
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_message_formats_are_refused(
+def test_old_message_formats_are_rejected(
     any_raw: RawClient, topic: str, magic: int, count: int, version: int
 ) -> None:
     values = produce_values(topic, old_messages(magic, count))
@@ -265,10 +265,10 @@ def test_old_message_formats_are_refused(
 
 
 @pytest.mark.parametrize("time_ms", [253_402_300_800_000, 2**62, 2**63 - 1, -2, -(2**62)])
-def test_a_repeated_batch_of_any_time_is_acknowledged(
+def test_duplicate_batch_with_any_timestamp(
     any_raw: RawClient, unique_topic: str, time_ms: int
 ) -> None:
-    """Of a batch that it has already, Kafka answers the producer's own time, none if negative."""
+    """For a duplicate, Kafka returns the producer's timestamp, or none if it is negative."""
     topic = unique_topic
     create(any_raw, topic, message_timestamp_after_max_ms=str(2**63 - 1))
     one = batch(2, timestamp=time_ms, producer=(new_producer_id(any_raw), 0, 0))

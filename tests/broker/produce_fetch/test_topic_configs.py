@@ -1,4 +1,4 @@
-"""What a topic's configs do to batches: codecs, times, segments. On a real Kafka and ours."""
+"""Topic configs for codecs, timestamps and segments, on a real Kafka and the embedded broker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def batches(data: bytes) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("wanted", CODECS)
-def test_the_topic_chooses_the_codec(any_raw: RawClient, unique_topic: str, wanted: str) -> None:
+def test_compression_type(any_raw: RawClient, unique_topic: str, wanted: str) -> None:
     create(any_raw, unique_topic, compression_type=wanted)
     producer = new_producer_id(any_raw)
     for codec in range(5):
@@ -52,7 +52,7 @@ def test_the_topic_chooses_the_codec(any_raw: RawClient, unique_topic: str, want
     assert records == [(offset, b"key", b"x" * 500) for offset in range(20)]
 
 
-def test_what_does_not_decompress_is_refused(any_raw: RawClient, unique_topic: str) -> None:
+def test_corrupt_compressed_data(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, compression_type="lz4")
     broken = batch(3, codec=1, value=b"x" * 500)
     broken[70:90] = bytes(20)
@@ -62,7 +62,7 @@ def test_what_does_not_decompress_is_refused(any_raw: RawClient, unique_topic: s
 
 
 @pytest.mark.parametrize("wanted", ["producer", "gzip"])
-def test_the_broker_stamps_the_time(any_raw: RawClient, unique_topic: str, wanted: str) -> None:
+def test_log_append_time(any_raw: RawClient, unique_topic: str, wanted: str) -> None:
     create(any_raw, unique_topic, message_timestamp_type="LogAppendTime", compression_type=wanted)
     before = int(time.time() * 1000)
     answer = produce(any_raw, unique_topic, batch(3, timestamp=12345))
@@ -74,13 +74,13 @@ def test_the_broker_stamps_the_time(any_raw: RawClient, unique_topic: str, wante
     assert [record.timestamp for record in found] == [stamped] * 3
 
 
-def test_a_batch_larger_than_a_segment(any_raw: RawClient, unique_topic: str) -> None:
+def test_batch_larger_than_a_segment(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, internal_segment_bytes="1000")
     answer = produce(any_raw, unique_topic, batch(3, value=bytes(500)))
     assert answer.error_code is ErrorCode.record_list_too_large
     assert produce(any_raw, unique_topic, batch(3, value=bytes(50))).base_offset == 0
 
 
-def test_small_segments_need_the_internal_config(any_raw: RawClient, unique_topic: str) -> None:
+def test_small_segments_require_internal_config(any_raw: RawClient, unique_topic: str) -> None:
     with pytest.raises(AssertionError, match=r"segment\.bytes"):
         create(any_raw, unique_topic, segment_bytes="1000")

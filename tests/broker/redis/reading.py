@@ -1,4 +1,4 @@
-"""What a broker with its storage in Redis holds: by raw requests, and in its streams."""
+"""Read records of a broker with Redis storage, by raw requests and from its streams."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def batches_of(data: memoryview | bytes | None) -> list[list[Record]]:
 
 
 def entries(server: RedisServer, key: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """Ids and fields of a stream."""
+    """Return the IDs and fields of the entries of a stream."""
     return cast("list[tuple[bytes, dict[bytes, bytes]]]", server.client.xrange(key))
 
 

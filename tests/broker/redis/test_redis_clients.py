@@ -1,4 +1,4 @@
-"""Foreign clients, and our own producer, on a broker that keeps its records in Redis Streams."""
+"""Other clients, and the producer, with a broker that stores records in Redis Streams."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def content(records: list[ForeignRecord]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("reader", [by_confluent, by_kafka_python, by_kcat])
-def test_what_librdkafka_writes_everybody_reads(
+def test_other_clients_read_records_of_librdkafka(
     redis_kafka: EmbeddedBroker, reader: Callable[[str, str], list[ForeignRecord]]
 ) -> None:
     servers = redis_kafka.bootstrap_servers
@@ -84,10 +84,10 @@ def test_aiokafka_and_its_group_across_a_restart(redis_url: str) -> None:
             assert asyncio.run(asyncio.wait_for(task, 40)) == value
 
 
-def test_a_consumer_that_waits_on_an_empty_topic_gets_the_first_record(
+def test_waiting_consumer_gets_first_record_of_empty_topic(
     redis_kafka: EmbeddedBroker,
 ) -> None:
-    """Its offset is 0, and the first record's is far above."""
+    """The consumer waits at offset 0; the first record has a much larger offset."""
     command = ["kcat", "-b", redis_kafka.bootstrap_servers, "-C", "-t", "t", "-p", "0", "-q"]
     command += ["-o", "0", "-c", "1", "-f", "%s"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
@@ -114,7 +114,7 @@ def test_transactions(redis_kafka: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_our_producer_writes_into_redis_streams(
+def test_producer_writes_to_redis_streams(
     redis_kafka: EmbeddedBroker, redis_server: RedisServer, unique_topic: str, codec: str | None
 ) -> None:
     values = [b"value %d" % number for number in range(5000)]

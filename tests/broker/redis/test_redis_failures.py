@@ -1,4 +1,4 @@
-"""Redis that is away, hangs, loses answers, is full, or has replicas."""
+"""Redis that is stopped, hangs, loses responses, is out of memory or has replicas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from tests.broker.redis.reading import batches_of, fetch, list_offset, values
 from tests.broker.redis.test_foreign_keys import kill_at, until_killed
-from tests.broker.support.looking import log_in, next_line
+from tests.broker.support.inspection import log_in, next_line
 from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer
 from tools.support.raw_client import (
@@ -48,7 +48,7 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 
-def produce_until_good(raw: RawClient, records: bytes | bytearray) -> Any:
+def produce_until_success(raw: RawClient, records: bytes | bytearray) -> Any:
     deadline = time.monotonic() + SECONDS
     while (answer := produce(raw, "t", records)).error_code is not ErrorCode.none:
         assert answer.error_code is ErrorCode.kafka_storage_error
@@ -57,7 +57,7 @@ def produce_until_good(raw: RawClient, records: bytes | bytearray) -> Any:
     return answer
 
 
-def test_a_redis_that_dies(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_redis_stops(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     with (
         EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -78,15 +78,15 @@ def test_a_redis_that_dies(own_redis: RedisServer, caplog: pytest.LogCaptureFixt
         assert raw.closed()
 
 
-def test_a_broker_without_redis(own_redis: RedisServer) -> None:
+def test_start_without_redis(own_redis: RedisServer) -> None:
     url = own_redis.url()
     own_redis.stop()
-    with pytest.raises(BrokerUnavailableError, match="Start Redis"):
+    with pytest.raises(BrokerUnavailableError):
         EmbeddedBroker(storage=url).start()
 
 
-def test_a_redis_that_hangs_holds_nobody_for_long(own_redis: RedisServer) -> None:
-    """What it was sent while it hung is applied late, unless the broker has fenced it off."""
+def test_hanging_redis(own_redis: RedisServer) -> None:
+    """Commands sent to a hanging Redis must not take effect later."""
     with (
         EmbeddedBroker(storage=own_redis.url(timeout_ms=300), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -100,13 +100,13 @@ def test_a_redis_that_hangs_holds_nobody_for_long(own_redis: RedisServer) -> Non
             assert produce(raw, "t", second).error_code is ErrorCode.kafka_storage_error
         assert time.monotonic() - started < 15
         own_redis.resume()
-        answer = produce_until_good(raw, second)
+        answer = produce_until_success(raw, second)
         assert produce(raw, "t", second).base_offset == answer.base_offset
         assert values(own_redis) == stored(kafka) == [b"1", b"2", b"2"]
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_a_lost_connection_neither_loses_nor_doubles(
+def test_no_loss_or_duplicates_after_lost_connection(
     redis_server: RedisServer, unique_topic: str, loss: Loss
 ) -> None:
     with (
@@ -117,7 +117,7 @@ def test_a_lost_connection_neither_loses_nor_doubles(
         produce(raw, "t", batch(1, value=b"1"))
         proxy.lose = loss
         answer = produce(raw, "t", batch(2, value=b"2"))
-        if loss is Loss.ANSWER:
+        if loss is Loss.RESPONSE:
             assert answer.error_code is ErrorCode.none
         else:
             assert answer.error_code is ErrorCode.kafka_storage_error
@@ -130,10 +130,10 @@ def test_a_lost_connection_neither_loses_nor_doubles(
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_a_topic_whose_deletion_failed_is_kept(
+def test_topic_is_kept_if_its_deletion_fails(
     redis_server: RedisServer, unique_topic: str, loss: Loss
 ) -> None:
-    """It goes on acknowledging records, so the next broker must have it, too."""
+    """The topic still acknowledges records, so it must exist after a restart."""
     with (
         RedisProxy(redis_server.port) as proxy,
         EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
@@ -150,8 +150,8 @@ def test_a_topic_whose_deletion_failed_is_kept(
         assert stored(kafka) == [b"1", b"2"]
 
 
-def test_a_redis_that_restarts_with_an_older_state(own_redis: RedisServer) -> None:
-    """Readers skip what it has lost, and no producer id is assigned again."""
+def test_redis_restarts_with_older_data(own_redis: RedisServer) -> None:
+    """Readers skip lost records, and producer IDs are not reused."""
     url, lost = own_redis.url(), bytes(700_000)
     with (
         EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
@@ -164,7 +164,7 @@ def test_a_redis_that_restarts_with_an_older_state(own_redis: RedisServer) -> No
             produce(raw, "t", batch(1, value=lost))
         own_redis.stop()
         own_redis.start()
-        produce_until_good(raw, batch(1, value=b"2"))
+        produce_until_success(raw, batch(1, value=b"2"))
         ids.append(new_producer_id(raw))
         producer = (ids[-1], 0, 0)
         assert produce(raw, "t", batch(1, value=b"3", producer=producer)).error_code == 0
@@ -178,11 +178,11 @@ def test_a_redis_that_restarts_with_an_older_state(own_redis: RedisServer) -> No
         own_redis.client.save()
         own_redis.stop()
         own_redis.start()
-        produce_until_good(raw, batch(1, value=b"4"))
+        produce_until_success(raw, batch(1, value=b"4"))
         assert stored(kafka) == [b"1", b"2", b"3", b"4"]
 
 
-def test_a_loss_between_two_batches_is_logged(
+def test_loss_between_batches_is_logged(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (
@@ -194,16 +194,16 @@ def test_a_loss_between_two_batches_is_logged(
         produce(raw, "t", batch(1, value=b"2"))
         own_redis.stop()
         own_redis.start()
-        produce_until_good(raw, batch(1, value=b"3"))
+        produce_until_success(raw, batch(1, value=b"3"))
         assert "has lost batches" not in caplog.text
         assert stored(kafka) == [b"1", b"3"]
         assert "Redis has lost batches" in caplog.text
 
 
-def test_an_older_state_with_a_topic_of_the_same_name(
+def test_older_data_contains_a_topic_with_the_same_name(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The records of the deleted topic must not appear in the new one."""
+    """Records of the deleted topic must not appear in the new topic."""
     url = own_redis.url()
     with (
         EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
@@ -226,7 +226,7 @@ def test_an_older_state_with_a_topic_of_the_same_name(
         assert stored(kafka) == [b"1", b"4"]
 
 
-def test_a_full_redis(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_redis_out_of_memory(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     with (
         EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -241,8 +241,8 @@ def test_a_full_redis(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) 
         assert values(own_redis) == stored(kafka) == [b"1", b"3", b"3"]
 
 
-def test_a_full_redis_can_be_read_after_a_lost_connection(own_redis: RedisServer) -> None:
-    """Retention frees memory as well; both need a connection, and none of them a new value."""
+def test_full_redis_is_readable_after_reconnect(own_redis: RedisServer) -> None:
+    """Fetches and retention still work, as they do not store new values."""
     with (
         EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -252,14 +252,14 @@ def test_a_full_redis_can_be_read_after_a_lost_connection(own_redis: RedisServer
         for client in own_redis.client.client_list():
             if "kafkaprod" in client["name"]:
                 own_redis.client.client_kill_filter(_id=client["id"])
-        fetch(raw, first)  # Perhaps with an error, as the connection was lost.
+        fetch(raw, first)  # This can fail, as the connection was lost.
         assert [one.value for one in batches_of(fetch(raw, first).records)[0]] == [b"1"]
         kafka.run(lambda cluster: log_in(cluster).storage.delete_before(first + 1))
         assert values(own_redis) == []
 
 
-def test_another_writer_is_in_the_way_once(own_redis: RedisServer) -> None:
-    """Its entry is nobody's: it has no batch, and offsets go on behind it."""
+def test_foreign_entry_in_stream(own_redis: RedisServer) -> None:
+    """The entry is not part of a batch; later offsets follow it."""
     with (
         EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -275,9 +275,7 @@ def test_another_writer_is_in_the_way_once(own_redis: RedisServer) -> None:
         assert list_offset(raw, -1) == answer.base_offset + 2
 
 
-def test_an_entry_of_another_writer_among_those_of_a_batch_stays(
-    redis_server: RedisServer, unique_topic: str
-) -> None:
+def test_foreign_entry_inside_a_batch_is_kept(redis_server: RedisServer, unique_topic: str) -> None:
     key = f"{unique_topic}:t:0"
     with (
         EmbeddedBroker(storage=redis_server.url(unique_topic), topics={"t": 1}) as kafka,
@@ -293,10 +291,8 @@ def test_an_entry_of_another_writer_among_those_of_a_batch_stays(
         assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
 
 
-def test_a_batch_that_was_written_in_part_is_withdrawn(
-    redis_server: RedisServer, unique_topic: str
-) -> None:
-    """Another writer is in the way, and the connection is lost before the rest is deleted."""
+def test_partial_batch_is_removed(redis_server: RedisServer, unique_topic: str) -> None:
+    """A foreign entry interrupts the batch, and the connection is lost before the cleanup."""
     key = f"{unique_topic}:t:0"
     with (
         RedisProxy(redis_server.port) as proxy,
@@ -309,15 +305,15 @@ def test_a_batch_that_was_written_in_part_is_withdrawn(
         redis_server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
         proxy.trigger, proxy.lose = b"XDEL", Loss.REQUEST
         assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
-        produce_until_good(raw, batch(2, value=b"3"))
+        produce_until_success(raw, batch(2, value=b"3"))
         assert stored(kafka) == [b"1", b"3", b"3"]
     with EmbeddedBroker(storage=redis_server.url(unique_topic)) as kafka:
         assert stored(kafka) == [b"1", b"3", b"3"]
     assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
 
 
-def lose_all_after_a_batch(patch: pytest.MonkeyPatch) -> None:
-    """Redis writes the next batch; its answer is lost, and so is the connection."""
+def lose_response_of_next_batch(patch: pytest.MonkeyPatch) -> None:
+    """Close the connection after Redis has written the next batch, without a response."""
     real, is_lost = RedisConnection.pipeline, [False]
 
     def pipeline(self: RedisConnection, commands: Any) -> list[Any]:
@@ -330,10 +326,10 @@ def lose_all_after_a_batch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RedisConnection, "pipeline", pipeline)
 
 
-def test_a_broker_that_is_killed_while_it_withdraws_a_batch(
+def test_crash_while_removing_a_partial_batch(
     redis_server: RedisServer, unique_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The producer's retry must not count as a duplicate of records that are gone."""
+    """The producer's retry must not be a duplicate of deleted records."""
     for number in range(20):
         url = redis_server.url(f"{unique_topic}{number}")
         with (
@@ -342,13 +338,13 @@ def test_a_broker_that_is_killed_while_it_withdraws_a_batch(
         ):
             data = batch(3, value=b"1", producer=(new_producer_id(raw), 0, 0))
             with monkeypatch.context() as patch:
-                lose_all_after_a_batch(patch)
+                lose_response_of_next_batch(patch)
                 assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
             with monkeypatch.context() as patch:
                 left = kill_at(patch, number)
                 kafka.run(until_killed()(lambda cluster: log_in(cluster).storage.truncate(0)))
         with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
-            produce_until_good(raw, data)
+            produce_until_success(raw, data)
             assert stored(kafka) == [b"1"] * 3
         if left[0] >= 0:
             break
@@ -356,10 +352,10 @@ def test_a_broker_that_is_killed_while_it_withdraws_a_batch(
 
 
 @pytest.mark.parametrize("gone", ["all", "restart", "::journal", ":t:0", "::batches:t:0"])
-def test_nothing_is_acknowledged_into_data_that_was_deleted(
+def test_writes_to_deleted_data_are_not_acknowledged(
     own_redis: RedisServer, gone: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A restart could not read it: the journal has no such topic, or its other stream is gone."""
+    """A restarted broker could not read them: the journal entry or a stream is missing."""
     url = own_redis.url()
     with (
         EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
@@ -410,13 +406,13 @@ class TestReplicas:
         ):
             yield client
 
-    def test_acks_all_wait_for_them(self, raw: RawClient, replica: RedisServer) -> None:
+    def test_acks_all_waits_for_replicas(self, raw: RawClient, replica: RedisServer) -> None:
         for number in range(20):
             value = b"%d" % number
             assert produce(raw, "t", batch(1, value=value)).error_code is ErrorCode.none
             assert values(replica)[-1] == value
 
-    def test_a_replica_that_hangs_is_waited_for_without_stopping_the_broker(
+    def test_hanging_replica_does_not_block_the_broker(
         self, raw: RawClient, replica: RedisServer
     ) -> None:
         replica.pause()
@@ -430,7 +426,7 @@ class TestReplicas:
         assert 0.5 <= time.monotonic() - started < SECONDS
         assert len(values(replica)) == 2
 
-    def test_without_it_acks_all_time_out(
+    def test_acks_all_times_out_without_replica(
         self, own_redis: RedisServer, raw: RawClient, replica: RedisServer
     ) -> None:
         replica.stop()
@@ -442,7 +438,7 @@ class TestReplicas:
         assert len(values(own_redis)) == 1
 
 
-def test_the_command_line(own_redis: RedisServer) -> None:
+def test_command_line(own_redis: RedisServer) -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     command += ["--topic", "t:1", "--storage", own_redis.url()]
     for expected in ([b"1"], [b"1", b"1"]):

@@ -1,4 +1,4 @@
-"""Kafka's protocol on one side, a real Redis looked at with redis-py on the other."""
+"""Write with the Kafka protocol and inspect a real Redis with redis-py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
-from tests.broker.support.looking import log_in, topic_in
+from tests.broker.support.inspection import log_in, topic_in
 from tools.support.raw_client import RawClient, batch, new_producer_id, produce, produce_values
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ IDS = EntryIds()
 def stream(
     redis_server: RedisServer, unique_topic: str
 ) -> Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]:
-    """Entries of partition 0 of topic t, as redis-py has them: ids and fields."""
+    """Return a function that returns the entries (IDs and fields) of a partition of topic t."""
     return lambda partition=0: entries(redis_server, f"{unique_topic}:t:{partition}")
 
 
@@ -54,14 +54,14 @@ def test_one_entry_per_record(
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_compressed_batches_are_unfolded(
+def test_compressed_batches_are_stored_as_records(
     redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]], codec: int
 ) -> None:
     produce(redis_raw, "t", batch(100, codec=codec, value=b"x" * 50))
     assert [fields[b"value"] for _, fields in stream()] == [b"x" * 50] * 100
 
 
-def test_offsets_are_contiguous_in_a_batch_and_carry_beyond_a_millisecond(
+def test_offsets_of_large_batches_are_contiguous(
     redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
 ) -> None:
     answers = [produce(redis_raw, "t", batch(3000)) for _ in range(3)]
@@ -71,7 +71,7 @@ def test_offsets_are_contiguous_in_a_batch_and_carry_beyond_a_millisecond(
     assert offsets == sorted(set(offsets))
 
 
-def test_a_clock_that_goes_back(redis_kafka: EmbeddedBroker, redis_raw: RawClient) -> None:
+def test_clock_moves_backwards(redis_kafka: EmbeddedBroker, redis_raw: RawClient) -> None:
     first = produce(redis_raw, "t", batch(5)).base_offset
     redis_kafka.run(lambda cluster: cluster.clock.jump(-60_000))
     assert produce(redis_raw, "t", batch(5)).base_offset == first + 5
@@ -91,8 +91,8 @@ def test_other_sequence_bits(redis_server: RedisServer, unique_topic: str) -> No
     assert {entry_id.split(b"-")[1] for entry_id, _ in stored} == {b"%d" % n for n in range(16)}
 
 
-def test_sequence_bits_stay_what_they_were(redis_server: RedisServer, unique_topic: str) -> None:
-    """With others every id would mean another offset, and retention would delete all records."""
+def test_sequence_bits_cannot_change(redis_server: RedisServer, unique_topic: str) -> None:
+    """With other bits, IDs map to other offsets, and retention would delete all records."""
     url = redis_server.url(unique_topic)
     with (
         EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
@@ -108,7 +108,7 @@ def test_sequence_bits_stay_what_they_were(redis_server: RedisServer, unique_top
         assert kafka.batches("t", 0) == whole
 
 
-def test_a_reader_gets_over_the_gaps(redis_raw: RawClient) -> None:
+def test_fetch_skips_offset_gaps(redis_raw: RawClient) -> None:
     bases = []
     for _ in range(3):
         bases.append(produce(redis_raw, "t", batch(2)).base_offset)
@@ -126,7 +126,7 @@ def test_a_reader_gets_over_the_gaps(redis_raw: RawClient) -> None:
     assert fetch(redis_raw, bases[-1] + 3).error_code is ErrorCode.offset_out_of_range
 
 
-def test_a_fetch_is_bounded_but_never_empty(redis_raw: RawClient) -> None:
+def test_fetch_limit(redis_raw: RawClient) -> None:
     for _ in range(4):
         produce(redis_raw, "t", batch(10, value=b"x" * 100))
     assert len(batches_of(fetch(redis_raw, 0, max_bytes=1).records)) == 1
@@ -142,10 +142,10 @@ def test_offsets_by_time(redis_raw: RawClient) -> None:
 
 
 @pytest.mark.parametrize("time_ms", [253_402_300_800_000, 2**63 - 1, -1, -(2**63)])
-def test_every_timestamp_is_kept(
+def test_all_timestamps_are_kept(
     redis_kafka: EmbeddedBroker, redis_raw: RawClient, time_ms: int
 ) -> None:
-    """Records without a time age by their ids: retention does not drop them at once."""
+    """Retention uses the ID for records without a timestamp, so it does not delete them."""
     any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
     redis_kafka.run(lambda cluster: cluster.topics.configure(topic_in(cluster), any_time))
     one = batch(2, timestamp=time_ms, producer=(new_producer_id(redis_raw), 0, 0))
@@ -179,7 +179,7 @@ def test_log_append_time(
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("missing", 0), ("t", 9), ("t", -1)])
-def test_what_is_not_there(redis_raw: RawClient, topic: str, partition: int) -> None:
+def test_unknown_partitions(redis_raw: RawClient, topic: str, partition: int) -> None:
     values = produce_values(topic, batch(1), partition=partition)
     response = redis_raw.call(ApiKey.PRODUCE, 9, **values)
     (answer,) = response.responses[0].partition_responses
@@ -194,7 +194,7 @@ def test_acks(
     assert len(stream()) == 1
 
 
-def test_acks_0_have_no_answer(
+def test_acks_0_has_no_response(
     redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
 ) -> None:
     redis_raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(2), acks=0))
@@ -202,7 +202,7 @@ def test_acks_0_have_no_answer(
     assert len(stream()) == 2
 
 
-def test_records_that_can_not_be_read(
+def test_corrupt_records(
     redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
 ) -> None:
     good = batch(3)
@@ -214,7 +214,7 @@ def test_records_that_can_not_be_read(
     assert produce(redis_raw, "t", good).error_code is ErrorCode.none
 
 
-def test_a_repeated_batch_is_known(
+def test_duplicate_batch_is_detected(
     redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
 ) -> None:
     producer = new_producer_id(redis_raw)
@@ -226,7 +226,7 @@ def test_a_repeated_batch_is_known(
     assert len(stream()) == 2
 
 
-def test_a_restart_finds_everything(redis_url: str, unique_topic: str) -> None:
+def test_restart_restores_all_data(redis_url: str, unique_topic: str) -> None:
     with (
         EmbeddedBroker(storage=redis_url, topics={"t": 2}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -245,8 +245,8 @@ def test_a_restart_finds_everything(redis_url: str, unique_topic: str) -> None:
         assert list_offset(raw, -2) == 0
 
 
-def test_a_restart_far_in_the_past(redis_url: str) -> None:
-    """Offsets go on behind the last one, whatever the clock says."""
+def test_restart_with_clock_in_the_past(redis_url: str) -> None:
+    """Offsets follow the last one regardless of the clock."""
     with EmbeddedBroker(storage=redis_url, topics={"t": 1}) as kafka:
         kafka.run(lambda cluster: cluster.clock.jump(1_000_000))
         with RawClient(kafka.bootstrap_servers) as raw:
@@ -256,7 +256,7 @@ def test_a_restart_far_in_the_past(redis_url: str) -> None:
         assert produce(raw, "t", batch(1)).base_offset == end
 
 
-def test_a_topic_is_deleted_with_its_streams(
+def test_deleting_a_topic_deletes_its_streams(
     redis_kafka: EmbeddedBroker, redis_server: RedisServer, unique_topic: str
 ) -> None:
     redis_kafka.run(lambda cluster: cluster.topics.create(NewTopic(name="gone", partitions=2)))
@@ -266,46 +266,46 @@ def test_a_topic_is_deleted_with_its_streams(
     assert redis_server.client.keys(f"{unique_topic}:*gone*") == []
 
 
-class TestWhatIsDropped:
+class TestDeletion:
     @pytest.fixture
-    def three(self, redis_raw: RawClient) -> list[int]:
-        """Base offsets of three batches, two records each, of the times 100, 200 and 300."""
+    def three_batches(self, redis_raw: RawClient) -> list[int]:
+        """Produce batches of two records with timestamps 100, 200, 300; return base offsets."""
         return [produce(redis_raw, "t", batch(2, timestamp=t)).base_offset for t in (100, 200, 300)]
 
     def on_log(self, kafka: EmbeddedBroker, action: Callable[[UnifiedLog], T]) -> T:
         return kafka.run(lambda cluster: action(log_in(cluster)))
 
-    def test_records_before_an_offset(
+    def test_delete_records(
         self,
         redis_kafka: EmbeddedBroker,
         redis_raw: RawClient,
-        three: list[int],
+        three_batches: list[int],
         stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
     ) -> None:
-        self.on_log(redis_kafka, lambda log: log.delete_records(three[1] + 1))
+        self.on_log(redis_kafka, lambda log: log.delete_records(three_batches[1] + 1))
         assert len(stream()) == 4
-        assert self.on_log(redis_kafka, lambda log: log.start_offset) == three[1] + 1
-        assert fetch(redis_raw, three[0]).error_code is ErrorCode.offset_out_of_range
-        self.on_log(redis_kafka, lambda log: log.delete_records(three[2] + 2))
+        assert self.on_log(redis_kafka, lambda log: log.start_offset) == three_batches[1] + 1
+        assert fetch(redis_raw, three_batches[0]).error_code is ErrorCode.offset_out_of_range
+        self.on_log(redis_kafka, lambda log: log.delete_records(three_batches[2] + 2))
         assert stream() == []
         assert list_offset(redis_raw, 250) == -1
-        assert produce(redis_raw, "t", batch(1)).base_offset >= three[2] + 2
+        assert produce(redis_raw, "t", batch(1)).base_offset >= three_batches[2] + 2
 
-    def test_a_restart_knows_the_start(
-        self, redis_kafka: EmbeddedBroker, three: list[int], redis_url: str
+    def test_log_start_persists_across_restart(
+        self, redis_kafka: EmbeddedBroker, three_batches: list[int], redis_url: str
     ) -> None:
-        self.on_log(redis_kafka, lambda log: log.storage.delete_before(three[1]))
+        self.on_log(redis_kafka, lambda log: log.storage.delete_before(three_batches[1]))
         end = self.on_log(redis_kafka, lambda log: log.end_offset)
         redis_kafka.stop()
         with EmbeddedBroker(storage=redis_url) as kafka:
-            assert self.on_log(kafka, lambda log: log.start_offset) == three[1]
+            assert self.on_log(kafka, lambda log: log.start_offset) == three_batches[1]
             self.on_log(kafka, lambda log: log.storage.delete_before(end))
         with EmbeddedBroker(storage=redis_url) as kafka:
             assert self.on_log(kafka, lambda log: log.start_offset) == end
             assert self.on_log(kafka, lambda log: log.end_offset) == end
 
     @pytest.mark.usefixtures("three")
-    def test_what_is_too_old(
+    def test_retention_by_time(
         self,
         redis_kafka: EmbeddedBroker,
         stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
@@ -319,7 +319,7 @@ class TestWhatIsDropped:
         assert [int(fields[b"timestamp"]) for _, fields in stream()] == [300, 300]
 
     @pytest.mark.usefixtures("three")
-    def test_what_is_too_much(
+    def test_retention_by_size(
         self,
         redis_kafka: EmbeddedBroker,
         stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
@@ -335,17 +335,22 @@ class TestWhatIsDropped:
         assert [int(fields[b"timestamp"]) for _, fields in stream()] == [200, 200, 300, 300]
         assert self.on_log(redis_kafka, lambda log: log.size) == size * 2 // 3
 
-    def test_the_tail(
+    def test_last_batch(
         self,
         redis_kafka: EmbeddedBroker,
         redis_raw: RawClient,
-        three: list[int],
+        three_batches: list[int],
         stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
     ) -> None:
-        self.on_log(redis_kafka, lambda log: log.truncate(three[1] + 1))
+        self.on_log(redis_kafka, lambda log: log.truncate(three_batches[1] + 1))
         assert len(stream()) == 2
-        assert self.on_log(redis_kafka, lambda log: log.end_offset) == three[0] + 2
+        assert self.on_log(redis_kafka, lambda log: log.end_offset) == three_batches[0] + 2
         base = produce(redis_raw, "t", batch(2)).base_offset
-        assert base >= three[2] + 2
+        assert base >= three_batches[2] + 2
         records = [one for some in batches_of(fetch(redis_raw, 0).records) for one in some]
-        assert [record.offset for record in records] == [three[0], three[0] + 1, base, base + 1]
+        assert [record.offset for record in records] == [
+            three_batches[0],
+            three_batches[0] + 1,
+            base,
+            base + 1,
+        ]

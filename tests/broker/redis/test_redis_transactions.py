@@ -1,6 +1,6 @@
-"""Transactions whose records and markers lie in a real Redis.
+"""Transactions with records and markers in a real Redis.
 
-Offsets are times there, so answers are compared without them.
+Offsets depend on the time there, so responses are compared without them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def started(redis_url: str) -> Callable[..., EmbeddedBroker]:
-    """Starts a broker on the same Redis again and again."""
+def start_broker(redis_url: str) -> Callable[..., EmbeddedBroker]:
+    """Return a function that starts a broker on the same Redis."""
 
     def start(**options: Any) -> EmbeddedBroker:
         return EmbeddedBroker(storage=redis_url, topics={"t": 4}, **options)
@@ -39,7 +39,7 @@ def started(redis_url: str) -> Callable[..., EmbeddedBroker]:
 def play(
     kafka: EmbeddedBroker, steps: str, former: Player | None = None
 ) -> tuple[list[str], Player]:
-    """The answers to steps of txn_player.py, without offsets."""
+    """Return the responses to steps of `player`, without offsets."""
     with RawClient(kafka.bootstrap_servers) as client:
         player = Player(client, "t")
         if former is not None:
@@ -49,8 +49,8 @@ def play(
     return [re.sub(r"@\d+", "@n", answer) for answer in answers], player
 
 
-def visible(kafka: EmbeddedBroker, *, committed: bool = True) -> int:
-    """How many records a fetch of partition 0 brings."""
+def count_fetched(kafka: EmbeddedBroker, *, committed: bool = True) -> int:
+    """Return the number of records in a fetch of partition 0."""
     with RawClient(kafka.bootstrap_servers) as client:
         data = Player(client, "t").fetched(0, 0, committed=committed).records
     return sum(one["count"] for one in batches(bytes(data or b"")))
@@ -70,10 +70,10 @@ def test_commits_and_aborts(redis_kafka: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_restart_finds_decided_transactions(
-    started: Callable[..., EmbeddedBroker], version: int
+def test_completed_transactions_after_restart(
+    start_broker: Callable[..., EmbeddedBroker], version: int
 ) -> None:
-    with started(transaction_version=version) as kafka:
+    with start_broker(transaction_version=version) as kafka:
         sender = transactional(kafka)
         for value in ("kept", "dropped"):
             sender.begin_transaction()
@@ -81,7 +81,7 @@ def test_a_restart_finds_decided_transactions(
             sender.flush(SECONDS)
             (sender.commit_transaction if value == "kept" else sender.abort_transaction)(SECONDS)
         ends = kafka.end_offsets("t")
-    with started(transaction_version=version) as kafka:
+    with start_broker(transaction_version=version) as kafka:
         assert kafka.end_offsets("t") == ends
         assert values(kafka, "t") == ["kept"]
         assert values(kafka, "t", "read_uncommitted") == ["dropped", "kept"]
@@ -92,15 +92,15 @@ def test_a_restart_finds_decided_transactions(
         assert values(kafka, "t") == ["kept", "later"]
 
 
-def test_an_open_transaction_goes_on_after_a_restart(
-    started: Callable[..., EmbeddedBroker],
+def test_open_transaction_continues_after_restart(
+    start_broker: Callable[..., EmbeddedBroker],
 ) -> None:
-    with started() as kafka:
+    with start_broker() as kafka:
         answers, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1")
         assert answers == ["0 P0:0", "0 @n", "0", "0 @n"]
-    with started() as kafka:
-        assert visible(kafka) == 0
-        assert visible(kafka, committed=False) == 2
+    with start_broker() as kafka:
+        assert count_fetched(kafka) == 0
+        assert count_fetched(kafka, committed=False) == 2
         steps = "state\nwrite 0 +2\nend commit 0\nend commit 0\ncommitted"
         assert play(kafka, steps, player)[0] == [
             "0 Ongoing P0:0 consumer_offsets0,t0,t1",
@@ -110,7 +110,7 @@ def test_an_open_transaction_goes_on_after_a_restart(
             "0 7",
         ]
         assert len(values(kafka, "t")) == 5
-    with started() as kafka:
+    with start_broker() as kafka:
         assert len(values(kafka, "t")) == 5
         assert play(kafka, "write 0\nwrite 1\nend abort 1", player)[0] == [
             f"{ErrorCode.invalid_producer_epoch.value} @-1",
@@ -122,8 +122,8 @@ def test_an_open_transaction_goes_on_after_a_restart(
 
 @pytest.mark.parametrize("commit", [False, True])
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_marker_that_redis_has_lost(own_redis: RedisServer, version: int, commit: bool) -> None:
-    """Redis restarts with an older state, in which a transaction is open that has ended."""
+def test_redis_loses_a_marker(own_redis: RedisServer, version: int, commit: bool) -> None:
+    """Redis restarts with older data, in which a completed transaction is still open."""
     options: dict[str, Any] = {"storage": own_redis.url(), "transaction_version": version}
     with EmbeddedBroker(topics={"t": 1}, **options) as kafka:
         sender = transactional(kafka)
@@ -147,8 +147,8 @@ def test_a_marker_that_redis_has_lost(own_redis: RedisServer, version: int, comm
         assert values(kafka, "t") == sorted([*kept, "last", "later"])
 
 
-def test_a_transaction_times_out(started: Callable[..., EmbeddedBroker]) -> None:
-    with started() as kafka:
+def test_transaction_times_out(start_broker: Callable[..., EmbeddedBroker]) -> None:
+    with start_broker() as kafka:
         answers, _ = play(kafka, "init timeout=300\nwrite 0\nuntil CompleteAbort\nend commit 0")
         assert answers[2:] == ["CompleteAbort", "48 none:-1"]
         assert values(kafka, "t") == []
@@ -156,7 +156,7 @@ def test_a_transaction_times_out(started: Callable[..., EmbeddedBroker]) -> None
 
 
 def retried(kafka: EmbeddedBroker, step: str, player: Player) -> str:
-    """The answer to a step, as soon as there is one: Redis is left alone for a moment."""
+    """Return the response to a step; retry after a pause while Redis is unavailable."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(ConnectionError):
@@ -165,8 +165,8 @@ def retried(kafka: EmbeddedBroker, step: str, player: Player) -> str:
     raise TimeoutError(step)
 
 
-def test_a_decision_without_redis_is_asked_for_again(own_redis: RedisServer) -> None:
-    """The connection ends, as after a crash of the coordinator; the repetition succeeds."""
+def test_end_of_transaction_is_retried_without_redis(own_redis: RedisServer) -> None:
+    """The connection is closed, as after a coordinator crash; the retry succeeds."""
     url = own_redis.url(timeout_ms=300)
     with EmbeddedBroker(storage=url, topics={"t": 4}) as kafka:
         _, player = play(kafka, "init\nwrite 0")

@@ -1,4 +1,4 @@
-"""Foreign clients with their own names for security options, each a way to write one record."""
+"""Write one record with other clients, using their names for security options."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SECONDS = 60
 
 
 class NotDeliveredError(RuntimeError):
-    """The client says that its record was not delivered, and why."""
+    """The client did not deliver its record; the message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How to come to a broker; None, or no text, where a part is not asked for."""
+    """Credentials for a broker; None or an empty string if not required."""
 
     mechanism: str | None = None
     user: str = ""
@@ -46,7 +46,7 @@ class Login:
 
 
 def confluent_options(login: Login) -> dict[str, str]:
-    """What librdkafka calls it."""
+    """Return the options for librdkafka."""
     options = {"security.protocol": login.protocol}
     if login.mechanism is not None:
         options["sasl.mechanism"] = login.mechanism
@@ -85,8 +85,8 @@ def write_with_confluent(broker: EmbeddedBroker, login: Login, topic: str, value
         raise NotDeliveredError(f"{outcome} {errors}")
 
 
-class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
-    """Tokens that nobody signed, for kafka-python."""
+class KafkaPythonTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """Unsigned tokens for kafka-python."""
 
     def __init__(self, user: str) -> None:
         super().__init__()
@@ -96,8 +96,8 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
         return unsecured_token(self._user)
 
 
-class AsyncTokens(AsyncTokenProvider):  # type: ignore[misc]  # neither has aiokafka
-    """The same for aiokafka."""
+class AiokafkaTokens(AsyncTokenProvider):  # type: ignore[misc]  # neither has aiokafka
+    """Unsigned tokens for aiokafka."""
 
     def __init__(self, user: str) -> None:
         self._user = user
@@ -106,7 +106,7 @@ class AsyncTokens(AsyncTokenProvider):  # type: ignore[misc]  # neither has aiok
         return unsecured_token(self._user)
 
 
-def context_of(login: Login) -> ssl.SSLContext:
+def ssl_context(login: Login) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=login.ca_file)
     if login.certificate is not None:
         context.load_cert_chain(*login.certificate)
@@ -114,7 +114,7 @@ def context_of(login: Login) -> ssl.SSLContext:
 
 
 def python_options(login: Login, tokens: Callable[[str], object]) -> dict[str, object]:
-    """What kafka-python and aiokafka call it."""
+    """Return the options for kafka-python and aiokafka."""
     options: dict[str, object] = {"security_protocol": login.protocol}
     if login.mechanism is not None:
         options["sasl_mechanism"] = login.mechanism
@@ -123,7 +123,7 @@ def python_options(login: Login, tokens: Callable[[str], object]) -> dict[str, o
     elif login.mechanism is not None:
         options |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
     if login.ca_file is not None:
-        options["ssl_context"] = context_of(login)
+        options["ssl_context"] = ssl_context(login)
     return options
 
 
@@ -133,7 +133,7 @@ def write_with_kafka_python(broker: EmbeddedBroker, login: Login, topic: str, va
             bootstrap_servers=broker.bootstrap_servers,
             max_block_ms=2500,
             bootstrap_timeout_ms=2500,
-            **python_options(login, Tokens),
+            **python_options(login, KafkaPythonTokens),
         )
     except Exception as error:
         raise NotDeliveredError(repr(error)) from error
@@ -148,7 +148,7 @@ def write_with_kafka_python(broker: EmbeddedBroker, login: Login, topic: str, va
 def write_with_aiokafka(broker: EmbeddedBroker, login: Login, topic: str, value: bytes) -> None:
     async def write() -> None:
         producer = AIOKafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, **python_options(login, AsyncTokens)
+            bootstrap_servers=broker.bootstrap_servers, **python_options(login, AiokafkaTokens)
         )
         try:
             await producer.start()

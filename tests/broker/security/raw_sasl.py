@@ -1,4 +1,4 @@
-"""SASL by hand, one request at a time."""
+"""SASL with individual raw requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secured broker as a process: no secret on its command line, and what it tells clients."""
+"""A secured broker started from the command line, and the client options that it prints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PASSWORD = "only-in-the-environment"
 OPTIONS = ("--topic", "t", "--tls", "--sasl-user", "alice=env:ALICES_PASSWORD")
 
 
-def said(process: subprocess.Popen[str], lines: int) -> list[str]:
+def read_output(process: subprocess.Popen[str], lines: int) -> list[str]:
     assert process.stdout is not None
     return [process.stdout.readline().strip() for _ in range(lines)]
 
@@ -38,10 +38,8 @@ def secured(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_what_it_prints_is_what_a_client_needs(
-    secured: subprocess.Popen[str], tmp_path: Path
-) -> None:
-    ready, *lines = said(secured, 8)
+def test_printed_client_options(secured: subprocess.Popen[str], tmp_path: Path) -> None:
+    ready, *lines = read_output(secured, 8)
     options = dict(line.removeprefix("kafka.").split("=", 1) for line in lines)
     assert options == {
         "bootstrap.servers": ready.split()[-1],
@@ -68,11 +66,11 @@ def test_what_it_prints_is_what_a_client_needs(
     assert outcome == [None]
 
 
-def test_a_certificate_for_the_client_where_one_is_required() -> None:
+def test_client_certificate_is_printed_if_required() -> None:
     command = [*KAFKAPROD, "--topic", "t", "--tls", "--client-certificates", "required"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            ready, *lines = said(process, 8)
+            ready, *lines = read_output(process, 8)
             given = dict(line.split("=", 1) for line in lines)
             assert ready.split()[-1] == given["kafka.bootstrap.servers"]
             login = {name.removeprefix("kafka."): value for name, value in given.items()}
@@ -82,8 +80,8 @@ def test_a_certificate_for_the_client_where_one_is_required() -> None:
             process.kill()
 
 
-def test_the_password_is_not_on_the_command_line(secured: subprocess.Popen[str]) -> None:
-    said(secured, 1)
+def test_password_is_not_on_the_command_line(secured: subprocess.Popen[str]) -> None:
+    read_output(secured, 1)
     assert PASSWORD not in Path(f"/proc/{secured.pid}/cmdline").read_text(encoding="utf-8")
 
 
@@ -101,7 +99,7 @@ def test_the_password_is_not_on_the_command_line(secured: subprocess.Popen[str])
         (["--oauthbearer-jwks", "/nowhere"], "cannot be read"),
     ],
 )
-def test_what_can_not_be_is_said(options: list[str], reason: str) -> None:
+def test_invalid_options(options: list[str], reason: str) -> None:
     done = run("broker", "--port", "0", *options)
     assert done.returncode == 1
     assert reason in done.stderr

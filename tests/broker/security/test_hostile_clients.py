@@ -1,4 +1,4 @@
-"""Bytes that no client sends: the broker goes on, and holds nothing back from the others."""
+"""Random and invalid bytes: the broker continues to serve other clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools.support.raw_client import RawClient, batch, produce
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NOBODY = b'{"alg":"none"}'
+UNSIGNED_HEADER = b'{"alg":"none"}'
 SEED = 20_261_122
 
 
@@ -45,8 +45,8 @@ def address(kafka: EmbeddedBroker) -> tuple[str, int]:
     return host, int(port)
 
 
-def serves(kafka: EmbeddedBroker) -> bool:
-    """Whether a client gets through a login and a write."""
+def is_serving(kafka: EmbeddedBroker) -> bool:
+    """Check that a client can log in and write."""
     with RawClient(kafka.bootstrap_servers) as client:
         if kafka.config.tls:
             context = ssl.create_default_context(cafile=kafka.ca_file)
@@ -56,8 +56,8 @@ def serves(kafka: EmbeddedBroker) -> bool:
         return served
 
 
-def throw(kafka: EmbeddedBroker, data: bytes) -> None:
-    """Send bytes and read until the broker ends the connection, or says nothing for a while."""
+def send_until_closed(kafka: EmbeddedBroker, data: bytes) -> None:
+    """Send bytes and read until the broker closes the connection or a read times out."""
     with socket.create_connection(address(kafka), 10) as client:
         client.settimeout(0.05)
         try:
@@ -69,26 +69,26 @@ def throw(kafka: EmbeddedBroker, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", ["broker", "encrypted"])
-def test_noise(kind: str, request: pytest.FixtureRequest) -> None:
+def test_random_bytes(kind: str, request: pytest.FixtureRequest) -> None:
     kafka: EmbeddedBroker = request.getfixturevalue(kind)
     noise = random.Random(SEED)
     for _ in range(60):
-        throw(kafka, noise.randbytes(noise.randrange(1, 3000)))
-    assert serves(kafka)
+        send_until_closed(kafka, noise.randbytes(noise.randrange(1, 3000)))
+    assert is_serving(kafka)
 
 
-def test_frames_of_noise_before_a_login(broker: EmbeddedBroker) -> None:
+def test_random_frames_before_login(broker: EmbeddedBroker) -> None:
     noise = random.Random(SEED)
     for api in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS):
         for version in range(4):
             body = noise.randbytes(noise.randrange(200))
             head = struct.pack(">hhih", api, version, 7, -1)
-            throw(broker, struct.pack(">i", len(head + body)) + head + body)
-    assert serves(broker)
+            send_until_closed(broker, struct.pack(">i", len(head + body)) + head + body)
+    assert is_serving(broker)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_noise_as_tokens(broker: EmbeddedBroker, mechanism: str) -> None:
+def test_random_sasl_tokens(broker: EmbeddedBroker, mechanism: str) -> None:
     noise = random.Random(SEED)
     for size in (0, 1, 10, 1000, 400_000):
         with RawClient(broker.bootstrap_servers) as client:
@@ -96,17 +96,19 @@ def test_noise_as_tokens(broker: EmbeddedBroker, mechanism: str) -> None:
             answer = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=noise.randbytes(size))
             assert answer.error_code == 58
             assert client.closed()
-    assert serves(broker)
+    assert is_serving(broker)
 
 
 @pytest.mark.parametrize(
     "claims",
     ['{"sub":"a","exp":NaN}', '{"sub":"a","exp":1e18}', "[" * 100_000],
-    ids=["not a number", "for ever", "deep"],
+    ids=["not a number", "never expires", "deeply nested"],
 )
-def test_tokens_that_are_none(claims: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Refused as any other, and no error of the broker's own."""
-    parts = [urlsafe_b64encode(part).decode().rstrip("=") for part in (NOBODY, claims.encode())]
+def test_invalid_oauth_tokens(claims: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The tokens are rejected and cause no internal error."""
+    parts = [
+        urlsafe_b64encode(part).decode().rstrip("=") for part in (UNSIGNED_HEADER, claims.encode())
+    ]
     with (
         EmbeddedBroker(sasl_mechanisms=["OAUTHBEARER"], failed_authentication_delay_ms=0) as kafka,
         RawClient(kafka.bootstrap_servers) as client,
@@ -119,8 +121,8 @@ def test_tokens_that_are_none(claims: str, caplog: pytest.LogCaptureFixture) -> 
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def test_noise_in_the_middle_of_a_handshake(encrypted: EmbeddedBroker) -> None:
-    """A client's first message, cut at every length and followed by nothing or by noise."""
+def test_random_bytes_during_tls_handshake(encrypted: EmbeddedBroker) -> None:
+    """A truncated ClientHello of each length, followed by nothing or by random bytes."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context(cafile=encrypted.ca_file).wrap_bio(
         incoming, outgoing, server_hostname="localhost"
@@ -130,11 +132,11 @@ def test_noise_in_the_middle_of_a_handshake(encrypted: EmbeddedBroker) -> None:
     hello = outgoing.read()
     noise = random.Random(SEED)
     for length in range(1, len(hello), 40):
-        throw(encrypted, hello[:length] + noise.randbytes(100))
-    assert serves(encrypted)
+        send_until_closed(encrypted, hello[:length] + noise.randbytes(100))
+    assert is_serving(encrypted)
 
 
-def test_noise_behind_a_handshake(encrypted: EmbeddedBroker) -> None:
+def test_random_bytes_after_tls_handshake(encrypted: EmbeddedBroker) -> None:
     context = ssl.create_default_context(cafile=encrypted.ca_file)
     plain = socket.create_connection(address(encrypted), 10)
     with context.wrap_socket(plain, server_hostname="localhost") as client:
@@ -144,21 +146,21 @@ def test_noise_behind_a_handshake(encrypted: EmbeddedBroker) -> None:
         raw.settimeout(10)
         while raw.recv(4096):
             pass
-    assert serves(encrypted)
+    assert is_serving(encrypted)
 
 
-def test_many_who_say_nothing_hold_up_nobody(encrypted: EmbeddedBroker) -> None:
+def test_silent_connections_do_not_block_others(encrypted: EmbeddedBroker) -> None:
     idle = [socket.create_connection(address(encrypted), 10) for _ in range(200)]
     started = time.monotonic()
-    assert serves(encrypted)
+    assert is_serving(encrypted)
     assert time.monotonic() - started < 30
     for client in idle:
         client.close()
 
 
 @pytest.mark.parametrize("kind", ["broker", "encrypted"])
-def test_who_reads_late_is_not_waited_for(kind: str, request: pytest.FixtureRequest) -> None:
-    """A client that asks for a MiB a hundred times before it reads: others are served meanwhile."""
+def test_slow_reader_does_not_block_others(kind: str, request: pytest.FixtureRequest) -> None:
+    """A client requests 1 MiB a hundred times before it reads."""
     kafka: EmbeddedBroker = request.getfixturevalue(kind)
     with RawClient(kafka.bootstrap_servers) as client:
         if kafka.config.tls:
@@ -177,6 +179,6 @@ def test_who_reads_late_is_not_waited_for(kind: str, request: pytest.FixtureRequ
                 max_bytes=1 << 21,
                 topics=[{"topic": "t", "partitions": [partition]}],
             )
-        assert serves(kafka)
+        assert is_serving(kafka)
         for _ in range(100):
             assert client.next_frame().count(bytes(1_000_000)) == 1

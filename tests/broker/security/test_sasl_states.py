@@ -1,4 +1,4 @@
-"""What may come when: the states of Kafka's SaslServerAuthenticator, over a socket."""
+"""The states of Kafka's SaslServerAuthenticator, tested over a socket."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kafka() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(scope="module")
-def short_sessions() -> Iterator[EmbeddedBroker]:
+def short_session_kafka() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}, sasl=USERS, connections_max_reauth_ms=400) as broker:
         yield broker
 
@@ -54,7 +54,7 @@ def test_authenticate_in_each_version(kafka: EmbeddedBroker, version: int) -> No
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
-def test_bare_tokens_after_handshake_0(kafka: EmbeddedBroker) -> None:
+def test_raw_tokens_after_handshake_0(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         assert handshake(client, version=0).error_code is ErrorCode.none
         token = plain("alice", "secret")
@@ -63,7 +63,7 @@ def test_bare_tokens_after_handshake_0(kafka: EmbeddedBroker) -> None:
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
-def test_a_bare_token_that_is_wrong(kafka: EmbeddedBroker) -> None:
+def test_invalid_raw_token(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client, version=0)
         token = plain("alice", "guessed")
@@ -71,7 +71,7 @@ def test_a_bare_token_that_is_wrong(kafka: EmbeddedBroker) -> None:
         assert client.closed()
 
 
-def test_api_versions_once_before(kafka: EmbeddedBroker) -> None:
+def test_api_versions_only_once_before_handshake(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         served = {one.api_key for one in client.call(ApiKey.API_VERSIONS, 2).api_keys}
         assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} <= served
@@ -83,7 +83,7 @@ def test_api_versions_once_before(kafka: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_other_requests_end_the_connection(kafka: EmbeddedBroker, steps: int) -> None:
+def test_other_requests_close_the_connection(kafka: EmbeddedBroker, steps: int) -> None:
     before = kafka.end_offsets("t")
     with RawClient(kafka.bootstrap_servers) as client:
         if steps:
@@ -93,13 +93,13 @@ def test_other_requests_end_the_connection(kafka: EmbeddedBroker, steps: int) ->
     assert kafka.end_offsets("t") == before
 
 
-def test_authenticate_without_a_handshake_ends_the_connection(kafka: EmbeddedBroker) -> None:
+def test_authenticate_without_handshake_closes_the_connection(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=plain("alice", "secret"))
         assert client.closed()
 
 
-def test_an_unknown_mechanism(kafka: EmbeddedBroker) -> None:
+def test_unknown_mechanism(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         answer = handshake(client, "GSSAPI")
         assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
@@ -108,7 +108,7 @@ def test_an_unknown_mechanism(kafka: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "error"),
     [
         (plain("alice", "guessed"), "Authentication failed: Invalid username or password"),
         (plain("mallory", "secret"), "Authentication failed: Invalid username or password"),
@@ -124,7 +124,7 @@ def test_an_unknown_mechanism(kafka: EmbeddedBroker) -> None:
         ),
     ],
 )
-def test_refusals_are_told_late_as_kafka_words_them(
+def test_errors_are_delayed_and_worded_like_kafka(
     kafka: EmbeddedBroker, message: bytes, told: str
 ) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
@@ -137,7 +137,7 @@ def test_refusals_are_told_late_as_kafka_words_them(
         assert client.closed()
 
 
-def test_who_is_unknown_to_scram_is_not_told_so(kafka: EmbeddedBroker) -> None:
+def test_scram_does_not_reveal_unknown_users(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client, "SCRAM-SHA-256")
         answer = authenticate(client, b"n,,n=nobody,r=abc")
@@ -145,7 +145,7 @@ def test_who_is_unknown_to_scram_is_not_told_so(kafka: EmbeddedBroker) -> None:
         assert client.closed()
 
 
-def test_large_frames_are_not_taken_before(kafka: EmbeddedBroker) -> None:
+def test_large_frames_before_login_are_rejected(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         client.socket.sendall((600_000).to_bytes(4, "big"))
         assert client.closed()
@@ -155,7 +155,7 @@ def test_large_frames_are_not_taken_before(kafka: EmbeddedBroker) -> None:
         assert produce(client, "t", bytes(batch(value=value))).error_code == 0
 
 
-def test_who_says_nothing_has_to_go() -> None:
+def test_silent_connection_is_closed() -> None:
     with (
         EmbeddedBroker(sasl=USERS, handshake_timeout_ms=300) as broker,
         RawClient(broker.bootstrap_servers) as client,
@@ -163,7 +163,7 @@ def test_who_says_nothing_has_to_go() -> None:
         assert client.closed()
 
 
-def test_a_second_handshake_without_sessions(kafka: EmbeddedBroker) -> None:
+def test_second_handshake_without_reauthentication(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         log_in(client)
         assert handshake(client).error_code is ErrorCode.illegal_sasl_state
@@ -172,39 +172,45 @@ def test_a_second_handshake_without_sessions(kafka: EmbeddedBroker) -> None:
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
-def test_sasl_is_illegal_where_there_is_none() -> None:
+def test_sasl_requests_without_sasl_are_rejected() -> None:
     with EmbeddedBroker() as broker, RawClient(broker.bootstrap_servers) as client:
         assert handshake(client).error_code is ErrorCode.illegal_sasl_state
 
 
 class TestSessions:
-    def test_the_client_is_told_how_long(self, short_sessions: EmbeddedBroker) -> None:
-        with RawClient(short_sessions.bootstrap_servers) as client:
+    def test_session_lifetime_in_response(self, short_session_kafka: EmbeddedBroker) -> None:
+        with RawClient(short_session_kafka.bootstrap_servers) as client:
             assert log_in(client).session_lifetime == timedelta(milliseconds=400)
 
-    def test_a_request_after_the_end_closes(self, short_sessions: EmbeddedBroker) -> None:
-        with RawClient(short_sessions.bootstrap_servers) as client:
+    def test_request_after_expiration_closes_the_connection(
+        self, short_session_kafka: EmbeddedBroker
+    ) -> None:
+        with RawClient(short_session_kafka.bootstrap_servers) as client:
             log_in(client)
             assert produce(client, "t", bytes(batch())).error_code == 0
             await_end(420)
             client.send(ApiKey.PRODUCE, 9, **produce_values("t", bytes(batch())))
             assert client.closed()
 
-    def test_it_goes_on_after_another_authentication(self, short_sessions: EmbeddedBroker) -> None:
-        with RawClient(short_sessions.bootstrap_servers) as client:
+    def test_reauthentication_extends_the_session(
+        self, short_session_kafka: EmbeddedBroker
+    ) -> None:
+        with RawClient(short_session_kafka.bootstrap_servers) as client:
             log_in(client)
             await_end(420)
             assert log_in(client).error_code is ErrorCode.none
             assert produce(client, "t", bytes(batch())).error_code == 0
 
-    def test_not_twice_a_second(self, short_sessions: EmbeddedBroker) -> None:
-        with RawClient(short_sessions.bootstrap_servers) as client:
+    def test_early_reauthentication_is_rejected(self, short_session_kafka: EmbeddedBroker) -> None:
+        with RawClient(short_session_kafka.bootstrap_servers) as client:
             log_in(client)
             assert log_in(client).error_code is ErrorCode.none
             assert handshake(client).error_code is ErrorCode.illegal_sasl_state
 
-    def test_as_the_same_user(self, short_sessions: EmbeddedBroker) -> None:
-        with RawClient(short_sessions.bootstrap_servers) as client:
+    def test_reauthentication_as_another_user_is_rejected(
+        self, short_session_kafka: EmbeddedBroker
+    ) -> None:
+        with RawClient(short_session_kafka.bootstrap_servers) as client:
             log_in(client)
             answer = log_in(client, "bob", "hidden")
             assert answer.error_code is ErrorCode.sasl_authentication_failed
@@ -213,18 +219,22 @@ class TestSessions:
             )
             assert client.closed()
 
-    def test_by_the_same_mechanism(self, short_sessions: EmbeddedBroker) -> None:
-        with RawClient(short_sessions.bootstrap_servers) as client:
+    def test_reauthentication_with_another_mechanism_is_rejected(
+        self, short_session_kafka: EmbeddedBroker
+    ) -> None:
+        with RawClient(short_session_kafka.bootstrap_servers) as client:
             log_in(client)
             assert handshake(client, "SCRAM-SHA-256").error_code is ErrorCode.none
             client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"n,,n=alice,r=abc")
             assert client.closed()
 
-    def test_not_with_a_password_that_changed(self, short_sessions: EmbeddedBroker) -> None:
-        with RawClient(short_sessions.bootstrap_servers) as client:
-            short_sessions.set_password("carol", "old")
+    def test_reauthentication_with_an_old_password_is_rejected(
+        self, short_session_kafka: EmbeddedBroker
+    ) -> None:
+        with RawClient(short_session_kafka.bootstrap_servers) as client:
+            short_session_kafka.set_password("carol", "old")
             log_in(client, "carol", "old")
-            short_sessions.set_password("carol", "new")
+            short_session_kafka.set_password("carol", "new")
             handshake(client)
             answer = authenticate(client, plain("carol", "old"))
             assert answer.error_code is ErrorCode.sasl_authentication_failed

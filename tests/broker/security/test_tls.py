@@ -1,4 +1,4 @@
-"""TLS as foreign clients see it: whom they trust, who they are, and what they are told."""
+"""TLS with other clients: trust, client certificates and errors."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def tls_kafka() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(scope="module")
-def stranger() -> EmbeddedBroker:
-    """A broker that runs nowhere: its authority is unknown to all others."""
+def other_broker() -> EmbeddedBroker:
+    """Return a broker that is not started, with a different certificate authority."""
     return EmbeddedBroker(tls=True)
 
 
@@ -55,20 +55,18 @@ def connect(
         raise
 
 
-def test_a_client_that_trusts_the_authority_writes(
-    tls_kafka: EmbeddedBroker, write: Writer
-) -> None:
+def test_client_that_trusts_the_authority_writes(tls_kafka: EmbeddedBroker, write: Writer) -> None:
     before = tls_kafka.end_offsets("t")[0]
     write(tls_kafka, Login(ca_file=tls_kafka.ca_file), "t", b"x")
     assert tls_kafka.end_offsets("t")[0] == before + 1
 
 
-def test_a_client_of_another_authority_does_not(
-    tls_kafka: EmbeddedBroker, stranger: EmbeddedBroker, write: Writer
+def test_client_with_another_authority_fails(
+    tls_kafka: EmbeddedBroker, other_broker: EmbeddedBroker, write: Writer
 ) -> None:
     before = tls_kafka.end_offsets("t")
     with pytest.raises(NotDeliveredError):
-        write(tls_kafka, Login(ca_file=stranger.ca_file), "t", b"x")
+        write(tls_kafka, Login(ca_file=other_broker.ca_file), "t", b"x")
     assert tls_kafka.end_offsets("t") == before
 
 
@@ -81,7 +79,7 @@ def test_versions_and_names(tls_kafka: EmbeddedBroker, version: ssl.TLSVersion, 
         assert client.version() == version.name.replace("_", ".")
 
 
-def test_tls_1_1_is_refused(tls_kafka: EmbeddedBroker) -> None:
+def test_tls_1_1_is_rejected(tls_kafka: EmbeddedBroker) -> None:
     context = ssl.create_default_context(cafile=tls_kafka.ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -91,7 +89,7 @@ def test_tls_1_1_is_refused(tls_kafka: EmbeddedBroker) -> None:
 
 
 class TlsRawClient(RawClient):
-    """A raw client whose socket speaks TLS."""
+    """A raw client with a TLS socket."""
 
     def __init__(self, broker: EmbeddedBroker, context: ssl.SSLContext | None = None) -> None:
         super().__init__(broker.bootstrap_servers)
@@ -99,7 +97,7 @@ class TlsRawClient(RawClient):
         self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
 
 
-def test_large_requests_and_answers(tls_kafka: EmbeddedBroker) -> None:
+def test_large_requests_and_responses(tls_kafka: EmbeddedBroker) -> None:
     value = bytes(range(256)) * 3600
     with TlsRawClient(tls_kafka) as client:
         for _ in range(4):
@@ -114,8 +112,8 @@ def test_large_requests_and_answers(tls_kafka: EmbeddedBroker) -> None:
         assert bytes(records).count(value) == 4
 
 
-def test_a_plain_client_gets_an_alert(tls_kafka: EmbeddedBroker) -> None:
-    """As of Kafka, whose alert a client takes for a frame of 352,518,912 bytes."""
+def test_plaintext_client_gets_an_alert(tls_kafka: EmbeddedBroker) -> None:
+    """As with Kafka, a client interprets the alert as a frame of 352,518,912 bytes."""
     with socket.create_connection(address(tls_kafka), 10) as client:
         client.sendall(b"\0\0\0\x10\0\x12\0\0\0\0\0\1\xff\xff" + bytes(6))
         client.settimeout(10)
@@ -124,7 +122,7 @@ def test_a_plain_client_gets_an_alert(tls_kafka: EmbeddedBroker) -> None:
         assert client.recv(100) == b""
 
 
-def test_a_slow_handshake_stops_nobody_and_ends(stranger: EmbeddedBroker) -> None:
+def test_slow_handshake_does_not_block_others(other_broker: EmbeddedBroker) -> None:
     with EmbeddedBroker(topics={"t": 1}, tls=True, handshake_timeout_ms=3000) as broker:
         started = time.monotonic()
         slow = [socket.create_connection(address(broker), 10) for _ in range(20)]
@@ -140,7 +138,7 @@ def test_a_slow_handshake_stops_nobody_and_ends(stranger: EmbeddedBroker) -> Non
         assert time.monotonic() - started < 60
 
 
-def test_the_certificate_changes_while_it_runs(tls_kafka: EmbeddedBroker) -> None:
+def test_certificate_changes_at_runtime(tls_kafka: EmbeddedBroker) -> None:
     def serial() -> object:
         with connect(tls_kafka) as client:
             certificate = client.getpeercert()
@@ -155,51 +153,65 @@ def test_the_certificate_changes_while_it_runs(tls_kafka: EmbeddedBroker) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "verify_code"),
     [
-        ({"hosts": ["elsewhere.example"]}, "Hostname mismatch"),
-        ({"expires_in": timedelta(seconds=-5)}, "certificate has expired"),
+        ({"hosts": ["elsewhere.example"]}, 62),
+        ({"expires_in": timedelta(seconds=-5)}, 10),
     ],
 )
-def test_bad_certificates_on_demand(change: dict[str, Any], reason: str) -> None:
+def test_invalid_certificates_on_demand(change: dict[str, Any], verify_code: int) -> None:
+    """The codes are X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_CERT_HAS_EXPIRED."""
     with EmbeddedBroker(tls=True) as broker:
         broker.change_certificate(**change)
-        with pytest.raises(ssl.SSLCertVerificationError, match=reason):
+        with pytest.raises(ssl.SSLCertVerificationError) as caught:
             connect(broker)
+    assert caught.value.verify_code == verify_code
 
 
 @pytest.fixture(scope="module")
-def strict() -> Iterator[EmbeddedBroker]:
+def client_auth_kafka() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
         yield broker
 
 
 class TestClientCertificates:
-    def test_with_one(self, strict: EmbeddedBroker, write: Writer) -> None:
-        files = strict.client_certificate_files(strict.client_certificate("alice"))
-        write(strict, Login(ca_file=strict.ca_file, certificate=files), "t", b"x")
+    def test_with_certificate(self, client_auth_kafka: EmbeddedBroker, write: Writer) -> None:
+        files = client_auth_kafka.client_certificate_files(
+            client_auth_kafka.client_certificate("alice")
+        )
+        write(
+            client_auth_kafka,
+            Login(ca_file=client_auth_kafka.ca_file, certificate=files),
+            "t",
+            b"x",
+        )
 
-    def test_without_one(self, strict: EmbeddedBroker, write: Writer) -> None:
-        before = strict.end_offsets("t")
+    def test_without_certificate(self, client_auth_kafka: EmbeddedBroker, write: Writer) -> None:
+        before = client_auth_kafka.end_offsets("t")
         with pytest.raises(NotDeliveredError):
-            write(strict, Login(ca_file=strict.ca_file), "t", b"x")
-        assert strict.end_offsets("t") == before
+            write(client_auth_kafka, Login(ca_file=client_auth_kafka.ca_file), "t", b"x")
+        assert client_auth_kafka.end_offsets("t") == before
 
-    def test_of_another_authority(
-        self, strict: EmbeddedBroker, stranger: EmbeddedBroker, write: Writer
+    def test_certificate_of_another_authority(
+        self, client_auth_kafka: EmbeddedBroker, other_broker: EmbeddedBroker, write: Writer
     ) -> None:
-        files = strict.client_certificate_files(stranger.client_certificate("alice"))
+        files = client_auth_kafka.client_certificate_files(other_broker.client_certificate("alice"))
         with pytest.raises(NotDeliveredError):
-            write(strict, Login(ca_file=strict.ca_file, certificate=files), "t", b"x")
+            write(
+                client_auth_kafka,
+                Login(ca_file=client_auth_kafka.ca_file, certificate=files),
+                "t",
+                b"x",
+            )
 
-    def test_the_client_reads_why(self, strict: EmbeddedBroker) -> None:
-        """However much it has said by then: TLS 1.3 lets it speak before it is looked at."""
+    def test_client_reads_the_alert(self, client_auth_kafka: EmbeddedBroker) -> None:
+        """In TLS 1.3, the client can send data before its certificate is checked."""
         for _ in range(20):
-            with connect(strict) as client:
+            with connect(client_auth_kafka) as client:
                 client.sendall(bytes(100))
                 with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
                     client.recv(1)
 
-    def test_requested_alone(self, write: Writer) -> None:
+    def test_optional_certificate(self, write: Writer) -> None:
         with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="requested") as broker:
             write(broker, Login(ca_file=broker.ca_file), "t", b"x")

@@ -1,4 +1,4 @@
-"""Secured clusters while producers and consumers are at work: nothing lost, nothing twice."""
+"""Secured clusters under load: no loss and no duplicates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
 def write(
     kafka: EmbeddedBroker, chunks: int, between: Callable[[int], None], **options: Any
 ) -> DeliveryReport:
-    """Write with our own producer; `between` runs before each chunk."""
+    """Write with the producer; call `between` before each chunk."""
     login = kafka.client_options("alice", prefix="")
     servers = login.pop("bootstrap.servers")
     with session(servers, **{"linger_ms": 1, "batch_size": 1000, **login, **options}) as producer:
@@ -57,14 +57,14 @@ def check(kafka: EmbeddedBroker, report: DeliveryReport, chunks: int) -> None:
         assert values(kafka, partition) == list(range(partition, chunks * ROWS, PARTITIONS))
 
 
-def test_sessions_end_under_our_own_producer() -> None:
+def test_reauthentication_of_the_producer() -> None:
     with cluster(connections_max_reauth_ms=SESSION_MS, nodes=3) as kafka:
         report = write(kafka, 60, lambda _: time.sleep(3 * SESSION_MS / 1000 / 60))
         check(kafka, report, 60)
 
 
-def test_certificate_and_password_change_in_mid_job() -> None:
-    """Connections that are open go on; what is opened later has the new certificate."""
+def test_certificate_and_password_change_during_a_write() -> None:
+    """Open connections continue; new connections use the new certificate."""
     with cluster(nodes=3, replication_factor=3) as kafka:
 
         def between(chunk: int) -> None:
@@ -76,7 +76,7 @@ def test_certificate_and_password_change_in_mid_job() -> None:
         check(kafka, write(kafka, 40, between), 40)
 
 
-def test_a_password_that_is_taken_away_ends_a_job() -> None:
+def test_removed_user_fails_the_write() -> None:
     with cluster(connections_max_reauth_ms=SESSION_MS) as kafka:
 
         def between(chunk: int) -> None:
@@ -90,7 +90,7 @@ def test_a_password_that_is_taken_away_ends_a_job() -> None:
         assert time.monotonic() - started < SECONDS
 
 
-def test_sessions_end_under_librdkafka() -> None:
+def test_reauthentication_of_librdkafka() -> None:
     with cluster(connections_max_reauth_ms=SESSION_MS) as kafka:
         login = Login(
             mechanism="SCRAM-SHA-256", user="alice", password="secret", ca_file=kafka.ca_file
@@ -115,7 +115,7 @@ def test_sessions_end_under_librdkafka() -> None:
         assert found == list(range(sent))
 
 
-def test_kcat_reads_what_kcat_wrote() -> None:
+def test_kcat_writes_and_reads() -> None:
     with cluster() as kafka:
         options = [
             *("-X", "security.protocol=SASL_SSL", "-X", f"ssl.ca.location={kafka.ca_file}"),
@@ -135,14 +135,14 @@ def test_kcat_reads_what_kcat_wrote() -> None:
         assert sorted(done.stdout.splitlines()) == sorted(lines.splitlines())
 
 
-def test_on_a_storage_that_is_a_network_away(redis_url: str) -> None:
-    """Requests are handled beside the loop there, logins are not."""
+def test_redis_storage(redis_url: str) -> None:
+    """Requests do not run in the event loop there, but logins do."""
     with cluster(storage=redis_url, connections_max_reauth_ms=SESSION_MS) as kafka:
         report = write(kafka, 30, lambda _: time.sleep(2 * SESSION_MS / 1000 / 30))
         assert report.persisted == 30 * ROWS
 
 
-def test_a_node_that_comes_back() -> None:
+def test_node_restarts() -> None:
     with cluster(nodes=3, replication_factor=3) as kafka:
 
         def between(chunk: int) -> None:

@@ -1,4 +1,4 @@
-"""Logs on disk: the files are Kafka's, and Kafka's own tool reads them."""
+"""Log files on disk have Kafka's format, and Kafka's tool reads them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.looking import log_in, topic_in
+from tests.broker.support.inspection import log_in, topic_in
 from tests.support.readers import dump, dumped_batches, dumped_records
 from tools.support.java import run_tool
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, new_producer_id, produce
@@ -42,7 +42,7 @@ def client_of(kafka: EmbeddedBroker | KafkaCluster) -> RawClient:
 
 
 def write_many(client: RawClient, topic: str) -> int:
-    """Batches of many sizes whose times go up and down, some from an idempotent producer."""
+    """Produce batches of many sizes with unordered timestamps, some from an idempotent producer."""
     now = int(time.time() * 1000)
     for number in range(120):
         stamp = now + (number * 37) % 50
@@ -55,10 +55,10 @@ def files_in(folder: Path, pattern: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob(pattern))}
 
 
-def test_segments_and_indexes_are_those_of_kafka(
+def test_segment_files_equal_those_of_kafka(
     real_kafka: KafkaCluster, folder: str, unique_topic: str
 ) -> None:
-    """The same batches make the same files, byte by byte, in all segments that are complete."""
+    """The files of all complete segments are identical for the same batches."""
     broker = EmbeddedBroker(data_dir=folder)
     with broker, client_of(broker) as ours, client_of(real_kafka) as theirs:
         create(ours, unique_topic, **CONFIGS)
@@ -85,7 +85,7 @@ def broker_folder(folder: str, topic: str, partition: int = 0) -> Path:
     return Path(folder) / f"{topic}-{partition}"
 
 
-def test_dump_log_segments_reads_them(folder: str) -> None:
+def test_dump_log_segments_reads_the_files(folder: str) -> None:
     configs = {"internal.segment.bytes": "3000", "index.interval.bytes": "300"}
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
         with client_of(kafka) as client:
@@ -118,7 +118,7 @@ def check_indexes(place: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", ["pwritev", "fsync"])
-def test_an_append_that_fails_and_cannot_be_undone_leaves_nothing(
+def test_failed_append_that_cannot_be_undone(
     folder: str, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     def fail(descriptor: int, parts: object = None, at: int = 0) -> None:
@@ -143,7 +143,7 @@ def test_an_append_that_fails_and_cannot_be_undone_leaves_nothing(
         assert kafka.end_offsets("t") == end
 
 
-def test_a_restart_finds_everything(folder: str) -> None:
+def test_restart_restores_all_data(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
         topic_id = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0].topic_id
         create(client, "other", 3, retention_ms="777")
@@ -197,7 +197,7 @@ def committed(client: RawClient, group: str) -> int:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "garbage", "zeros"])
-def test_a_torn_tail_is_cut_off(folder: str, damage: str) -> None:
+def test_damaged_end_of_log_is_truncated(folder: str, damage: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
         for _ in range(5):
             produce(client, "t", batch(4))
@@ -219,7 +219,7 @@ def test_a_torn_tail_is_cut_off(folder: str, damage: str) -> None:
         assert produce(client, "t", batch(1)).base_offset == 4 * len(kept)
 
 
-def test_segments_behind_a_torn_one_go(folder: str) -> None:
+def test_segments_after_a_damaged_one_are_deleted(folder: str) -> None:
     configs = {"internal.segment.bytes": "300"}
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
         with client_of(kafka) as client:
@@ -236,7 +236,7 @@ def test_segments_behind_a_torn_one_go(folder: str) -> None:
     assert sorted(place.glob("*.log")) == paths[:3]
 
 
-def test_two_brokers_can_not_share_a_folder(folder: str) -> None:
+def test_two_brokers_cannot_share_a_folder(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder):
         for _ in range(2):
             with pytest.raises(ConfigError, match="another broker uses"):
@@ -246,13 +246,13 @@ def test_two_brokers_can_not_share_a_folder(folder: str) -> None:
         pass
 
 
-def test_a_folder_that_can_not_be(tmp_path: Path) -> None:
+def test_invalid_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="can't be used"):
         EmbeddedBroker(data_dir=str(tmp_path / "file")).start()
 
 
-def test_retention_runs_by_itself(folder: str) -> None:
+def test_retention_by_size(folder: str) -> None:
     configs = {"internal.segment.bytes": "300", "retention.bytes": "600"}
     options: dict[str, Any] = {
         "topics": {"t": 1},
@@ -271,8 +271,8 @@ def test_retention_runs_by_itself(folder: str) -> None:
 
 
 @pytest.mark.parametrize("jump_ms", [0, -7_200_000])
-def test_retention_by_time_runs_by_itself(folder: str, jump_ms: int) -> None:
-    """With a clock that is set back as well."""
+def test_retention_by_time(folder: str, jump_ms: int) -> None:
+    """Also if the clock is set back."""
     configs = {"internal.segment.bytes": "300", "retention.ms": "60000"}
     options: dict[str, Any] = {
         "topics": {"t": 1},
@@ -291,7 +291,7 @@ def test_retention_by_time_runs_by_itself(folder: str, jump_ms: int) -> None:
         assert produce(client, "t", batch(1)).log_start_offset == 6
 
 
-def test_a_disk_that_does_not_take_it(folder: str) -> None:
+def test_disk_write_error(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
         produce(client, "t", batch(2))
         swap_file(kafka, os.O_RDONLY)
@@ -310,7 +310,7 @@ def newest_segment(cluster: Cluster) -> DiskSegment:
 
 
 def swap_file(kafka: EmbeddedBroker, flags: int) -> None:
-    """Let the active segment write through a descriptor that may not, or that may again."""
+    """Replace the file descriptor of the active segment, for example by a read-only one."""
 
     def swap(cluster: Cluster) -> None:
         segment = newest_segment(cluster)

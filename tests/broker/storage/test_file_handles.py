@@ -1,4 +1,4 @@
-"""Many logs and few files."""
+"""Many logs with few open files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from spark_kafka_sink.broker.storage.disk_segment import FileHandles
-from tests.broker.support.looking import next_line
+from tests.broker.support.inspection import next_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PARTITIONS = 200
 
 
-def test_the_least_used_is_closed_first(tmp_path: Path) -> None:
+def test_least_recently_used_file_is_closed_first(tmp_path: Path) -> None:
     handles = FileHandles(limit=2)
     one, two, three = (tmp_path / name for name in "123")
     first = handles.get(one)
@@ -30,7 +30,7 @@ def test_the_least_used_is_closed_first(tmp_path: Path) -> None:
     assert handles.get(one) == first
     handles.get(three)
     assert len(handles) == 2
-    assert handles.get(one) == first, "the one used last stays"
+    assert handles.get(one) == first, "the file used last stays open"
     os.pwrite(handles.get(two), b"again", 0)
     assert two.read_bytes() == b"again"
     for path in (one, two, three):
@@ -38,7 +38,7 @@ def test_the_least_used_is_closed_first(tmp_path: Path) -> None:
     assert len(handles) == 0
 
 
-def test_where_the_system_has_no_room_a_file_gives_way(tmp_path: Path) -> None:
+def test_file_is_closed_if_the_system_limit_is_reached(tmp_path: Path) -> None:
     code = """
 import resource, sys, os
 from pathlib import Path
@@ -60,8 +60,8 @@ print(kept, len(list(folder.iterdir())))
 
 
 @pytest.fixture
-def narrow_broker(tmp_path: Path) -> Iterator[str]:
-    """A broker on disk whose process may open 256 files."""
+def few_files_broker(tmp_path: Path) -> Iterator[str]:
+    """Run a broker with disk storage whose process can open 256 files."""
     command = (
         f"ulimit -n 256 && exec {sys.executable} -m spark_kafka_sink.cli.main broker --port 0 "
         f"--data-dir {tmp_path / 'data'} --topic t:{PARTITIONS}"
@@ -77,13 +77,13 @@ def narrow_broker(tmp_path: Path) -> Iterator[str]:
             log.close()
 
 
-def test_a_broker_with_few_files_takes_and_gives_every_partition(narrow_broker: str) -> None:
-    producer = Producer({"bootstrap.servers": narrow_broker, "linger.ms": 5})
+def test_broker_with_few_files_serves_all_partitions(few_files_broker: str) -> None:
+    producer = Producer({"bootstrap.servers": few_files_broker, "linger.ms": 5})
     for turn in range(3):
         for partition in range(PARTITIONS):
             producer.produce("t", f"{turn}", partition=partition)
         assert producer.flush(60) == 0
-    found = read_all(narrow_broker)
+    found = read_all(few_files_broker)
     assert found == {partition: ["0", "1", "2"] for partition in range(PARTITIONS)}
 
 
@@ -98,8 +98,8 @@ def read_all(address: str) -> dict[int, list[str]]:
     return found
 
 
-def test_more_connections_than_files_wait_and_are_told_of(tmp_path: Path) -> None:
-    """Connections above what the process may open are taken up when others have gone."""
+def test_connections_wait_for_free_file_descriptors(tmp_path: Path) -> None:
+    """Connections above the file limit are accepted after others are closed."""
     import socket
     import time
 
@@ -127,6 +127,6 @@ def test_more_connections_than_files_wait_and_are_told_of(tmp_path: Path) -> Non
                 assert len(said) == 1, log.read_text()
             producer = Producer({"bootstrap.servers": f"{host}:{port}"})
             producer.produce("t", b"v")
-            assert producer.flush(60) == 0, "it goes on when there are files again"
+            assert producer.flush(60) == 0, "the broker continues when files are available"
         finally:
             process.kill()

@@ -1,4 +1,4 @@
-"""Data that the broker did not write: it is never changed, and the error names it."""
+"""Data that the broker did not write is never changed, and errors contain its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
-from tests.broker.support.looking import log_in, topic_in
+from tests.broker.support.inspection import log_in, topic_in
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 SEGMENT = "00000000000000000000.log"
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
+class ProcessKilled(BaseException):
+    """Simulates the end of the process."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def create_code(client: RawClient, topic: str, partitions: int = 1) -> tuple[Err
 
 
 def delete_records(client: RawClient, offset: int) -> int:
-    """Return the log start offset after the records before `offset` are deleted."""
+    """Delete the records before `offset` and return the log start offset."""
     topic = {"name": "t", "partitions": [{"partition_index": 0, "offset": offset}]}
     answer = client.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=TIMEOUT).topics[0]
     low: int = answer.partitions[0].low_watermark
@@ -72,13 +72,13 @@ def delete_topic(client: RawClient, topic: str) -> ErrorCode:
     return code
 
 
-def test_a_directory_of_a_real_kafka_is_refused(
+def test_data_directory_of_kafka_is_rejected(
     real_kafka: KafkaCluster, folder: Path, unique_topic: str
 ) -> None:
     with RawClient(real_kafka.bootstrap_servers) as client:
         create(client, unique_topic)
         produce(client, unique_topic, batch(7))
-    # Kafka removes the folders of deleted partitions at any time.
+    # Kafka can remove directories of deleted partitions at any time.
     ignored = shutil.ignore_patterns("*-delete")
     shutil.copytree(real_kafka.partition_dir(unique_topic, 0).parent, folder, ignore=ignored)
     (folder / CLEAN_MARK).touch()
@@ -92,7 +92,7 @@ def test_a_directory_of_a_real_kafka_is_refused(
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "t-0/x", CLEAN_MARK, ".git/config", "cluster.new"])
-def test_a_directory_without_a_journal_is_refused(folder: Path, name: str) -> None:
+def test_directory_without_journal_is_rejected(folder: Path, name: str) -> None:
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_text("mine")
     before = contents(folder)
@@ -105,9 +105,7 @@ def test_a_directory_without_a_journal_is_refused(folder: Path, name: str) -> No
     "foreign", [b"\x00\x01", b"hello\n", b'{"a":1}\n["topic",["t"],null]\n', b'["a","b","c"]\n']
 )
 @pytest.mark.parametrize("name", ["cluster.journal", "cluster.new"])
-def test_a_file_with_the_name_of_the_journal_is_not_overwritten(
-    folder: Path, name: str, foreign: bytes
-) -> None:
+def test_foreign_journal_file_is_not_overwritten(folder: Path, name: str, foreign: bytes) -> None:
     with start(folder):
         pass
     (folder / name).write_bytes(foreign)
@@ -117,7 +115,7 @@ def test_a_file_with_the_name_of_the_journal_is_not_overwritten(
     assert contents(folder) == before
 
 
-def test_a_damaged_journal_is_refused_and_a_truncated_one_is_not(folder: Path) -> None:
+def test_damaged_journal_is_rejected_but_truncated_one_is_read(folder: Path) -> None:
     with start(folder, topics={"a": 1, "b": 1}):
         pass
     journal = folder / "cluster.journal"
@@ -134,7 +132,7 @@ def test_a_damaged_journal_is_refused_and_a_truncated_one_is_not(folder: Path) -
 
 
 @pytest.mark.parametrize("kind", ["directory", "file", "link", "dangling link"])
-def test_a_topic_whose_directory_exists_is_not_created(folder: Path, kind: str) -> None:
+def test_topic_is_not_created_if_its_directory_exists(folder: Path, kind: str) -> None:
     with start(folder, topics={"a": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
         place = folder / "t-1"
         if kind == "directory":
@@ -209,7 +207,7 @@ def test_foreign_files_in_a_partition_are_ignored(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
-def test_what_a_link_leads_to_is_not_written(folder: Path, suffix: str) -> None:
+def test_link_targets_are_not_written(folder: Path, suffix: str) -> None:
     with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
         produce(client, "t", batch(3))
     link = (folder / "t-0" / SEGMENT).with_suffix(suffix)
@@ -218,19 +216,19 @@ def test_what_a_link_leads_to_is_not_written(folder: Path, suffix: str) -> None:
     link.unlink()
     link.symlink_to(other)
     for _ in range(2):
-        with pytest.raises(ConfigError, match=f"t-0 can't be read.*{link.name}"):
+        with pytest.raises(ConfigError, match=link.name):
             start(folder).start()
     assert other.read_text() == "mine" * 100
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], bool]:
-    """End the process before the n-th change of the data directory; whether it came to that."""
+    """Simulate a crash before the n-th change of the data directory; return a check for it."""
     left = [number]
 
     def count() -> None:
         left[0] -= 1
         if left[0] < 0:
-            raise Killed
+            raise ProcessKilled
 
     def counted(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **named: Any) -> Any:
@@ -248,10 +246,10 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("action", ["create", "delete", "add"])
-def test_a_crash_at_any_change_is_recovered(
+def test_recovery_after_crash_at_each_change(
     folder: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
-    """Whenever the process ends, the topic is there whole or can be created again."""
+    """After a crash, the topic is either complete or can be created again."""
     for number in range(100):
         place = folder / str(number)
         with start(place, topics={"a": 1} | ({} if action == "create" else {"t": 2})):
@@ -270,7 +268,7 @@ def test_a_crash_at_any_change_is_recovered(
 
 
 def crash(place: Path, action: str, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Do it on the broker's state, killed at change `number`."""
+    """Execute the action on the broker's state and crash at change `number`."""
     broker = start(place)
     broker.start()
 
@@ -288,22 +286,22 @@ def crash(place: Path, action: str, number: int, monkeypatch: pytest.MonkeyPatch
     runtime._thread.join()
     with monkeypatch.context() as patch:
         ended = kill_at(patch, number)
-        with contextlib.suppress(Killed):
+        with contextlib.suppress(ProcessKilled):
             act(runtime.cluster)
         killed = ended()
-    release(runtime)
+    release_lock(runtime)
     return killed
 
 
-def release(runtime: Any) -> None:
-    """What the system does for a process that has ended: its locks are gone."""
+def release_lock(runtime: Any) -> None:
+    """Release the locks, as the system does when a process ends."""
     backend = runtime.cluster.topics.store._backend
     assert isinstance(backend, DataDir)
     backend.was_clean = False
     backend.abandon()
 
 
-def test_a_segment_with_a_foreign_name_is_not_overwritten(folder: Path) -> None:
+def test_segment_with_an_unexpected_name_is_not_overwritten(folder: Path) -> None:
     configs = {"internal.segment.bytes": "300"}
     with (
         start(folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka,
@@ -322,7 +320,7 @@ def test_a_segment_with_a_foreign_name_is_not_overwritten(folder: Path) -> None:
 
 
 def test_damage_after_a_clean_stop_is_not_truncated(folder: Path) -> None:
-    """A process that has ended in good order leaves whole batches: this is another damage."""
+    """After a clean stop all batches are complete, so this damage has another cause."""
     with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
         for _ in range(3):
             produce(client, "t", batch(2, value=bytes(100)))
@@ -331,7 +329,7 @@ def test_damage_after_a_clean_stop_is_not_truncated(folder: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1])
     before = contents(folder / "t-0")
     for _ in range(2):
-        with pytest.raises(ConfigError, match=rf"{SEGMENT} is damaged.*{CLEAN_MARK}"):
+        with pytest.raises(ConfigError, match=rf"{SEGMENT} is damaged"):
             start(folder).start()
         assert contents(folder / "t-0") == before
     (folder / CLEAN_MARK).unlink()
@@ -340,7 +338,7 @@ def test_damage_after_a_clean_stop_is_not_truncated(folder: Path) -> None:
         assert kafka.batches("t", 0) == whole[:2]
 
 
-def test_a_partition_that_is_no_folder_or_missing(
+def test_partition_directory_is_a_file_or_missing(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with start(folder, topics={"t": 1}):
@@ -356,8 +354,8 @@ def test_a_partition_that_is_no_folder_or_missing(
 
 
 @pytest.mark.parametrize("damage", ["folder", "file", "bit"])
-def test_a_log_that_ends_before_its_start_continues_there(folder: Path, damage: str) -> None:
-    """DeleteRecords has moved the start; what is appended before it could not be read."""
+def test_log_that_ends_before_its_start_continues_at_the_start(folder: Path, damage: str) -> None:
+    """DeleteRecords has moved the log start; records before it would be unreadable."""
     with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
         for _ in range(3):
             produce(client, "t", batch(10))
@@ -380,10 +378,10 @@ def test_a_log_that_ends_before_its_start_continues_there(folder: Path, damage: 
 
 
 @pytest.mark.parametrize("failing", [Journal, SegmentedStorage])
-def test_records_whose_deletion_is_confirmed_do_not_come_back(
+def test_deleted_records_do_not_reappear(
     folder: Path, monkeypatch: pytest.MonkeyPatch, failing: type
 ) -> None:
-    """A first request fails, and the client repeats it."""
+    """The first request fails and the client retries it."""
     with start(folder, topics={"t": 1}) as kafka:
         with RawClient(kafka.bootstrap_servers) as client, monkeypatch.context() as patch:
             for _ in range(3):
@@ -399,8 +397,8 @@ def test_records_whose_deletion_is_confirmed_do_not_come_back(
 
 
 @pytest.mark.parametrize("at", [0, 3, 6, 7])
-def test_a_wrong_offset_ends_a_log(folder: Path, at: int) -> None:
-    """The checksum does not cover it, but offsets have no gaps."""
+def test_wrong_offset_truncates_the_log(folder: Path, at: int) -> None:
+    """The checksum does not cover the offset, but offsets have no gaps."""
     with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
         for _ in range(3):
             produce(client, "t", batch(2))
@@ -416,10 +414,8 @@ def test_a_wrong_offset_ends_a_log(folder: Path, at: int) -> None:
 
 
 @pytest.mark.parametrize("written", [0, 9])
-def test_a_journal_on_a_full_disk(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, written: int
-) -> None:
-    """What is not kept is refused, and a line that was written in part damages no other."""
+def test_journal_on_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
+    """The request fails, and a partial line does not damage other lines."""
     real = os.write
 
     def full(descriptor: int, data: bytes) -> int:
@@ -442,10 +438,10 @@ def test_a_journal_on_a_full_disk(
         assert (kafka.end_offsets("t"), kafka.end_offsets("u")) == ([1], [0])
 
 
-def test_a_journal_line_that_can_neither_be_completed_nor_removed(
+def test_partial_journal_line_that_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next value that is kept is not appended to the rest of the line."""
+    """The next value is not appended to the partial line."""
     path = tmp_path / "j.journal"
     journal, real, writes = Journal(path), os.write, iter([True, False])
 
@@ -461,16 +457,18 @@ def test_a_journal_line_that_can_neither_be_completed_nor_removed(
     with monkeypatch.context() as patch:
         patch.setattr("os.ftruncate", fail)
         patch.setattr("os.write", write)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(OSError) as caught:
             journal.put("k", ("b",), 2)
-        with pytest.raises(OSError, match="Input/output"):
+        assert caught.value.errno == errno.ENOSPC
+        with pytest.raises(OSError) as caught:
             journal.put("k", ("c",), 3)
+        assert caught.value.errno == errno.EIO
     journal.put("k", ("d",), 4)
     journal.close()
     assert Journal(path).all("k") == {("a",): 1, ("d",): 4}
 
 
-def test_a_damaged_byte_anywhere_in_the_journal_is_detected(tmp_path: Path) -> None:
+def test_damaged_journal_byte_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "j.journal"
     journal = Journal(path)
     journal.put("topic", ("a",), {"partitions": 12, "id": "x y"})
@@ -483,9 +481,7 @@ def test_a_damaged_byte_anywhere_in_the_journal_is_detected(tmp_path: Path) -> N
             Journal(path)
 
 
-def test_compaction_that_fails_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_compaction_loses_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_kafka_sink.broker.storage.journal._COMPACT_FROM", 20)
     journal = Journal(tmp_path / "j.journal")
     (tmp_path / "j.new").write_text("mine")
@@ -497,7 +493,7 @@ def test_compaction_that_fails_loses_nothing(
     assert Journal(tmp_path / "j.journal").all("k") == {(0,): 99, (1,): 97, (2,): 98}
 
 
-def test_a_broker_that_does_not_start_locks_nothing(folder: Path) -> None:
+def test_failed_start_releases_the_lock(folder: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         start(folder, topics={"bad name": 1}).start()
     with start(folder):

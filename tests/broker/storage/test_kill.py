@@ -1,4 +1,4 @@
-"""kill -9 while clients write: what was acknowledged is there, once, and producers go on."""
+"""kill -9 during writes: acknowledged records exist exactly once, and producers continue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.broker.support.looking import next_line
+from tests.broker.support.inspection import next_line
 from tests.support.readers import dump, dumped_batches
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
@@ -28,7 +28,7 @@ READY = "kafkaprod broker ready on"
 
 
 class BrokerProcess:
-    """`kafkaprod broker` on a data folder."""
+    """A `kafkaprod broker` process with a data folder."""
 
     def __init__(self, folder: Path, port: int) -> None:
         command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker"]
@@ -45,8 +45,8 @@ class BrokerProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Starter:
-    """Starts brokers on one address and folder."""
+class StartBroker:
+    """Starts brokers with the same address and folder."""
 
     address: str
     folder: Path
@@ -57,8 +57,8 @@ class Starter:
 
 
 @pytest.fixture
-def started(tmp_path: Path) -> Iterator[Starter]:
-    """Starts brokers on one folder and port; kills what is left."""
+def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
+    """Yield a function that starts brokers on one folder and port; kill them afterwards."""
     port = free_port()
     all_of_them: list[BrokerProcess] = []
 
@@ -66,13 +66,13 @@ def started(tmp_path: Path) -> Iterator[Starter]:
         all_of_them.append(BrokerProcess(tmp_path / "data", port))
         return all_of_them[-1]
 
-    yield Starter(f"127.0.0.1:{port}", tmp_path / "data", start)
+    yield StartBroker(f"127.0.0.1:{port}", tmp_path / "data", start)
     for broker in all_of_them:
         broker.kill()
 
 
 class Writer:
-    """An idempotent librdkafka producer that writes numbers until it is told to stop."""
+    """An idempotent librdkafka producer that writes numbers until it is stopped."""
 
     def __init__(self, address: str) -> None:
         settings = {
@@ -113,36 +113,38 @@ class Writer:
         assert self.producer.flush(60) == 0
 
 
-def test_nothing_is_lost_or_doubled(started: Starter) -> None:
-    broker = started()
-    writer = Writer(started.address)
+def test_no_loss_or_duplicates(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    writer = Writer(start_broker.address)
     for turn in range(1, 3):
         writer.wait_for(len(writer.acked) + 3000 * turn)
         broker.kill()
-        broker = started()
+        broker = start_broker()
     writer.finish()
     assert writer.failed == []
-    found = {(one.partition, one.offset): one.value for one in by_confluent(started.address, "t")}
+    found = {
+        (one.partition, one.offset): one.value for one in by_confluent(start_broker.address, "t")
+    }
     assert Counter(found.values()) == Counter(str(n).encode() for n in range(writer.sent))
     for value, offset in writer.acked:
         assert found[int(value) % 2, offset] == value
     broker.kill()
     for partition in range(2):
-        batches = dumped_batches(dump(started.folder / f"t-{partition}"))
+        batches = dumped_batches(dump(start_broker.folder / f"t-{partition}"))
         assert all(one.is_valid for one in batches)
         assert sum(one.count for one in batches) == len([k for k in found if k[0] == partition])
 
 
-def test_committed_offsets_stay(started: Starter) -> None:
-    broker = started()
-    writer = Writer(started.address)
+def test_committed_offsets_persist(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    writer = Writer(start_broker.address)
     writer.wait_for(500)
-    settings = {"bootstrap.servers": started.address, "group.id": "g"}
+    settings = {"bootstrap.servers": start_broker.address, "group.id": "g"}
     consumer = Consumer(settings)
     consumer.commit(offsets=[TopicPartition("t", 1, 123)], asynchronous=False)
     consumer.close()
     broker.kill()
-    started()
+    start_broker()
     writer.finish()
     consumer = Consumer(settings)
     (found,) = consumer.committed([TopicPartition("t", 1)], timeout=20)

@@ -1,4 +1,4 @@
-"""Log and producer table against simple models."""
+"""Compare the log and the producer state with simple models."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def header(first: int, count: int, epoch: int = 0) -> BatchHeader:
 
 @QUICK
 @given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=12), data=st.data())
-def test_a_log_reads_as_its_batches(counts: list[int], data: st.DataObject) -> None:
+def test_log_contains_appended_batches(counts: list[int], data: st.DataObject) -> None:
     log, ends = UnifiedLog(), []
     model: list[bytes] = []
     for count in counts:
@@ -60,7 +60,7 @@ def test_a_log_reads_as_its_batches(counts: list[int], data: st.DataObject) -> N
     assert log.bytes_from(offset, 1 << 20) == sum(len(one) + 16 for one in rest)
 
 
-def test_append_time_is_stamped_with_its_checksum() -> None:
+def test_append_time_updates_the_checksum() -> None:
     log, one = UnifiedLog(), bytes(batch(3, timestamp=5))
     log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=0, append_time=99))
     (stored,) = log
@@ -71,7 +71,7 @@ def test_append_time_is_stamped_with_its_checksum() -> None:
 
 @QUICK
 @given(start=st.integers(0, MAX_SEQUENCE), counts=st.lists(st.integers(1, 9), max_size=12))
-def test_sequences_in_order_pass_and_the_last_five_are_known(start: int, counts: list[int]) -> None:
+def test_sequence_check(start: int, counts: list[int]) -> None:
     table, sent, sequence, offset = ProducerStateManager(), [], start, 0
     for count in counts:
         one = header(sequence, count)
@@ -88,7 +88,7 @@ def test_sequences_in_order_pass_and_the_last_five_are_known(start: int, counts:
         assert table.check_sequence(one) is ErrorCode.out_of_order_sequence_number
 
 
-def test_it_starts_and_stops_fast_and_leaves_nothing() -> None:
+def test_broker_starts_and_stops_quickly() -> None:
     before = threading.active_count()
     started = time.perf_counter()
     for _ in range(5):
@@ -98,7 +98,7 @@ def test_it_starts_and_stops_fast_and_leaves_nothing() -> None:
     assert threading.active_count() == before
 
 
-def test_a_taken_port_is_said() -> None:
+def test_port_in_use() -> None:
     with (
         EmbeddedBroker() as kafka,
         pytest.raises(BrokerUnavailableError, match="can't listen on"),
@@ -106,7 +106,7 @@ def test_a_taken_port_is_said() -> None:
         EmbeddedBroker(port=kafka.nodes[0].port).start()
 
 
-def test_it_runs_functions_on_its_own_thread() -> None:
+def test_functions_run_on_the_broker_thread() -> None:
     with EmbeddedBroker() as kafka:
         assert kafka.run(lambda _: threading.current_thread().name) == "kafkaprod-broker"
         with pytest.raises(ZeroDivisionError):

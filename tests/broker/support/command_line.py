@@ -1,4 +1,4 @@
-"""`kafkaprod` in this process, which starts faster than a process of its own."""
+"""Run `kafkaprod` in this process, which is faster than a subprocess."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_kafka_sink.cli.main import app
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, and return its exit status and output."""
+    """Run a command and return its exit status and output."""
     status: str | int | None = 0
     with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()) as errors:
         try:

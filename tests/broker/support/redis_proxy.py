@@ -1,4 +1,4 @@
-"""A TCP proxy before Redis that can lose the answer to a transaction, or the transaction itself."""
+"""A TCP proxy for Redis that can drop requests and responses."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Self
 
 
 class Loss(Enum):
-    """What happens to the next request with the trigger; the connection ends after it."""
+    """What is lost of the next request with the trigger; the connection is closed afterwards."""
 
-    ANSWER = auto()
+    RESPONSE = auto()
     REQUEST = auto()
     LATE_REQUEST = auto()
-    """Redis gets it when the test says so: see `deliver`."""
+    """Redis receives the request when the test calls `deliver`."""
 
 
 class RedisProxy:
-    """Stands on a port of its own; `lose` may be set at any time, for one request.
+    """A proxy on its own port; set `lose` at any time to affect one request.
 
-    `trigger` is in the requests that may be lost: those that write a batch, unless a test says so.
+    Only requests that contain `trigger` are affected; by default those that write a batch.
     """
 
     trigger = b"XADD"
@@ -48,10 +48,10 @@ class RedisProxy:
         return f"redis://127.0.0.1:{self.port}/0?prefix={prefix}"
 
     def deliver(self) -> None:
-        """Let Redis have the late request now, and read its answer."""
+        """Send the late request to Redis and read the response."""
         assert self._late is not None
         server, data = self._late
-        with contextlib.suppress(ConnectionError):  # Redis may have closed it
+        with contextlib.suppress(ConnectionError):  # Redis may have closed the connection
             server.sendall(data)
             server.recv(1 << 20)
 
@@ -64,7 +64,7 @@ class RedisProxy:
                 threading.Thread(target=self._serve, args=(client, server), daemon=True).start()
 
     def _serve(self, client: socket.socket, server: socket.socket) -> None:
-        """Requests are small here: each arrives in one piece, and so does its answer."""
+        """Forward requests; each request and response fits into one `recv` call."""
         with contextlib.suppress(OSError), client:
             while data := client.recv(1 << 20):
                 loss = self.lose if self.trigger in data else None
@@ -74,8 +74,8 @@ class RedisProxy:
                     self._late = (server, data)
                 elif loss is not Loss.REQUEST:
                     server.sendall(data)
-                    answer = server.recv(1 << 20)
+                    response = server.recv(1 << 20)
                     if loss is None:
-                        client.sendall(answer)
+                        client.sendall(response)
                 if loss is not None:
                     return

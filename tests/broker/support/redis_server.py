@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 class RedisServer:
-    """One server; with `replica_of` it copies another one."""
+    """One server; with `replica_of`, it is a replica of another one."""
 
     def __init__(self, folder: Path, replica_of: RedisServer | None = None) -> None:
         self.port = free_port()
@@ -84,5 +84,5 @@ def _until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError("redis-server does not start")
+            raise TimeoutError("redis-server did not start")
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""confluent-kafka in transactions: a producer, and a reader of all that is committed."""
+"""Transactional writes and read_committed reads with confluent-kafka."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 60
 def values(
     kafka: EmbeddedBroker, topic: str, isolation: str = "read_committed", count: int | None = None
 ) -> list[str]:
-    """What confluent-kafka reads from the beginning up to the end that it sees."""
+    """Return the values that confluent-kafka reads from the beginning to the end offset."""
     settings = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "group.id": f"reader-{isolation}",

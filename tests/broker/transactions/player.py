@@ -1,8 +1,8 @@
-"""Plays scenarios of transactions, step by step, on any broker.
+"""Execute transaction scenarios step by step on any broker.
 
-A scenario is text: a step per line, `command words -> answer`. An answer begins with the error
-code. Producer ids are called P0, P1, … in the order in which they appear, so `P0:3` is the first
-producer id at epoch 3. A bare epoch is one of the newest producer id.
+A scenario is a text with one step per line: `command words -> response`. A response starts with the
+error code. Producer IDs are named P0, P1, … in order of appearance, so `P0:3` is the first producer
+ID with epoch 3. An epoch without a producer ID refers to the newest one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tools.support.raw_client import batch
 
 
 class Player(Views):
-    """Says what a scenario says."""
+    """Executes the steps of a scenario."""
 
     def play(self, scenario: str) -> list[str]:
-        """Run all steps; returns the lines with the answers that came."""
+        """Execute all steps and return the lines with the received responses."""
         lines = (line.split("->")[0].strip() for line in scenario.strip().splitlines())
         return [f"{line} -> {self.step(line)}" for line in lines if line]
 
@@ -191,7 +191,7 @@ class Player(Views):
         return str(int(answer.topics[0].partitions[0].error_code))
 
     def do_commit(self, step: Step) -> str:
-        """`commit value [p=]`: an offset beside the transaction."""
+        """`commit value [p=]`: commit an offset outside of the transaction."""
         partition = {
             "partition_index": int(step.flags.get("p", 0)),
             "committed_offset": int(step.words[0]),
@@ -210,7 +210,7 @@ class Player(Views):
         return str(int(answer.topics[0].partitions[0].error_code))
 
     def retried(self, api: ApiKey, version: int, **values: Any) -> Any:
-        """Kafka makes the topic of offsets when the first group comes."""
+        """Retry until Kafka has created the offsets topic for the first group."""
         for _ in range(200):
             find = {"key": self.group, "key_type": 0}
             self.client.call(ApiKey.FIND_COORDINATOR, 3, **find)

@@ -1,4 +1,4 @@
-"""Transactions of foreign clients against the embedded broker."""
+"""Transactions of other clients with the embedded broker."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TestConfluent:
         sender.commit_transaction(SECONDS)
         assert values(kafka, "t") == ["open"]
 
-    def test_a_second_producer_fences_the_first(self, kafka: EmbeddedBroker) -> None:
+    def test_second_producer_fences_the_first(self, kafka: EmbeddedBroker) -> None:
         first = transactional(kafka)
         first.begin_transaction()
         first.produce("t", "lost", partition=0)
@@ -78,7 +78,7 @@ class TestConfluent:
         second.commit_transaction(SECONDS)
         assert values(kafka, "t") == ["kept"]
 
-    def test_a_transaction_that_takes_too_long(self, kafka: EmbeddedBroker) -> None:
+    def test_transaction_timeout(self, kafka: EmbeddedBroker) -> None:
         sender = transactional(kafka, **cast("dict[str, Any]", {"transaction.timeout.ms": 1000}))
         sender.begin_transaction()
         sender.produce("t", "late", partition=0)
@@ -126,7 +126,7 @@ class TestConfluent:
         after.close()
 
     @pytest.mark.parametrize("version", [0, 1, 2])
-    def test_every_transaction_version(self, version: int) -> None:
+    def test_all_transaction_versions(self, version: int) -> None:
         with EmbeddedBroker(topics={"t": 2}, transaction_version=version, nodes=2) as kafka:
             sender = transactional(kafka)
             for turn in range(4):
@@ -172,7 +172,7 @@ def test_aiokafka(kafka: EmbeddedBroker) -> None:
     assert values(kafka, "t") == sorted(found)
 
 
-def epoch_of_java(cluster: Cluster) -> int:
+def java_producer_epoch(cluster: Cluster) -> int:
     found = cluster.transaction_coordinator.find("java")
     assert found is not None
     return found.epoch
@@ -232,7 +232,7 @@ def test_kafka_transactions_command(kafka: EmbeddedBroker) -> None:
 
 
 @pytest.mark.deep
-def test_a_hanging_transaction_is_found_and_aborted(kafka: EmbeddedBroker) -> None:
+def test_find_and_abort_hanging_transaction(kafka: EmbeddedBroker) -> None:
     sender = transactional(kafka, "hangs")
     sender.begin_transaction()
     sender.produce("t", "hangs", partition=1, timestamp=1)
@@ -273,7 +273,7 @@ def test_java_producer_and_consumer(version: int) -> None:
             else:
                 sender.flush()
                 sender.abortTransaction()
-        epoch = kafka.run(epoch_of_java)
+        epoch = kafka.run(java_producer_epoch)
         sender.close()
         assert values(kafka, "t") == sorted(f"{t}-{i}" for t in (1, 3, 5) for i in range(5))
         assert epoch == (6 if version == 2 else 0)

@@ -1,4 +1,4 @@
-"""Transactions over restarts of the broker, and where a leader is missing."""
+"""Transactions across broker restarts and without a leader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.broker.support.looking import topic_in
+from tests.broker.support.inspection import topic_in
 from tests.broker.transactions.player import Player
 from tools.support.raw_client import RawClient, batch, fetch, offsets, produce
 
@@ -24,8 +24,8 @@ SECONDS = 60
 
 
 @pytest.fixture
-def started(tmp_path: Path) -> Callable[..., EmbeddedBroker]:
-    """Starts a broker on the same folder again and again."""
+def start_broker(tmp_path: Path) -> Callable[..., EmbeddedBroker]:
+    """Return a function that starts a broker on the same folder."""
 
     def start(**options: Any) -> EmbeddedBroker:
         return EmbeddedBroker(data_dir=str(tmp_path), topics={"t": 2}, **options)
@@ -44,27 +44,27 @@ def play(
     return [line.split(" -> ")[1] for line in played], player
 
 
-def test_a_producer_whose_records_are_deleted_goes_on(
-    started: Callable[..., EmbeddedBroker],
+def test_producer_continues_after_its_records_are_deleted(
+    start_broker: Callable[..., EmbeddedBroker],
 ) -> None:
-    """Only the marker of its last transaction is left, which has no sequence."""
+    """Only the marker of the last transaction remains, which has no sequence number."""
     configs = {"t": {"internal.segment.bytes": "150"}}
-    with started(topic_configs=configs) as kafka:
+    with start_broker(topic_configs=configs) as kafka:
         steps = "init\nadd 0\nwrite 0 +3 v=11\nend commit 0 v=4"
         answers, player = play(kafka, steps)
         assert answers == ["0 P0:0", "0", "0 @0", "0"]
         kafka.run(
             lambda cluster: cluster.topics.store.delete_records(topic_in(cluster).partitions[0], 3)
         )
-    with started() as kafka:
+    with start_broker() as kafka:
         steps = "add 0\nwrite 0 v=11\nwrite 0 v=11\nend commit 0 v=4"
         assert play(kafka, steps, player)[0] == ["0", "0 @4", "0 @5", "0"]
 
 
-def test_an_open_transaction_goes_on(started: Callable[..., EmbeddedBroker]) -> None:
-    with started() as kafka:
+def test_open_transaction_continues(start_broker: Callable[..., EmbeddedBroker]) -> None:
+    with start_broker() as kafka:
         _, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1\nend commit 0\nwrite 1")
-    with started() as kafka:
+    with start_broker() as kafka:
         answers, player = play(
             kafka, "state\nread\nproducers\ncommitted\nwrite 1 +2\noffset 1 9\nread p=1", player
         )
@@ -77,7 +77,7 @@ def test_an_open_transaction_goes_on(started: Callable[..., EmbeddedBroker]) -> 
             "0",
             "0 2/2 0,C1 aborted none",
         ]
-    with started() as kafka:
+    with start_broker() as kafka:
         steps = "committed stable\nend abort 1\nend abort 1\ncommitted stable\nread\ninit"
         assert play(kafka, steps, player)[0] == [
             "88 -1",
@@ -87,7 +87,7 @@ def test_an_open_transaction_goes_on(started: Callable[..., EmbeddedBroker]) -> 
             "0 7/7 0,1,C2,3,4,5,A6 aborted P0:3",
             "0 P0:3",
         ]
-    with started() as kafka:
+    with start_broker() as kafka:
         assert play(kafka, "read\nwrite 2\nwrite 3", player)[0] == [
             "0 7/7 0,1,C2,3,4,5,A6 aborted P0:3",
             "47 @-1",
@@ -95,13 +95,13 @@ def test_an_open_transaction_goes_on(started: Callable[..., EmbeddedBroker]) -> 
         ]
 
 
-def test_a_transaction_times_out_while_nobody_serves_it(
-    started: Callable[..., EmbeddedBroker],
+def test_transaction_times_out_while_the_broker_is_down(
+    start_broker: Callable[..., EmbeddedBroker],
 ) -> None:
-    with started() as kafka:
+    with start_broker() as kafka:
         _, player = play(kafka, "init timeout=200\nwrite 0")
     time.sleep(0.3)
-    with started() as kafka:
+    with start_broker() as kafka:
         answers, _ = play(kafka, "until CompleteAbort\nread\nend commit 0", player)
         assert answers == ["CompleteAbort", "0 2/2 0,A1 aborted P0:0", "48 none:-1"]
 
@@ -131,8 +131,8 @@ def test_markers_wait_for_a_leader() -> None:
 
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
-def test_a_marker_that_is_lost_with_its_leader_is_written_again(end: str) -> None:
-    """Otherwise the transaction would stay open in the partition, and nobody would know."""
+def test_marker_lost_with_its_leader_is_rewritten(end: str) -> None:
+    """Otherwise the transaction would stay open in the partition undetected."""
     with EmbeddedBroker(topics={"t": 2}, nodes=2, replication_factor=2) as kafka:
         where = kafka.run(lambda cluster: cluster.coordinator("id-t").id)
         leaders = kafka.run(lambda c: [p.leader for p in topic_in(c).partitions])
@@ -155,14 +155,16 @@ def test_a_marker_that_is_lost_with_its_leader_is_written_again(end: str) -> Non
             assert player.step(f"read p={lost}") == f"0 {log}"
 
 
-def test_a_full_journal_holds_up_nothing_else(started: Callable[..., EmbeddedBroker]) -> None:
-    """A transaction times out while the broker cannot store that: it goes on with the rest."""
+def test_full_journal_does_not_block_other_work(
+    start_broker: Callable[..., EmbeddedBroker],
+) -> None:
+    """The broker cannot store the timeout of a transaction, but serves other requests."""
 
     def fill(cluster: Cluster) -> None:
         put = Mock(side_effect=OSError("No space left on device"))
         cluster.journal.put = put  # type: ignore[method-assign]
 
-    with started() as kafka, RawClient(kafka.bootstrap_servers) as raw:
+    with start_broker() as kafka, RawClient(kafka.bootstrap_servers) as raw:
         _, player = play(kafka, "init timeout=200\nwrite 0")
         kafka.run(fill)
         time.sleep(0.3)

@@ -1,6 +1,6 @@
-"""Scenarios of transactions.txt: the same answers of a real Kafka and of ours.
+"""Scenarios of transactions.txt give equal responses on a real Kafka and the embedded broker.
 
-The answers in the file are those of Kafka 4.3.1; txn_player.py explains the steps.
+The responses in the file are from Kafka 4.3.1; `player` describes the steps.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MARKERS = [
 
 
 @pytest.mark.parametrize("append_time", [False, True])
-def test_bytes_of_the_markers(any_raw: RawClient, unique_topic: str, append_time: bool) -> None:
+def test_marker_bytes(any_raw: RawClient, unique_topic: str, append_time: bool) -> None:
     kind = "LogAppendTime" if append_time else "CreateTime"
     create(any_raw, unique_topic, 2, message_timestamp_type=kind)
     player = Player(any_raw, unique_topic)
@@ -78,25 +78,23 @@ def features(client: RawClient, version: int) -> tuple[tuple[int, int] | None, i
     return supported.get(name), finalized.get(name)
 
 
-def test_the_feature_is_announced(any_raw: RawClient) -> None:
+def test_finalized_feature(any_raw: RawClient) -> None:
     assert features(any_raw, 4) == ((0, 2), 2)
     assert features(any_raw, 3) == (None, 2)
 
 
-def test_the_coordinator_of_a_transaction(
-    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient
-) -> None:
+def test_find_coordinator(any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient) -> None:
     for version in range(1, 7):
         asked = {"key": "x", "key_type": 1, "coordinator_keys": ["x"]}
         answer = any_raw.call(ApiKey.FIND_COORDINATOR, version, **asked)
         found = answer.coordinators[0] if version >= 4 else answer
         if found.error_code == 0:
             assert f"{found.host}:{found.port}" in any_kafka.bootstrap_servers
-        else:  # Kafka makes the topic for it first.
+        else:  # Kafka first creates the topic for transactions.
             assert found.error_code == 15
 
 
-def test_another_node_is_asked_in_vain() -> None:
+def test_wrong_coordinator() -> None:
     from spark_kafka_sink import EmbeddedBroker
 
     with EmbeddedBroker(topics={"t": 2}, nodes=3) as kafka:

@@ -1,4 +1,4 @@
-"""What a scenario of transactions looks at: records, offsets, states."""
+"""The read steps of transaction scenarios: records, offsets and states."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ WAIT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The words of a step, and its flags."""
+    """The words and flags of a step."""
 
     words: list[str]
     flags: dict[str, str]
 
 
 class Views:
-    """One transactional id, one topic of two partitions, and what is seen of them."""
+    """Read steps for one transactional ID and one topic with two partitions."""
 
     def __init__(self, client: RawClient, topic: str) -> None:
         self.client = client
@@ -49,7 +49,7 @@ class Views:
         return f"P{self.producers.index(producer_id)}:{epoch}"
 
     def settle(self) -> None:
-        """Wait until the markers of a transaction that ends are written."""
+        """Wait until the markers of a completing transaction are written."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             found = self.described()
@@ -61,9 +61,7 @@ class Views:
     def described(self, name: str | None = None) -> Any:
         ids = [self.id if name is None else name]
         self.client.send(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=ids)
-        frame = (
-            self.client.next_frame()
-        )  # kio can't read a start of -1, so there is no second reader.
+        frame = self.client.next_frame()  # kio cannot parse a start of -1.
         _, answer = read_response(response_type(ApiKey.DESCRIBE_TRANSACTIONS, 0), frame)
         return answer.transaction_states[0]
 
@@ -135,7 +133,7 @@ class Views:
         return f"{int(found.error_code)} {found.offset}"
 
     def do_state(self, step: Step) -> str:
-        """`state [id=]`: as DescribeTransactions tells it."""
+        """`state [id=]`: state from DescribeTransactions."""
         found = self.described("" if step.flags.get("id") == "empty" else step.flags.get("id"))
         if found.error_code:
             return str(int(found.error_code))
@@ -159,7 +157,7 @@ class Views:
         return f"{int(found.error_code)} {'; '.join(sorted(active)) or 'none'}"
 
     def do_list(self, step: Step) -> str:
-        """`list [states=a,b] [pattern=] [producer=] [duration=]`: only this id counts."""
+        """`list [states=a,b] [pattern=] [producer=] [duration=]`: for this transactional ID."""
         states = step.flags["states"].split(",") if "states" in step.flags else []
         ids = (
             [self.producers[-1] if step.flags["producer"] == "mine" else 7]
@@ -181,7 +179,7 @@ class Views:
         return f"{int(answer.error_code)} {found} unknown {unknown}"
 
     def do_until(self, step: Step) -> str:
-        """`until state`: wait until the coordinator says so."""
+        """`until state`: wait until the coordinator reports the state."""
         deadline = time.monotonic() + WAIT_S
         while (found := self.described().transaction_state) != step.words[0]:
             if time.monotonic() > deadline:
@@ -191,7 +189,7 @@ class Views:
 
 
 def contents(records: Any) -> str:
-    """Offsets of records, with C and A for markers: `0,1,C2`."""
+    """Return offsets of records, with C and A for markers: `0,1,C2`."""
     data, found = bytes(records or b""), []
     while len(data) > 61:
         header = BatchHeader.parse(data)

@@ -1,4 +1,4 @@
-"""The answer is lost, then the rules of the topic change: rows in the log against the report."""
+"""A response is lost and the topic configs change before the retry: compare log and report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COUNT = 40
 
 @dataclass(frozen=True)
 class Rule:
-    """A topic's setting by which it refuses what it took before."""
+    """A topic config that makes the topic reject records that it accepted before."""
 
     name: str
     value: str
@@ -55,7 +55,7 @@ def kafka() -> Iterator[EmbeddedBroker]:
 
 
 def _rows() -> Rows:
-    """Every other one has no key, and is two hours old."""
+    """Return rows; every other row has no key and is two hours old."""
     now = time.time_ns() // 1_000_000
     old = [number % 2 == 1 for number in range(COUNT)]
     return rows(
@@ -74,7 +74,7 @@ def _configure(kafka: EmbeddedBroker, rule: Rule) -> None:
     client.incremental_alter_configs([resource])[resource].result(60)
 
 
-def _when_appended(kafka: EmbeddedBroker, rule: Rule) -> None:
+def _change_rule_after_append(kafka: EmbeddedBroker, rule: Rule) -> None:
     deadline = time.monotonic() + 60
     while not sum(kafka.end_offsets("t")) and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -98,12 +98,10 @@ def _session(kafka: EmbeddedBroker) -> ProducerSession:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_no_row_is_there_twice_and_the_report_knows_what_it_does_not_know(
-    kafka: EmbeddedBroker, rule: Rule
-) -> None:
+def test_no_duplicates_and_report_lists_unknown_outcomes(kafka: EmbeddedBroker, rule: Rule) -> None:
     kafka.faults.add("produce:topic=t:lose-response:next=1")
     session = _session(kafka)
-    changing = threading.Thread(target=_when_appended, args=(kafka, rule))
+    changing = threading.Thread(target=_change_rule_after_append, args=(kafka, rule))
     changing.start()
     try:
         report, error = _write(session)
@@ -123,9 +121,7 @@ def test_no_row_is_there_twice_and_the_report_knows_what_it_does_not_know(
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_without_doubt_every_row_is_in_the_topic_or_a_dead_letter(
-    kafka: EmbeddedBroker, rule: Rule
-) -> None:
+def test_every_row_is_written_or_a_dead_letter(kafka: EmbeddedBroker, rule: Rule) -> None:
     _configure(kafka, rule)
     session = _session(kafka)
     try:
@@ -143,8 +139,8 @@ def test_without_doubt_every_row_is_in_the_topic_or_a_dead_letter(
 
 
 @pytest.mark.parametrize("time_ms", [253_402_300_800_000, 2**62, -7])
-def test_a_lost_answer_to_a_batch_of_any_time(kafka: EmbeddedBroker, time_ms: int) -> None:
-    """The retry is answered with the time of the batch."""
+def test_lost_response_with_any_timestamp(kafka: EmbeddedBroker, time_ms: int) -> None:
+    """The response to the retry contains the timestamp of the batch."""
     _configure(kafka, Rule("message.timestamp.after.max.ms", str(2**63 - 1)))
     kafka.faults.add("produce:topic=t:lose-response:next=1")
     session = _session(kafka)

@@ -1,4 +1,4 @@
-"""Certificates that a user brings, and those that can't be used."""
+"""Certificate files from the user, valid and invalid."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files(authority: CertificateAuthority, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("source", ["text", "env"])
-def test_they_are_served(
+def test_certificate_is_used(
     files: dict[str, str], monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     monkeypatch.setenv("KEY_PASSWORD", PASSWORD)
@@ -48,7 +48,7 @@ def test_they_are_served(
         assert broker.end_offsets("t") == [1]
 
 
-def test_clients_of_the_users_authority_and_of_the_brokers(
+def test_client_certificates_of_both_authorities(
     files: dict[str, str], authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     own = TlsFiles(**files, key_password=PASSWORD)
@@ -65,7 +65,7 @@ def test_clients_of_the_users_authority_and_of_the_brokers(
         assert broker.end_offsets("t") == [2]
 
 
-def test_they_replace_the_brokers_own_while_it_runs(files: dict[str, str]) -> None:
+def test_replace_certificate_at_runtime(files: dict[str, str]) -> None:
     with EmbeddedBroker(topics={"t": 1}, tls=True) as broker:
         broker.change_certificate(TlsFiles(**files, key_password=PASSWORD))
         assert broker.ca_certificate == Path(files["ca"]).read_text()
@@ -82,15 +82,13 @@ def test_they_replace_the_brokers_own_while_it_runs(files: dict[str, str]) -> No
         ({"key_password": "env:NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE, which is not set"),
     ],
 )
-def test_files_that_can_not_be_used(
-    files: dict[str, str], change: dict[str, Any], reason: str
-) -> None:
+def test_invalid_files(files: dict[str, str], change: dict[str, Any], reason: str) -> None:
     settings = {**files, "key_password": PASSWORD, **change}
     with pytest.raises(ConfigError, match=reason):
         EmbeddedBroker(tls=TlsFiles(**settings))
 
 
-def test_a_broker_without_tls_has_none() -> None:
+def test_broker_without_tls_has_no_certificates() -> None:
     broker = EmbeddedBroker()
     asks: tuple[Callable[[], object], ...] = (
         lambda: broker.ca_certificate,
@@ -103,7 +101,7 @@ def test_a_broker_without_tls_has_none() -> None:
             ask()
 
 
-def test_the_key_is_for_the_owner_alone() -> None:
+def test_key_file_permissions() -> None:
     broker = EmbeddedBroker(tls=True)
     certificate = broker.client_certificate("alice")
     _, key = broker.client_certificate_files(certificate)

@@ -1,4 +1,4 @@
-"""What a broker holds and says, where a test knows that it is there."""
+"""Access to internal objects and output of a broker."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def log_in(cluster: Cluster, name: str = "t", index: int = 0) -> UnifiedLog:
 
 
 def next_line(process: subprocess.Popen[str]) -> str:
-    """The next line that a process prints."""
+    """Return the next line of a process's output."""
     assert process.stdout is not None
     return process.stdout.readline()

@@ -1,6 +1,6 @@
-"""The same requests to a real Kafka and to the embedded broker: the same answers, field by field.
+"""Compare responses of a real Kafka and the embedded broker to unauthorized requests and logins.
 
-Of a user who may nothing, and of clients that do not log in as they should.
+Requests of a user without permissions, and of clients with invalid logins.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ USER = User.MALLORY.value
 PASSWORD = password(USER)
 TRANSACTION = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0}
 NEW = {"name": "new", "num_partitions": 1, "replication_factor": 1}
-COMMITTED = [{"name": "shut", "partitions": [{"partition_index": 0, "committed_offset": 3}]}]
-ASKED = [{"name": "shut", "partition_indexes": [0]}]
+TOPICS_TO_COMMIT = [{"name": "shut", "partitions": [{"partition_index": 0, "committed_offset": 3}]}]
+TOPICS_TO_FETCH = [{"name": "shut", "partition_indexes": [0]}]
 
 
 @pytest.fixture(scope="module")
-def both() -> Iterator[tuple[str, str]]:
-    """Where clients of each go."""
+def addresses() -> Iterator[tuple[str, str]]:
+    """Yield the addresses of both brokers."""
     resources: tuple[dict[str, str], ...] = (
         {"topic": "*"},
         {"group": "*"},
@@ -78,7 +78,7 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
     "offsets in a transaction": (
         ApiKey.TXN_OFFSET_COMMIT,
         3,
-        {**TRANSACTION, "group_id": "x", "generation_id": -1, "topics": COMMITTED},
+        {**TRANSACTION, "group_id": "x", "generation_id": -1, "topics": TOPICS_TO_COMMIT},
     ),
     "produce": (ApiKey.PRODUCE, 9, produce_values("shut", bytes(batch()))),
     "list offsets": (
@@ -97,12 +97,16 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
         3,
         {"group_id": "x", "generation_id": 1, "member_id": "m"},
     ),
-    "fetch offsets": (ApiKey.OFFSET_FETCH, 8, {"groups": [{"group_id": "x", "topics": ASKED}]}),
-    "fetch offsets of one": (ApiKey.OFFSET_FETCH, 7, {"group_id": "x", "topics": ASKED}),
+    "fetch offsets": (
+        ApiKey.OFFSET_FETCH,
+        8,
+        {"groups": [{"group_id": "x", "topics": TOPICS_TO_FETCH}]},
+    ),
+    "fetch offsets of one": (ApiKey.OFFSET_FETCH, 7, {"group_id": "x", "topics": TOPICS_TO_FETCH}),
     "commit": (
         ApiKey.OFFSET_COMMIT,
         8,
-        {"group_id": "x", "generation_id_or_member_epoch": -1, "topics": COMMITTED},
+        {"group_id": "x", "generation_id_or_member_epoch": -1, "topics": TOPICS_TO_COMMIT},
     ),
     "describe groups": (ApiKey.DESCRIBE_GROUPS, 5, {"groups": ["x"]}),
     "delete groups": (ApiKey.DELETE_GROUPS, 2, {"groups_names": ["x"]}),
@@ -119,7 +123,7 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
     ),
     "log dirs": (ApiKey.DESCRIBE_LOG_DIRS, 4, {"topics": None}),
     "transactions": (ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": ["x"]}),
-    "producers": (ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": ASKED}),
+    "producers": (ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": TOPICS_TO_FETCH}),
     "describe": (
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         0,
@@ -133,24 +137,24 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
 }
 
 
-def said(answer: Any) -> str:
-    """What an answer says of rights: not where brokers are and what the cluster is called."""
+def comparable(answer: Any) -> str:
+    """Return a response without broker addresses and the cluster ID."""
     fields = ("brokers", "cluster_id", "controller_id", "throttle_time")
     return str([(n, getattr(answer, n)) for n in answer.__slots__ if n not in fields])
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_who_may_nothing(both: tuple[str, str], name: str) -> None:
+def test_unauthorized_requests(addresses: tuple[str, str], name: str) -> None:
     api, version, values = REQUESTS[name]
     answers = []
-    for servers in both:
+    for servers in addresses:
         with RawClient(servers) as client:
             log_in(client, USER, PASSWORD)
-            answers.append(said(client.call(api, version, **values)))
+            answers.append(comparable(client.call(api, version, **values)))
     assert answers[1] == answers[0]
 
 
-def refused(client: RawClient, message: bytes, mechanism: str = "PLAIN") -> Any:
+def failed_login(client: RawClient, message: bytes, mechanism: str = "PLAIN") -> Any:
     handshake(client, mechanism)
     answer = authenticate(client, message)
     return answer.error_code, answer.error_message, answer.auth_bytes, client.closed()
@@ -166,7 +170,7 @@ def versions_twice(client: RawClient) -> Any:
     return code, first(client, ApiKey.API_VERSIONS, 2)
 
 
-def again(client: RawClient) -> Any:
+def handshake_again(client: RawClient) -> Any:
     codes = [log_in(client, USER, PASSWORD).error_code, handshake(client).error_code]
     answer = authenticate(client, plain(USER, PASSWORD))
     return codes, answer.error_code, answer.error_message
@@ -182,48 +186,48 @@ def unknown_mechanism(client: RawClient) -> Any:
     return handshake(client, "NOPE").error_code, client.closed()
 
 
-def endless(client: RawClient) -> Any:
+def oversized_token(client: RawClient) -> Any:
     client.socket.sendall((600_000).to_bytes(4, "big"))
     return client.closed()
 
 
 STEPS: dict[str, Callable[[RawClient], object]] = {
-    "wrong password": lambda c: refused(c, plain(USER, "guessed")),
-    "no user": lambda c: refused(c, plain("", "x")),
-    "no password": lambda c: refused(c, plain(USER, "")),
-    "another's id": lambda c: refused(c, b"bob" + plain(USER, PASSWORD)),
-    "one token": lambda c: refused(c, b"nothing"),
-    "four tokens": lambda c: refused(c, b"a\0b\0c\0d"),
-    "an empty message": lambda c: refused(c, b""),
-    "scram, nobody": lambda c: refused(c, b"n,,n=nobody,r=abc", "SCRAM-SHA-256"),
-    "scram, noise": lambda c: refused(c, b"noise", "SCRAM-SHA-512"),
-    "scram, another's id": lambda c: refused(
+    "wrong password": lambda c: failed_login(c, plain(USER, "guessed")),
+    "no user": lambda c: failed_login(c, plain("", "x")),
+    "no password": lambda c: failed_login(c, plain(USER, "")),
+    "another's id": lambda c: failed_login(c, b"bob" + plain(USER, PASSWORD)),
+    "one token": lambda c: failed_login(c, b"nothing"),
+    "four tokens": lambda c: failed_login(c, b"a\0b\0c\0d"),
+    "an empty message": lambda c: failed_login(c, b""),
+    "scram, nobody": lambda c: failed_login(c, b"n,,n=nobody,r=abc", "SCRAM-SHA-256"),
+    "scram, noise": lambda c: failed_login(c, b"noise", "SCRAM-SHA-512"),
+    "scram, another's id": lambda c: failed_login(
         c, f"n,a=bob,n={USER},r=abc".encode(), "SCRAM-SHA-256"
     )[:2],
     "unknown mechanism": unknown_mechanism,
     "versions twice": versions_twice,
     "metadata first": lambda c: first(c, ApiKey.METADATA, 9, topics=[]),
     "token first": lambda c: first(c, ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b""),
-    "again": again,
+    "again": handshake_again,
     "bare token": lambda c: bare_token(c, plain(USER, PASSWORD)),
     "bare token, wrong": lambda c: bare_token(c, plain(USER, "guessed")),
-    "an endless frame": endless,
+    "an oversized_token frame": oversized_token,
 }
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_how_a_login_goes(both: tuple[str, str], name: str) -> None:
+def test_login_sequences(addresses: tuple[str, str], name: str) -> None:
     found = []
-    for servers in both:
+    for servers in addresses:
         with RawClient(servers) as client:
             found.append(STEPS[name](client))
     assert found[1] == found[0]
 
 
-def test_a_fetch(both: tuple[str, str]) -> None:
+def test_unauthorized_fetch(addresses: tuple[str, str]) -> None:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     found = []
-    for servers in both:
+    for servers in addresses:
         with RawClient(servers) as client:
             log_in(client, USER, PASSWORD)
             answer = client.call(

@@ -1,9 +1,8 @@
-"""Administrators that others wrote, on three nodes: each does what it came for."""
+"""Admin clients of Java, confluent-kafka and kafka-python on three nodes."""
 
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,10 +18,11 @@ from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from spark_kafka_sink import EmbeddedBroker
+from tests.support.waiting import wait_until
 from tools.support.java import run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 TOOLS = "org.apache.kafka.tools"
@@ -39,7 +39,7 @@ def kafka() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def group(kafka: EmbeddedBroker) -> str:
-    """A group that has read everything, and has gone."""
+    """Create an empty group with committed offsets."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for index in range(2):
         producer.produce("t", b"v", partition=index)
@@ -56,13 +56,6 @@ def tool(main: str, kafka: EmbeddedBroker, *arguments: str) -> str:
     return run_tool(main, "--bootstrap-server", kafka.bootstrap_servers, *arguments).decode()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 class TestJava:
     def test_reassign_partitions(self, kafka: EmbeddedBroker, tmp_path: Path) -> None:
         plan = tmp_path / "plan.json"
@@ -71,7 +64,7 @@ class TestJava:
         arguments = ("--reassignment-json-file", str(plan))
         said = tool(REASSIGN, kafka, "--execute", *arguments)
         assert "Successfully started partition reassignment for t-0" in said
-        until(lambda: kafka.partition_state("t", 0).replicas == (3, 2))
+        wait_until(lambda: kafka.partition_state("t", 0).replicas == (3, 2))
         said = tool(REASSIGN, kafka, "--verify", *arguments)
         assert "Reassignment of partition t-0 is completed" in said
         assert "No partition reassignments found" in tool(REASSIGN, kafka, "--list")
@@ -98,15 +91,13 @@ class TestJava:
         said = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
         assert "1234567" not in said
 
-    def test_configs_of_groups_are_found(self, kafka: EmbeddedBroker) -> None:
+    def test_configs_of_groups(self, kafka: EmbeddedBroker) -> None:
         change = ("--alter", "--entity-type", "groups", "--entity-name", "g")
         tool(CONFIGS, kafka, *change, "--add-config", "consumer.session.timeout.ms=50000")
         said = tool(CONFIGS, kafka, "--describe", "--entity-type", "groups")
         assert "consumer.session.timeout.ms=50000" in said
 
-    def test_hanging_transactions_are_looked_for_on_every_replica(
-        self, kafka: EmbeddedBroker
-    ) -> None:
+    def test_find_hanging_transactions(self, kafka: EmbeddedBroker) -> None:
         for node in "123":
             tool(f"{TOOLS}.TransactionsCommand", kafka, "find-hanging", "--broker-id", node)
 
@@ -153,7 +144,7 @@ class TestKafkaPython:
     def test_reassign_and_elect(self, kafka: EmbeddedBroker, admin: KafkaAdminClient) -> None:
         place = KafkaPythonPartition("t", 0)
         admin.alter_partition_reassignments({place: [2, 3]})
-        until(lambda: kafka.partition_state("t", 0).replicas == (2, 3))
+        wait_until(lambda: kafka.partition_state("t", 0).replicas == (2, 3))
         assert not admin.list_partition_reassignments()
         kafka.move_leader("t", 0, 3)
         admin.elect_leaders(0, {"t": [0]})
