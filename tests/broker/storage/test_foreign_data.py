@@ -457,12 +457,10 @@ def test_partial_journal_line_that_cannot_be_removed(
     with monkeypatch.context() as patch:
         patch.setattr("os.ftruncate", fail)
         patch.setattr("os.write", write)
-        with pytest.raises(OSError) as caught:
+        with pytest.raises(OSError, match="No space"):
             journal.put("k", ("b",), 2)
-        assert caught.value.errno == errno.ENOSPC
-        with pytest.raises(OSError) as caught:
+        with pytest.raises(OSError, match="Input/output"):
             journal.put("k", ("c",), 3)
-        assert caught.value.errno == errno.EIO
     journal.put("k", ("d",), 4)
     journal.close()
     assert Journal(path).all("k") == {("a",): 1, ("d",): 4}
