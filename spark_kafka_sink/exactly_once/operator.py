@@ -54,9 +54,7 @@ class OpenTransactionView:
     transactional_id: str
     scope: ids.Scope
     batch: str
-    """Number or name of the batch; empty for the driver's transactions, including a transaction
-    that all tasks share.
-    """
+    """Empty for a transaction of the driver, including one that all tasks share."""
     standing: Standing
     state: TransactionState
     producer_id: int
@@ -418,8 +416,7 @@ class TransactionOperator:
             scope_id: the id of the scope's driver, such as "orders/stream".
 
         Raises:
-            TransactionError: the scope has a different prefix, or its latest batch does not need to
-                be marked.
+            TransactionError: the scope has a different prefix, or its latest batch needs no mark.
         """
         scope = ids.parse_driver_id(scope_id)
         if scope is None or scope.prefix != self._prefix:

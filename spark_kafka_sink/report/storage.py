@@ -48,8 +48,7 @@ class ReportLocation:
         """Parse the location that a user specified for `subject`, without accessing it.
 
         Raises:
-            ReportError: the scheme's file system is not supported; the hint suggests an
-                alternative.
+            ReportError: the scheme's file system is not supported; the hint names an alternative.
         """
         found = _SCHEME.match(path)
         scheme = found[1].lower() if found else "file"
@@ -96,7 +95,7 @@ _PROBE = ".kafkaprod-probe"
 _PROBE_DATA = b"spark-kafka-sink checks whether it can write reports here.\n" * 64
 
 _writable: set[str] = set()
-"""Folders that this process has found to be writable; they are checked only once."""
+"""Folders that this process found to be writable, and does not check for each micro-batch."""
 
 
 def write_report(

@@ -85,7 +85,7 @@ def test_kafka_reads_what_we_mean(jvm: Jvm, level: int, find: int) -> None:
         one.send([b"other"], 1)
         one.finish()
         opened = one.session.transaction
-        assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
+        assert one.stepping(lambda: one.session.abort_transaction(5.0))
     assert opened is not None
     read = {}
     for api, (version, body) in cluster.bodies().items():

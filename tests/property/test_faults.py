@@ -90,7 +90,7 @@ def test_faults_that_pass_leave_every_record_once_and_in_order(
             found = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
             assert found == list(range(total))
         assert one.statuses().get(DeliveryStatus.PERSISTED, 0) == one.appended
-        one.check_accounting()
+        one.check_accounts()
 
 
 @given(st.lists(st.one_of(passing, failing), min_size=1, max_size=25), work, moves, codecs)
@@ -108,7 +108,7 @@ def test_whatever_happens_the_accounts_are_right(
         one.fault(*faults)
         with suppress(DeliveryError):
             play(one, list(todo), moved)
-        one.check_accounting()
+        one.check_accounts()
         found = one.statuses()
         logged = 0
         for partition in range(PARTITIONS):

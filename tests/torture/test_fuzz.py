@@ -29,8 +29,9 @@ def test_garbage_is_parsed_or_refused(target: str) -> None:
 def test_the_fuzzer_finds_what_is_wrong() -> None:
     """Another exception than ProtocolError, behind a condition that only coverage leads to."""
     wrong = (
-        "frames = fuzz.TARGETS['frames']",
-        "fuzz.TARGETS['frames'] = lambda data: (frames(data), 1 // (len(data) != 7))",
+        "frames, share = fuzz.TARGETS['frames']",
+        "wrong = lambda data: (frames(data), 1 // (len(data) != 7))",
+        "fuzz.TARGETS['frames'] = wrong, share",
     )
     done = _fuzz("frames", *wrong)
     assert done.returncode != 0

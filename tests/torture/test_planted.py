@@ -82,11 +82,6 @@ PLANTED = [
         ("OUT_OF_ORDER", "LOST", "do not contain", "reported twice"),
     ),
     Planted(
-        planted.answers_matched_to_the_wrong_request,
-        _plan(Fault.DELAY_RESPONSE),
-        ("do not contain", "reported twice"),
-    ),
-    Planted(
         planted.epoch_bumped_while_batches_are_under_way,
         _plan(Fault.FORGET),
         ("INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER", "order:"),

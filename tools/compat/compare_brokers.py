@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.compat.scenarios.admin import admin_scenarios, config_scenarios
+from tools.compat.scenarios.admin import cluster_scenarios, placement_scenarios, topic_scenarios
+from tools.compat.scenarios.configs import config_scenarios
 from tools.compat.scenarios.groups import group_scenarios
-from tools.compat.scenarios.placement import placement_scenarios
 from tools.compat.scenarios.produce import produce_scenarios
 from tools.compat.scenarios.read import read_scenarios
 from tools.compat.scenarios.world import Scenario, differing, keep_everything, run
@@ -42,7 +42,8 @@ def scenarios() -> list[Scenario]:
     return [
         *produce_scenarios(),
         *read_scenarios(),
-        *admin_scenarios(),
+        *topic_scenarios(),
+        *cluster_scenarios(),
         *config_scenarios(),
         *group_scenarios(),
         *placement_scenarios(),

@@ -9,9 +9,8 @@ from spark_kafka_sink.exactly_once import commit_outcome, protocol
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.steps import orphans
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate
-from tools.model import broker
 from tools.model.scenario import WRITE
-from tools.model.world import Driver, Pc, State, Transaction, World, transaction
+from tools.model.world import UNFINISHED, Driver, Pc, State, Transaction, World, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -144,7 +143,7 @@ class Turn(NamedTuple):
             [
                 each
                 for each, status in self.world.transactions
-                if status in broker.UNFINISHED
+                if status in UNFINISHED
                 and self.context.rules.is_orphan(self.seen, candidate_of(each), nonces)
             ]
         )
@@ -189,12 +188,12 @@ class Turn(NamedTuple):
 
     def commit(self, each: Transaction) -> tuple[Turn, EndOutcome]:
         """Call EndTxn(commit)."""
-        world, code = broker.commit(self.world, each, self.context.scenario.version)
+        world, code = self.world.commit(each, self.context.scenario.version)
         return self.on(world), self.context.rules.commit_outcome(code)
 
     def abort(self, transactions: Iterable[Transaction]) -> Turn:
         """Call EndTxn(abort)."""
-        return self.on(broker.abort(self.world, transactions))
+        return self.on(self.world.abort(transactions))
 
     def roll_forward(self) -> tuple[Turn, str | None]:
         """Commit all transactions of the decision; return a description of a torn batch, or None.

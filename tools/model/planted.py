@@ -25,8 +25,8 @@ from spark_kafka_sink.exactly_once.protocol import (
 )
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tools.model.context import Rules
-from tools.model.scenario import GHOST, ONE, QUERIES, RESETTING, Goal, Runner, Scenario, Version
-from tools.model.world import Pc, State, Transaction
+from tools.model.scenario import GHOST, ONE, QUERIES, RESETTING, Goal, Runner, Scenario
+from tools.model.world import Pc, State, Transaction, Version
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.orphans import Candidate

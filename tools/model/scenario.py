@@ -6,17 +6,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spark_kafka_sink.exactly_once.protocol import Caller, Nothing
-from tools.model.world import Budget, Driver, Pc, World
+from tools.model.world import Budget, Driver, Pc, Version, World
 
 WRITE = "#"
 """Separator between a batchId and the number of a write in a foreachBatch function."""
-
-
-class Version(StrEnum):
-    """The version of the transaction protocol, which determines the coordinator's responses."""
-
-    V1 = "transactions V1"
-    V2 = "transactions V2"
 
 
 class Goal(StrEnum):

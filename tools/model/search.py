@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.protocol import Decided, Done
-from tools.model.broker import status_of
 from tools.model.context import Context, Rules
 from tools.model.scenario import TASKS, Goal
 from tools.model.steps import successors
@@ -41,7 +40,7 @@ def violation(scenario: Scenario, world: World) -> str | None:
 def is_torn(world: World) -> bool:
     """Return True if a decided transaction has timed out (a known limit of the protocol)."""
     return isinstance(world.log, Decided) and any(
-        status_of(world, each) is Status.TIMED_OUT for each in world.log.transactions
+        world.status_of(each) is Status.TIMED_OUT for each in world.log.transactions
     )
 
 
@@ -76,7 +75,7 @@ def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, st
 def _harmed(world: World) -> str | None:
     if isinstance(world.log, Decided):
         for each in world.log.transactions:
-            status = status_of(world, each)
+            status = world.status_of(each)
             if status not in _ALIVE:
                 return f"HARMED: {each.name} is decided, but it is {status.value}"
     return None

@@ -23,11 +23,9 @@ from spark_kafka_sink.exactly_once.protocol import (
     next_planning_step,
     takes_over,
 )
-from tools.model import broker
 from tools.model.context import Turn
-from tools.model.normal import normalised, plannings_of
 from tools.model.scenario import TASKS
-from tools.model.world import ENDED, Driver, Pc, State, Status, Transaction
+from tools.model.world import ENDED, UNFINISHED, Driver, Pc, State, Status, Transaction, normalised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +49,7 @@ def start(turn: Turn) -> Successors:
         return [("finds all batches in Spark's commit log", turn.put(Driver(Pc.FINISHED)))]
     driver = Driver(Pc.PLAN_READ, batch=batch)
     if scenario.function:
-        runs = {each.run for each in world.drivers} | {each.run for each in plannings_of(world)}
+        runs = {each.run for each in world.drivers} | {each.run for each in world.plannings}
         driver = driver._replace(run=_unused(f"r{turn.number + 1}", runs))
     return [(f"is started with batch {batch}", turn.put(driver))]
 
@@ -83,7 +81,7 @@ def _start_tasks(turn: Turn) -> Turn:
     """Start the tasks with an unused nonce."""
     world = turn.world
     used = {each.nonce for each, _ in world.transactions}
-    for known in (world.zombies, world.drivers, plannings_of(world)):
+    for known in (world.zombies, world.drivers, world.plannings):
         used.update(each.nonce for each in known)
     return turn.now(pc=Pc.TASKS, nonce=_unused(f"d{turn.number + 1}", used), decided=None)
 
@@ -110,7 +108,7 @@ def run_tasks(turn: Turn) -> Successors:
     if turn.world.budget.failures:
         after = turn.spend(failures=1)
         attempt = turn.attempt(0, 0)
-        after = after.on(broker.begin(after.world, attempt, Status.OPEN))
+        after = after.on(after.world.begin(attempt, Status.OPEN))
         after = after.now(pc=Pc.RAISED, complete=False, seen=None, messages=(attempt,))
         found.append(("task 0 writes, task 1 fails permanently", after))
     return found
@@ -127,7 +125,7 @@ def _write(turn: Turn, lost: tuple[bool, ...]) -> tuple[str, Turn]:
         attempt, rows = turn.attempt(partition, int(lost[partition])), turn.has_rows(partition)
         opens = rows or turn.context.rules.commits_empty
         if opens:
-            world = broker.begin(world, attempt, Status.OPEN if rows else Status.EMPTY)
+            world = world.begin(attempt, Status.OPEN if rows else Status.EMPTY)
         messages.append(attempt if opens else None)
     world = world._replace(
         zombies=tuple(sorted(zombies)), budget=world.budget._replace(lost=tuple(budget))
@@ -310,8 +308,8 @@ def _all_open(turn: Turn) -> bool:
 
     The log is read in the same step, which does not affect the result.
     """
-    good = broker.UNFINISHED if turn.context.rules.commits_empty else {Status.OPEN}
-    return all(broker.status_of(turn.world, each) in good for each in turn.driver.ours)
+    good = UNFINISHED if turn.context.rules.commits_empty else {Status.OPEN}
+    return all(turn.world.status_of(each) in good for each in turn.driver.ours)
 
 
 def _next(turn: Turn) -> Turn:
@@ -348,7 +346,7 @@ def abort(turn: Turn) -> Successors:
     driver, world = turn.driver, turn.world
     if not (turn.context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
         return [("Spark calls abort()", turn.now(pc=Pc.ABORT_OURS))]
-    if not any(broker.status_of(world, each) in broker.UNFINISHED for each in driver.ours):
+    if not any(world.status_of(each) in UNFINISHED for each in driver.ours):
         return [("Spark calls abort(), with nothing open", turn.now(pc=Pc.ABORT_LOOK))]
     fenced = turn.on(world._replace(holder=turn.number)).now(pc=Pc.ABORT_READ)
     return [("Spark calls abort(), which fences", fenced)]
@@ -475,12 +473,12 @@ def _faults(turns: list[Turn]) -> Iterator[tuple[str, str, Turn]]:
     for zombie in sorted(set(world.zombies)):
         left = list(world.zombies)
         left.remove(zombie)
-        woken = broker.begin(world._replace(zombies=tuple(left)), zombie, Status.OPEN)
+        woken = world._replace(zombies=tuple(left)).begin(zombie, Status.OPEN)
         yield "lost attempt", f"wakes up and writes {zombie.name}", any_turn.on(woken)
     for each, status in world.transactions:
         if world.budget.timeouts and status is Status.OPEN:
             after = any_turn.spend(timeouts=1)
-            after = after.on(broker.time_out(after.world, each))
+            after = after.on(after.world.time_out(each))
             yield "coordinator", f"aborts {each.name} at its timeout", after
     for turn in turns:
         pc = turn.driver.pc

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from spark_kafka_sink.exactly_once.protocol import Decided, Done, LogState, Nothing
+from spark_kafka_sink.exactly_once.protocol import Decided, Done, LogState, Nothing, Planning
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -21,6 +28,26 @@ class Status(StrEnum):
     TIMED_OUT = "timed out"
     FENCED = "fenced"
     """Fenced by a later InitProducerId with the same ID."""
+
+
+UNFINISHED = frozenset({Status.OPEN, Status.EMPTY})
+
+
+class Version(StrEnum):
+    """The version of the transaction protocol, which determines the coordinator's responses."""
+
+    V1 = "transactions V1"
+    V2 = "transactions V2"
+
+
+_ANSWERS = {
+    Status.OPEN: ErrorCode.none,
+    Status.EMPTY: ErrorCode.invalid_txn_state,
+    Status.COMMITTED: ErrorCode.none,
+    Status.ABORTED: ErrorCode.invalid_txn_state,
+    Status.FENCED: ErrorCode.producer_fenced,
+}
+_TIMED_OUT = {Version.V1: ErrorCode.producer_fenced, Version.V2: ErrorCode.invalid_txn_state}
 
 
 class Transaction(NamedTuple):
@@ -159,6 +186,78 @@ class World(NamedTuple):
     zombies: tuple[Transaction, ...] = ()
     """Attempts that are paused before InitProducerId."""
 
+    # The requests to transaction coordinators.
+
+    def status_of(self, transaction: Transaction) -> Status:
+        """Return the status of a transaction."""
+        return dict(self.transactions)[transaction]
+
+    def begin(self, transaction: Transaction, status: Status) -> World:
+        """Handle InitProducerId and set the status; unless EMPTY, records are written."""
+        if any(each == transaction for each, _ in self.transactions):
+            return self._set(transaction, Status.FENCED)
+        return self._replace(
+            transactions=tuple(sorted((*self.transactions, (transaction, status))))
+        )
+
+    def commit(self, transaction: Transaction, version: Version) -> tuple[World, int]:
+        """Handle EndTxn(commit); return the new world and the error code of the response."""
+        status = self.status_of(transaction)
+        if status is Status.TIMED_OUT:
+            return self, _TIMED_OUT[version]
+        if status is not Status.OPEN:
+            return self, _ANSWERS[status]
+        seen = (transaction.query, transaction.batch, transaction.partition)
+        world = self._set(transaction, Status.COMMITTED)
+        visible = tuple(sorted((*world.visible, seen), key=str))
+        return world._replace(visible=visible), _ANSWERS[status]
+
+    def abort(self, transactions: Iterable[Transaction]) -> World:
+        """Handle EndTxn(abort) for transactions; those that are not open are unchanged."""
+        world = self
+        for each in transactions:
+            if world.status_of(each) in UNFINISHED:
+                world = world._set(each, Status.ABORTED)
+        return world
+
+    def time_out(self, transaction: Transaction) -> World:
+        """Abort a transaction because its timeout has passed."""
+        return self._set(transaction, Status.TIMED_OUT)
+
+    def _set(self, transaction: Transaction, status: Status) -> World:
+        changed = [
+            (each, status if each == transaction else old) for each, old in self.transactions
+        ]
+        return self._replace(transactions=tuple(changed))
+
+    # The parts that can affect later steps.
+
+    @property
+    def known(self) -> list[State | None]:
+        """The states of the log that a driver can still use."""
+        seen = [state for driver in self.drivers for state in (driver.seen, driver.first)]
+        return [self.log, self.before, *seen]
+
+    @property
+    def awaited(self) -> set[Transaction]:
+        """The transactions that are or might still become part of a decision."""
+        states = [*self.known, *(driver.decided for driver in self.drivers)]
+        found = {
+            each for state in states if isinstance(state, Decided) for each in state.transactions
+        }
+        return found.union(*((*driver.ours, *driver.todo) for driver in self.drivers))
+
+    @property
+    def plannings(self) -> set[Planning]:
+        """The plannings that are contained in records."""
+        states = [*self.known, *(driver.decided for driver in self.drivers)]
+        return {
+            each
+            for state in states
+            if isinstance(state, Decided | Done)
+            for each in state.plannings
+        }
+
 
 def describe_log(state: State) -> str:
     """Return a text that describes the state of the log, for traces."""
@@ -171,3 +270,87 @@ def describe_log(state: State) -> str:
 
 def _marks(state: Nothing | Done) -> str:
     return f", given up {' '.join(state.given_up)}" if state.given_up else ""
+
+
+_IN_EPOCH = frozenset(
+    {
+        Pc.COMMIT_FIRST,
+        Pc.COMMIT_SECOND,
+        Pc.APPEND,
+        Pc.ROLL,
+        Pc.END,
+        Pc.DONE,
+        Pc.FOUND,
+        Pc.ABORT_READ,
+        Pc.ABORT_END,
+        Pc.ABORT_DONE,
+        Pc.GIVE_UP,
+    }
+)
+"""Steps at which a driver can still append with its epoch."""
+
+
+def normalised(world: World) -> World:
+    """Return an equivalent world without unused epochs and marks and unreferenced transactions.
+
+    A transaction that is not part of a message or a decision can no longer be committed. It only
+    blocks readers until it is aborted.
+    """
+    if world.holder is not None and world.drivers[world.holder].pc not in _IN_EPOCH:
+        world = world._replace(holder=None)
+    if world.before is not None and not world.budget.stale:
+        world = world._replace(before=None)
+    world = _without_dead_plannings(_without_dead_marks(world))
+    known = world.awaited
+    if len(known) >= len(world.transactions):
+        return world
+    kept = tuple([(each, status) for each, status in world.transactions if each in known])
+    return world._replace(transactions=kept)
+
+
+def _without_dead_marks(world: World) -> World:
+    """Drop the marks with nonces that no driver has."""
+    if not any(isinstance(state, Nothing | Done) and state.given_up for state in world.known):
+        return world
+    nonces = {driver.nonce for driver in world.drivers}
+    drivers = tuple(
+        [
+            driver._replace(seen=_marked(driver.seen, nonces), first=_marked(driver.first, nonces))
+            for driver in world.drivers
+        ]
+    )
+    log = world.log if isinstance(world.log, Decided) else _unmarked(world.log, nonces)
+    return world._replace(log=log, before=_marked(world.before, nonces), drivers=drivers)
+
+
+def _without_dead_plannings(world: World) -> World:
+    """Drop the plannings of runs that have no driver."""
+    runs = {each.run for each in world.drivers}
+    if all(each.run in runs for each in world.plannings):
+        return world
+    drivers = tuple(
+        [
+            driver._replace(
+                seen=_of_runs(driver.seen, runs),
+                first=_of_runs(driver.first, runs),
+                decided=_of_runs(driver.decided, runs),
+            )
+            for driver in world.drivers
+        ]
+    )
+    log, before = _of_runs(world.log, runs), _of_runs(world.before, runs)
+    return world._replace(log=log, before=before, drivers=drivers)
+
+
+def _of_runs(state: T, runs: set[str]) -> T:
+    if not isinstance(state, Decided | Done):
+        return state
+    return replace(state, plannings=tuple(e for e in state.plannings if e.run in runs))
+
+
+def _marked(state: State | None, nonces: set[str]) -> State | None:
+    return state if state is None or isinstance(state, Decided) else _unmarked(state, nonces)
+
+
+def _unmarked(state: Nothing | Done, nonces: set[str]) -> Nothing | Done:
+    return replace(state, given_up=tuple(sorted(nonces.intersection(state.given_up))))

@@ -45,6 +45,10 @@ class Cluster(ABC):
     def start(self) -> None:
         """Write the nodes' files and start all processes, without waiting until they are ready."""
 
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
+        """Return additional server properties of a node; none by default."""
+        return {}
+
     @property
     def bootstrap_servers(self) -> str:
         """The host:port of every node, separated by commas."""
@@ -140,25 +144,34 @@ _HEAP_MIB = 384
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
-def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, str]:
+def _small(nodes: Sequence[KafkaNode]) -> dict[str, str]:
     """Return settings for small clusters: replication of internal topics, and fast rebalances."""
     copies = str(len(nodes))
-    voters = ",".join(f"{n.node_id}@127.0.0.1:{n.controller_port}" for n in nodes)
     return {
-        "controller.quorum.voters": voters,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "default.replication.factor": copies,
         "offsets.topic.replication.factor": copies,
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.cleaner.dedupe.buffer.size": "8388608",
+        "log.retention.ms": "-1",
+    }
+
+
+def _settings(nodes: Sequence[KafkaNode], config: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a KRaft cluster."""
+    copies = str(len(nodes))
+    voters = ",".join(f"{n.node_id}@127.0.0.1:{n.controller_port}" for n in nodes)
+    return {
+        **_small(nodes),
+        "controller.quorum.voters": voters,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "transaction.state.log.min.isr": str(min(2, len(nodes))),
         "transaction.state.log.num.partitions": "4",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "log.cleaner.dedupe.buffer.size": "8388608",
-        "log.retention.ms": "-1",
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "3000",
         **config,
@@ -210,10 +223,6 @@ class KafkaCluster(Cluster):
                 self.nodes,
             )
             list(formatted)
-
-    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
-        """Return additional server properties of a node; none by default."""
-        return {}
 
 
 _OLD_HEAP_MIB = 256
@@ -275,10 +284,6 @@ class ZooKeeperCluster(Cluster):
             node.write_properties(settings)
             node.start()
 
-    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
-        """Return additional server properties of a node; none by default."""
-        return {}
-
     def close(self) -> None:
         """Kill running processes and delete all files; can be called again."""
         if self._zookeeper is not None:
@@ -306,20 +311,12 @@ class ZooKeeperCluster(Cluster):
             )
 
     def _settings(self, node: KafkaNode) -> dict[str, str]:
-        copies = str(len(self.nodes))
         return {
+            **_small(self.nodes),
             "broker.id": str(node.node_id),
             "zookeeper.connect": f"127.0.0.1:{self._zookeeper_port}",
             "zookeeper.connection.timeout.ms": "60000",
             "zookeeper.session.timeout.ms": str(_SESSION_MS),
             "listeners": f"PLAINTEXT://{node.address}",
             "log.dirs": str(node.log_dir),
-            "default.replication.factor": copies,
-            "offsets.topic.replication.factor": copies,
-            "offsets.topic.num.partitions": "1",
-            "transaction.state.log.replication.factor": copies,
-            "transaction.state.log.min.isr": "1",
-            "group.initial.rebalance.delay.ms": "0",
-            "log.cleaner.dedupe.buffer.size": "8388608",
-            "log.retention.ms": "-1",
         }

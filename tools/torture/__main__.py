@@ -16,7 +16,7 @@ from tools.support.kafka_node import NodeError
 from tools.torture.cluster import TortureCluster, small_disk
 from tools.torture.ledger import PRODUCER, summary
 from tools.torture.producer.plan import Plan, draw
-from tools.torture.producer.run import CONTEXTS, Result, run, traced
+from tools.torture.producer.run import CONTEXTS, Result, log_everything, run
 
 
 def main() -> None:
@@ -51,14 +51,15 @@ def _plan(arguments: argparse.Namespace, seed: int, disk: Path | None) -> Plan:
 def _repeat(arguments: argparse.Namespace, disk: Path | None) -> bool:
     plan = _plan(arguments, arguments.seed, disk)
     _say(str(plan))
-    with TortureCluster(disk) as cluster, traced(cluster, sys.stderr):
+    with TortureCluster(disk) as cluster:
+        log_everything(cluster)
         result = run(cluster, plan, debug=CONTEXTS)
     _show(result)
     return bool(result.wrong)
 
 
 def _run_new(arguments: argparse.Namespace, disk: Path | None) -> bool:
-    """Run the plans on one cluster, which is replaced if it breaks; return True on success."""
+    """Run the plans on one cluster, which is replaced if it breaks; return True if a run fails."""
     first = PRODUCER.next_seed()
     seeds = deque(range(first, first + arguments.runs))
     bad: list[int] = []
@@ -78,11 +79,9 @@ def _run_new(arguments: argparse.Namespace, disk: Path | None) -> bool:
 
 
 def _show(result: Result) -> None:
-    line = result.line()
     _say(
-        f"seed {line['seed']:5} {line['seconds']:5.1f} s {line['records']:6} records "
-        f"{line['sessions']:3} sessions ({line['failed']} failed) "
-        f"{line['scenario']:30} {line['outcome']}"
+        "seed {seed:5} {seconds:5.1f} s {records:6} records {sessions:3} sessions "
+        "({failed} failed) {scenario:30} {outcome}".format(**result.line())
     )
     for text in result.wrong[1:6]:
         _say(f"           {text}")

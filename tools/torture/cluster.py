@@ -15,8 +15,9 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tools.support.certificates import CertificateAuthority
 from tools.support.kafka_cluster import Cluster, KafkaCluster, ZooKeeperCluster
@@ -24,7 +25,7 @@ from tools.support.kafka_node import free_port
 from tools.torture.proxy import HOST, Encryption, EndTxns, Gate, Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tools.support.kafka_node import KafkaNode
 
@@ -137,39 +138,71 @@ def proxied_listeners(node: KafkaNode, proxied: Mapping[str, tuple[int, int]]) -
     }
 
 
-class TortureCluster(KafkaCluster):
+class ProxiedCluster(Cluster):
+    """A cluster with listeners whose clients connect through proxies.
+
+    `bootstrap_servers` connects directly.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._ports: dict[str, dict[int, int]] = {}
+        self._proxies: dict[str, dict[int, Proxy]] = {}
+
+    def add_listener(self, name: str, make: Callable[[int, int], Proxy]) -> None:
+        """Add a listener. `make` returns the proxy for a node ID and the listener's port."""
+        ports = self._ports[name] = {node.node_id: free_port() for node in self.nodes}
+        self._proxies[name] = {number: make(number, port) for number, port in ports.items()}
+
+    @property
+    def all_proxies(self) -> list[Proxy]:
+        """The proxies of all brokers and listeners."""
+        return [proxy for proxies in self._proxies.values() for proxy in proxies.values()]
+
+    def servers(self, name: str) -> str:
+        """Return the host:port of the proxies of a listener, separated by commas."""
+        return ",".join(f"{HOST}:{proxy.port}" for proxy in self._proxies[name].values())
+
+    def node_settings(self, node: KafkaNode) -> dict[str, str]:
+        """Return the settings of a node's listeners."""
+        number = node.node_id
+        return proxied_listeners(
+            node,
+            {
+                name: (ports[number], self._proxies[name][number].port)
+                for name, ports in self._ports.items()
+            },
+        )
+
+    def close(self) -> None:
+        """Kill running processes and delete all files; can be called again."""
+        for proxy in self.all_proxies:
+            proxy.close()
+        super().close()
+
+
+class TortureCluster(ProxiedCluster, KafkaCluster):
     """A cluster whose clients connect through proxies if they use `client_options`.
 
-    `bootstrap_servers` connects directly. `disk` is a folder on a small file system for the logs of
-    node `DISK_NODE`, or None.
+    `disk` is a folder on a small file system for the logs of node `DISK_NODE`, or None.
     """
 
     def __init__(self, disk: Path | None = None) -> None:
         super().__init__(nodes=3, config=_SETTINGS)
         self.disk = disk
-        self._ports = {
-            listener: {node.node_id: free_port() for node in self.nodes}
-            for listener in (_PLAIN, _SECURED)
-        }
-        self._proxies: dict[str, dict[int, Proxy]] = {_PLAIN: {}, _SECURED: {}}
+        self._certificates = self.folder / "tls"
+        encryption = self._make_certificates()
+        self.add_listener(_PLAIN, Proxy)
+        self.add_listener(_SECURED, partial(Proxy, encryption=encryption))
         for node in self.nodes:
             node.scram = (f"{_MECHANISM}=[name={_USER},password={_PASSWORD}]",)
-        self._certificates = self.folder / "tls"
-
-    @property
-    def all_proxies(self) -> list[Proxy]:
-        """The proxies of all brokers and both listeners."""
-        return [proxy for proxies in self._proxies.values() for proxy in proxies.values()]
 
     def client_options(self, *, secured: bool) -> dict[str, str]:
         """Return the client options to connect through the proxies."""
-        proxies = self._proxies[_SECURED if secured else _PLAIN]
-        servers = ",".join(f"{HOST}:{proxy.port}" for proxy in proxies.values())
-        options = {"kafka.bootstrap.servers": servers}
         if not secured:
-            return options
+            return {"kafka.bootstrap.servers": self.servers(_PLAIN)}
         return {
-            **options,
+            "kafka.bootstrap.servers": self.servers(_SECURED),
             "kafka.security.protocol": "SASL_SSL",
             "kafka.ssl.truststore.type": "PEM",
             "kafka.ssl.truststore.location": str(self._certificates / "ca.pem"),
@@ -179,33 +212,16 @@ class TortureCluster(KafkaCluster):
             ),
         }
 
-    def __enter__(self) -> Self:
-        encryption = self._make_certificates()
-        for node in self.nodes:
-            number = node.node_id
-            plain, secured = self._ports[_PLAIN][number], self._ports[_SECURED][number]
-            self._proxies[_PLAIN][number] = Proxy(number, plain)
-            self._proxies[_SECURED][number] = Proxy(number, secured, encryption=encryption)
-        super().__enter__()
-        return self
-
     def close(self) -> None:
         """Kill running processes and delete all files; can be called again."""
-        for proxy in self.all_proxies:
-            proxy.close()
         super().close()
         if self.disk is not None:
             shutil.rmtree(self.disk / "data", ignore_errors=True)
 
-    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
+    def node_settings(self, node: KafkaNode) -> dict[str, str]:
         """Return the settings of a node's listeners and of its log folder."""
-        number = node.node_id
-        listeners = {
-            name: (ports[number], self._proxies[name][number].port)
-            for name, ports in self._ports.items()
-        }
-        own = {**proxied_listeners(node, listeners), **self._security()}
-        if self.disk is not None and number == DISK_NODE:
+        own = {**super().node_settings(node), **self._security()}
+        if self.disk is not None and node.node_id == DISK_NODE:
             own["log.dirs"] = str(self.disk / "data")
             own["metadata.log.dir"] = str(node.log_dir)
         return own
@@ -241,43 +257,26 @@ _OLD = {
 }
 
 
-class EosCluster(Cluster):
-    """A cluster whose clients connect through gates if they use `proxied_servers`.
-
-    `bootstrap_servers` connects directly.
-    """
+class EosCluster(ProxiedCluster):
+    """A cluster whose clients connect through gates if they use `proxied_servers`."""
 
     least_down_s = 0.0
     """Minimum downtime of a killed node in seconds."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._ports = {node.node_id: free_port() for node in self.nodes}
         self.end_txns = EndTxns()
         self.gates: dict[int, Gate] = {}
+        self.add_listener(_PLAIN, self._make_gate)
 
     @property
     def proxied_servers(self) -> str:
         """The host:port of every gate, separated by commas."""
-        return ",".join(f"{HOST}:{gate.port}" for gate in self.gates.values())
+        return self.servers(_PLAIN)
 
-    def __enter__(self) -> Self:
-        self.gates = {
-            number: Gate(number, port, self.end_txns) for number, port in self._ports.items()
-        }
-        super().__enter__()
-        return self
-
-    def close(self) -> None:
-        """Kill running processes and delete all files; can be called again."""
-        for gate in self.gates.values():
-            gate.close()
-        super().close()
-
-    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
-        """Return the settings of the listener that clients reach through the node's gate."""
-        number = node.node_id
-        return proxied_listeners(node, {_PLAIN: (self._ports[number], self.gates[number].port)})
+    def _make_gate(self, number: int, port: int) -> Gate:
+        gate = self.gates[number] = Gate(number, port, self.end_txns)
+        return gate
 
     def heal(self) -> None:
         """Open all gates, restart stopped nodes, and wait until all nodes are ready."""

@@ -128,19 +128,20 @@ def fuzz_decompress(data: bytes) -> None:
         decompress(Codec(data[0] % len(Codec)), data[1:], 1 << 20)
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {
-    "decode": fuzz_decode,
-    "headers": fuzz_headers,
-    "frames": fuzz_frames,
-    "connection": fuzz_connection,
-    "records": fuzz_records,
-    "decompress": fuzz_decompress,
+TARGETS: dict[str, tuple[Callable[[bytes], None], int]] = {
+    "decode": (fuzz_decode, 40),
+    "headers": (fuzz_headers, 10),
+    "frames": (fuzz_frames, 10),
+    "connection": (fuzz_connection, 20),
+    "records": (fuzz_records, 10),
+    "decompress": (fuzz_decompress, 10),
 }
+"""The targets by name, with the percentage of the frames that each target gets."""
 
 
 def fuzz(name: str, runs: int) -> None:
     """Run a target, and exit the process with status 0 if there are no findings."""
-    target = TARGETS[name]
+    target, _ = TARGETS[name]
 
     def one(data: bytes) -> None:
         with suppress(ProtocolError):
@@ -166,17 +167,6 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-SHARES = {
-    "decode": 40,
-    "headers": 10,
-    "frames": 10,
-    "connection": 20,
-    "records": 10,
-    "decompress": 10,
-}
-"""Percentage of the frames that each target gets."""
-
-
 def fuzz_apart(name: str, frames: int) -> subprocess.CompletedProcess[str]:
     """Run a target in a separate process."""
     command = [sys.executable, "-m", "tools.torture.fuzz", str(frames), name]
@@ -186,7 +176,7 @@ def fuzz_apart(name: str, frames: int) -> subprocess.CompletedProcess[str]:
 def main() -> None:
     """Run the targets; exit with status 1 if there are findings."""
     total, failed = int(sys.argv[1]), 0
-    for name, share in SHARES.items():
+    for name, (_, share) in TARGETS.items():
         frames, started = total * share // 100, time.monotonic()
         done = fuzz_apart(name, frames)
         failed += done.returncode != 0

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
+import asyncio
 import re
-import select
 import socket
-import ssl
 import struct
-import time
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from random import Random
-from threading import Condition, Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -31,7 +28,10 @@ from spark_kafka_sink.protocol.messages import (
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import ssl
+    from collections.abc import Awaitable, Callable, Coroutine
+
+T = TypeVar("T")
 
 
 class Fault(StrEnum):
@@ -74,21 +74,8 @@ class Fault(StrEnum):
 FORGED = frozenset({Fault.REFUSE, Fault.FORGET})
 REWRITTEN = frozenset({Fault.DENY, Fault.DUPLICATE})
 PRODUCE_ONLY = FORGED | REWRITTEN
-LOSSES = frozenset(
-    {
-        Fault.LOSE_REQUEST,
-        Fault.CUT_REQUEST,
-        Fault.SWALLOW_REQUEST,
-        Fault.LOSE_RESPONSE,
-        Fault.RESET_RESPONSE,
-        Fault.CUT_RESPONSE,
-        Fault.SWALLOW_RESPONSE,
-        Fault.HALF_CLOSE,
-        Fault.SWAP_RESPONSES,
-        Fault.REPEAT_RESPONSE,
-    }
-)
 DELAYS = frozenset({Fault.DELAY_REQUEST, Fault.DELAY_RESPONSE, Fault.DRIBBLE})
+LOSSES = frozenset(Fault) - PRODUCE_ONLY - DELAYS
 
 REFUSALS = (3, 5, 6, 9, 13, 19, 56, 72, 74)
 DENIALS = (6, 7, 20)
@@ -107,27 +94,24 @@ class Schedule:
     longest_delay: float = 0.3
     seen: Counter[str] = field(default_factory=Counter)
     active: bool = True
-    _lock: Lock = field(default_factory=Lock)
     _random: dict[int, Random] = field(default_factory=dict)
 
     def draw(self, node: int, *, produce: bool) -> Fault | None:
         """Return the fault for the next request to a broker, or None."""
-        with self._lock:
-            random = self._of(node)
-            chance, pick = random.random(), random.random()
-            rate = self.rate if produce else self.rate / 4
-            if not self.active or not self.kinds or chance >= rate:
-                return None
-            fault = self.kinds[int(pick * len(self.kinds))]
-            if fault in PRODUCE_ONLY and not produce:
-                return None
-            self.seen[fault.value] += 1
-            return fault
+        random = self._of(node)
+        chance, pick = random.random(), random.random()
+        rate = self.rate if produce else self.rate / 4
+        if not self.active or not self.kinds or chance >= rate:
+            return None
+        fault = self.kinds[int(pick * len(self.kinds))]
+        if fault in PRODUCE_ONLY and not produce:
+            return None
+        self.seen[fault.value] += 1
+        return fault
 
     def delay(self, node: int) -> float:
-        """Return the delay of a slow response in seconds."""
-        with self._lock:
-            return self._of(node).uniform(0.01, self.longest_delay)
+        """Return the delay of a slow request or response in seconds."""
+        return self._of(node).uniform(0.01, self.longest_delay)
 
     def code(self, node: int, fault: Fault) -> int:
         """Return an error code that the client receives for a fault."""
@@ -135,8 +119,7 @@ class Schedule:
             return DUPLICATE_SEQUENCE
         if fault is Fault.FORGET:
             return UNKNOWN_PRODUCER_ID
-        with self._lock:
-            return self._of(node).choice(REFUSALS if fault is Fault.REFUSE else DENIALS)
+        return self._of(node).choice(REFUSALS if fault is Fault.REFUSE else DENIALS)
 
     def heal(self) -> None:
         """Stop injecting faults."""
@@ -182,11 +165,22 @@ def is_success(frame: bytes, version: int) -> bool:
 
 
 HOST = "127.0.0.1"
-_UNSPECIFIED = struct.pack("H14x", socket.AF_UNSPEC)
-_LIBC = ctypes.CDLL(None)
 _CONNECT_S = 2.0
-_ACCEPT_AGAIN_S = 0.05
-_SWALLOW = frozenset({Fault.SWALLOW_REQUEST, Fault.SWALLOW_RESPONSE})
+_CALL_S = 10.0
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of all proxies, which runs in a separate thread."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, daemon=True, name="proxies").start()
+    return loop
+
+
+def _call(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in the event loop of the proxies, and return its result."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result(_CALL_S)
 
 
 @dataclass(slots=True)
@@ -217,128 +211,97 @@ class Proxy:
     ) -> None:
         self.schedule: Schedule | None = None
         self.node = node
-        self._target = (HOST, target_port)
-        self._encryption = encryption
-        self._listener = socket.create_server((HOST, port), backlog=64)
-        self.port: int = self._listener.getsockname()[1]
-        self._pipes: set[Pipe] = set()
-        self._closed = False
         self.tell: Callable[[str], None] | None = None
-        Thread(target=self._accept, daemon=True, name=f"proxy-{node}").start()
+        self._target_port = target_port
+        self._encryption = encryption
+        self._pipes: set[Pipe] = set()
+        to_clients = encryption and encryption.to_clients
+        listen = asyncio.start_server(self._serve, HOST, port, backlog=64, ssl=to_clients)
+        self._server = _call(listen)
+        self.port: int = self._server.sockets[0].getsockname()[1]
 
     def say(self, text: str) -> None:
         """Log an event, if a logger is set."""
-        tell = self.tell
-        if tell is not None:
-            tell(f"PROXY broker={self.node} {text}")
+        if self.tell is not None:
+            self.tell(f"PROXY broker={self.node} {text}")
 
     def close_connections(self) -> None:
         """Close all connections."""
+        _call(self._close_pipes())
+
+    def close(self) -> None:
+        """Stop listening, and close all connections."""
+        _loop().call_soon_threadsafe(self._server.close)
+        self.close_connections()
+
+    async def _close_pipes(self) -> None:
         for pipe in list(self._pipes):
             pipe.close()
 
-    def close(self) -> None:
-        """Stop listening."""
-        self._closed = True
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.close_connections()
-
-    def forget(self, pipe: Pipe) -> None:
-        """Remove a closed connection."""
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        secured = self._encryption
+        try:
+            broker = asyncio.open_connection(
+                HOST,
+                self._target_port,
+                ssl=secured and secured.to_broker,
+                server_hostname=HOST if secured else None,
+            )
+            server = await asyncio.wait_for(broker, _CONNECT_S)
+        except (OSError, TimeoutError):
+            _close(writer, reset=True)
+            return
+        pipe = self._pipe((reader, writer), server)
+        self._pipes.add(pipe)
+        await asyncio.gather(pipe.upstream(), pipe.downstream())
         self._pipes.discard(pipe)
 
-    def draw(self, *, produce: bool) -> Fault | None:
-        """Return the fault for the next request, or None."""
-        schedule = self.schedule
-        return None if schedule is None else schedule.draw(self.node, produce=produce)
-
-    def _accept(self) -> None:
-        while not self._closed:
-            try:
-                client, _ = self._listener.accept()
-            except OSError as error:  # Affects only this connection, unless the listener is closed.
-                self.say(f"accept failed: {error}")
-                time.sleep(_ACCEPT_AGAIN_S)
-                continue
-            Thread(target=self._open, args=(client,), daemon=True).start()
-
-    def _open(self, client: socket.socket) -> None:
-        try:
-            server = socket.create_connection(self._target, timeout=_CONNECT_S)
-        except OSError:
-            _abort(client)
-            client.close()
-            return
-        server.settimeout(None)
-        for end in (client, server):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        pipe = self._pipe(client, server)
-        self._pipes.add(pipe)
-        Thread(target=pipe.upstream, daemon=True).start()
-        Thread(target=pipe.downstream, daemon=True).start()
-
-    def _pipe(self, client: socket.socket, server: socket.socket) -> Pipe:
-        if self._encryption is None:
-            return Pipe(self, client, client, server)
-        decrypted = TlsRelay(client, self._encryption.to_clients).plain
-        encrypted = TlsRelay(server, self._encryption.to_broker, HOST).plain
-        return Pipe(self, client, decrypted, encrypted)
+    def _pipe(self, client: _Streams, server: _Streams) -> Pipe:
+        return Pipe(self, *client, *server)
 
 
 @dataclass(eq=False)
 class Pipe:
-    """A connection, on which requests and responses are forwarded.
-
-    `raw` is the client's socket; `client` is the same socket, or the plaintext end of a TLS relay.
-    """
+    """A connection, on which requests and responses are forwarded."""
 
     proxy: Proxy
-    raw: socket.socket
-    client: socket.socket
-    server: socket.socket
+    from_client: asyncio.StreamReader
+    to_client: asyncio.StreamWriter
+    from_server: asyncio.StreamReader
+    to_server: asyncio.StreamWriter
     asked: deque[PendingRequest] = field(default_factory=deque)
-    dead: bool = False
     silent: bool = False
-    changed: Condition = field(default_factory=Condition)
+    _responding: asyncio.Lock = field(default_factory=asyncio.Lock)
     _kept: bytes | None = None
 
-    def upstream(self) -> None:
+    async def upstream(self) -> None:
         """Forward requests, one at a time, until the connection ends."""
-        with contextlib.suppress(OSError):
-            while (frame := _read_frame(self.client)) is not None:
-                if not self.silent:
-                    self._request(frame)
-        if not self.silent:
-            self.close()
+        await self._forward(self.from_client, self._request)
 
-    def downstream(self) -> None:
+    async def downstream(self) -> None:
         """Forward responses, one at a time, until the connection ends."""
-        with contextlib.suppress(OSError):
-            while (frame := _read_frame(self.server)) is not None:
+        await self._forward(self.from_server, self._answer)
+
+    async def _forward(
+        self, reader: asyncio.StreamReader, handle: Callable[[bytes], Awaitable[None]]
+    ) -> None:
+        with suppress(OSError, EOFError):
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                frame = await reader.readexactly(size)
                 if not self.silent:
-                    self._answer(frame)
+                    await handle(frame)
         if not self.silent:
             self.close()
 
     def close(self, *, reset: bool = False) -> None:
-        """Close both sides."""
-        if self.dead:
-            return
-        self.dead = True
-        if reset:
-            _abort(self.raw)
-        for end in (self.client, self.server):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-        self.proxy.forget(self)
+        """Close both sides; with `reset`, reset the connection of the client."""
+        _close(self.to_client, reset=reset)
+        _close(self.to_server)
 
-    def _request(self, frame: bytes) -> None:
+    async def _request(self, frame: bytes) -> None:
         header = read_request_header(frame)
-        produce = header.api_key == ApiKey.PRODUCE
-        fault = self.proxy.draw(produce=produce)
+        fault = self._draw(produce=header.api_key == ApiKey.PRODUCE)
         if fault is not None:
             self.proxy.say(f"{fault} {ApiKey(header.api_key).name} #{header.correlation_id}")
         match fault:
@@ -346,81 +309,80 @@ class Pipe:
                 self.close()
                 return
             case Fault.CUT_REQUEST:
-                self.server.sendall((_sized(frame))[: 4 + len(frame) // 2])
+                await _send(self.to_server, _sized(frame)[: 4 + len(frame) // 2])
                 self.close()
                 return
             case Fault.SWALLOW_REQUEST:
                 self.silent = True
                 return
             case Fault.DELAY_REQUEST:
-                time.sleep(self._delay())
-        self._pass_on(frame, PendingRequest(header.version, fault))
+                await self._delay()
+        await self._pass_on(frame, PendingRequest(header.version, fault))
 
-    def _pass_on(self, frame: bytes, asked: PendingRequest) -> None:
+    def _draw(self, *, produce: bool) -> Fault | None:
+        schedule = self.proxy.schedule
+        return None if schedule is None else schedule.draw(self.proxy.node, produce=produce)
+
+    async def _pass_on(self, frame: bytes, asked: PendingRequest) -> None:
         fault = asked.fault
         if fault in FORGED | REWRITTEN:
             code = self._schedule().code(self.proxy.node, fault)
             self.proxy.say(f"  code {code}")
             asked.forged = refusal(frame, code)
-        with self.changed:
+        async with self._responding:
             self.asked.append(asked)
-            if fault in FORGED:
-                self._deliver_forged()
+            await self._deliver_forged()
         if fault not in FORGED:
-            self.server.sendall(_sized(frame))
+            await _send(self.to_server, _sized(frame))
 
-    def _answer(self, frame: bytes) -> None:
-        with self.changed:
-            asked = self.asked.popleft() if self.asked else None
+    async def _answer(self, frame: bytes) -> None:
+        asked = self.asked.popleft() if self.asked else None
         fault = None if asked is None else asked.fault
         match fault:
             case Fault.LOSE_RESPONSE | Fault.RESET_RESPONSE:
                 self.close(reset=fault is Fault.RESET_RESPONSE)
                 return
             case Fault.CUT_RESPONSE:
-                self.client.sendall(_sized(frame)[: 4 + len(frame) // 2])
+                await _send(self.to_client, _sized(frame)[: 4 + len(frame) // 2])
                 self.close()
                 return
             case Fault.HALF_CLOSE:
-                self.client.shutdown(socket.SHUT_WR)
+                self.to_client.get_extra_info("socket").shutdown(socket.SHUT_WR)
                 return
             case Fault.SWALLOW_RESPONSE:
                 self.silent = True
                 return
             case Fault.DELAY_RESPONSE:
-                time.sleep(self._delay())
-        with self.changed:
-            self._deliver(frame, asked)
-            self._deliver_forged()
+                await self._delay()
+        async with self._responding:
+            await self._deliver(frame, asked)
+            await self._deliver_forged()
 
-    def _deliver(self, frame: bytes, asked: PendingRequest | None) -> None:
+    async def _deliver(self, frame: bytes, asked: PendingRequest | None) -> None:
         data = _sized(frame)
         fault = None if asked is None else asked.fault
         if asked is not None and asked.forged is not None and _may_rewrite(asked, frame):
             data = asked.forged
         if fault is Fault.DRIBBLE:
             for at in range(min(12, len(data))):
-                self.client.sendall(data[at : at + 1])
-                time.sleep(0.002)
+                await _send(self.to_client, data[at : at + 1])
+                await asyncio.sleep(0.002)
             data = data[12:]
         if fault is Fault.SWAP_RESPONSES and self.asked and self._kept is None:
             self._kept = data
             return
-        self.client.sendall(data)
-        if fault is Fault.REPEAT_RESPONSE:
-            self.client.sendall(data)
-        if self._kept is not None:
-            self.client.sendall(self._kept)
-            self._kept = None
+        repeated = data if fault is Fault.REPEAT_RESPONSE else b""
+        kept, self._kept = self._kept or b"", None
+        await _send(self.to_client, data + repeated + kept)
 
-    def _deliver_forged(self) -> None:
+    async def _deliver_forged(self) -> None:
         while self.asked and self.asked[0].fault in FORGED:
             forged = self.asked.popleft().forged
             assert forged is not None
-            self.client.sendall(forged)
+            await _send(self.to_client, forged)
 
-    def _delay(self) -> float:
-        return self._schedule().delay(self.proxy.node)
+    async def _delay(self) -> None:
+        await asyncio.sleep(self._schedule().delay(self.proxy.node))
 
     def _schedule(self) -> Schedule:
         schedule = self.proxy.schedule
@@ -436,28 +398,22 @@ def _sized(frame: bytes) -> bytes:
     return len(frame).to_bytes(4, "big") + frame
 
 
-def _read_frame(end: socket.socket) -> bytes | None:
-    """Return the next frame without its size, or None at the end of the stream."""
-    size = _read(end, 4)
-    return None if size is None else _read(end, int.from_bytes(size, "big"))
+async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(data)
+    await writer.drain()
 
 
-def _read(end: socket.socket, count: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < count:
-        piece = end.recv(count - len(data))
-        if not piece:
-            return None
-        data += piece
-    return bytes(data)
-
-
-def _abort(end: socket.socket) -> None:
-    """Reset a connection by connecting its socket to an unspecified address.
-
-    This works even while another thread reads from the socket.
-    """
-    _LIBC.connect(end.fileno(), _UNSPECIFIED, len(_UNSPECIFIED))
+def _close(writer: asyncio.StreamWriter, *, reset: bool = False) -> None:
+    """Close or reset a connection without a TLS close_notify, as if the process had died."""
+    if writer.transport.is_closing():
+        return
+    end = writer.get_extra_info("socket")
+    with suppress(OSError):
+        if reset:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            end.shutdown(socket.SHUT_RDWR)
+    writer.transport.abort()
 
 
 _MAX_HOLD_S = 60.0
@@ -486,12 +442,9 @@ class EndTxns:
             self.released.clear()
 
     def wait_if_held(self, frame: bytes) -> None:
-        """Block while the request must be delayed."""
-        api_key, _, _ = read_request_start(frame)
-        if not self.wanted or api_key != ApiKey.END_TXN:
-            return
+        """Block while the EndTxn request must be delayed."""
         transaction, commit = _parse(frame)
-        if not commit or not re.match(self.pattern, transaction[0]):
+        if not self.wanted or not commit or not re.match(self.pattern, transaction[0]):
             return
         with self._lock:
             self._seen.add(transaction)
@@ -506,9 +459,10 @@ class HoldingPipe(Pipe):
 
     end_txns: EndTxns
 
-    def _pass_on(self, frame: bytes, *rest: object) -> None:
-        self.end_txns.wait_if_held(frame)
-        super()._pass_on(frame, *rest)  # type: ignore[arg-type]
+    async def _request(self, frame: bytes) -> None:
+        if self.end_txns.wanted and read_request_start(frame)[0] == ApiKey.END_TXN:
+            await asyncio.to_thread(self.end_txns.wait_if_held, frame)
+        await super()._request(frame)
 
 
 class Gate(Proxy):
@@ -528,14 +482,14 @@ class Gate(Proxy):
         """Open the gate again."""
         self._shut = False
 
-    def _open(self, client: socket.socket) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._shut:
-            client.close()
-            return
-        super()._open(client)
+            _close(writer)
+        else:
+            await super()._serve(reader, writer)
 
-    def _pipe(self, client: socket.socket, server: socket.socket) -> Pipe:
-        pipe = HoldingPipe(self, client, client, server)
+    def _pipe(self, client: _Streams, server: _Streams) -> Pipe:
+        pipe = HoldingPipe(self, *client, *server)
         pipe.end_txns = self._end_txns
         return pipe
 
@@ -549,91 +503,3 @@ def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
     request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)
     transaction = (request.transactional_id, request.producer_id, request.producer_epoch)
     return transaction, request.committed
-
-
-_CHUNK = 65_536
-
-
-class TlsRelay:
-    """Relays data between the plaintext socket `plain` and the TLS peer of `raw`.
-
-    One thread handles both directions, because SSL objects are not thread-safe. If one side is
-    closed, the other side is also closed, without a TLS close_notify, as if a process had died.
-
-    Args:
-        raw: a connected socket, which the relay closes.
-        context: contains the certificate of this side, or the trusted authorities.
-        server_name: name of the server at `raw`, or None if the peer is a client.
-    """
-
-    def __init__(
-        self, raw: socket.socket, context: ssl.SSLContext, server_name: str | None = None
-    ) -> None:
-        self.plain, self._own = socket.socketpair()
-        self._raw = raw
-        self._from_peer, self._to_peer = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(
-            self._from_peer, self._to_peer, server_name is None, server_name
-        )
-        self._handshake_done = False
-        self._ended: set[socket.socket] = set()
-        Thread(target=self._run, daemon=True, name="tls-relay").start()
-
-    def _run(self) -> None:
-        # If another thread closes a socket, select raises ValueError, which ends this thread.
-        with suppress(OSError, ValueError):
-            self._do_handshake()
-            while len(self._ended) < 2:
-                self._pass_on(select.select(self._open(), [], [])[0])
-        for end in (self._raw, self._own):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-
-    def _open(self) -> list[socket.socket]:
-        return [end for end in (self._raw, self._own) if end not in self._ended]
-
-    def _do_handshake(self) -> None:
-        while not self._handshake_done:
-            try:
-                self._tls.do_handshake()
-                self._handshake_done = True
-            except ssl.SSLWantReadError:
-                self._flush()
-                self._take()
-        self._decrypt()  # Handle data received with the peer's last handshake message.
-
-    def _pass_on(self, readable: list[socket.socket]) -> None:
-        if self._own in readable:
-            data = self._own.recv(_CHUNK)
-            if data:
-                self._tls.write(data)
-                self._flush()
-            else:
-                self._end(self._own, self._raw)
-        if self._raw in readable:
-            self._take()
-            self._decrypt()
-
-    def _take(self) -> None:
-        data = self._raw.recv(_CHUNK)
-        if data:
-            self._from_peer.write(data)
-        elif not self._handshake_done:
-            raise ConnectionResetError
-        else:
-            self._end(self._raw, self._own)
-
-    def _decrypt(self) -> None:
-        with suppress(ssl.SSLWantReadError):
-            while data := self._tls.read(_CHUNK):
-                self._own.sendall(data)
-        self._flush()  # A new session ticket or key update can require a response.
-
-    def _flush(self) -> None:
-        if self._to_peer.pending:
-            self._raw.sendall(self._to_peer.read())
-
-    def _end(self, of: socket.socket, towards: socket.socket) -> None:
-        self._ended.add(of)
-        towards.shutdown(socket.SHUT_WR)

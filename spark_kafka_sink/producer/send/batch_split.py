@@ -199,10 +199,9 @@ class RecordErrorHandler:
     def divide(
         self, batch: ProducerBatch, response: PartitionResponse
     ) -> tuple[list[ProducerBatch], list[Record]]:
-        """Remove the rejected records; return the remaining batch, and the rejected records.
+        """Return the rest of the batch, and the rejected records.
 
-        The first element is a list with one batch without a sequence, or an empty list if no
-        records remain.
+        The rest is an empty list, or one batch without a sequence.
         """
         records = records_of(batch)
         bad = _refused_indexes(batch, response) or set(range(len(records)))
@@ -220,10 +219,7 @@ class RecordErrorHandler:
     def letters(
         self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
     ) -> list[ProducerBatch]:
-        """Return dead letters for the rejected records, in batches.
-
-        The list is empty if there is no dead letter topic.
-        """
+        """Return dead letters for the rejected records, as batches; [] without a topic."""
         topic = self._context.dead_letters
         if topic is None:
             return []

@@ -1,7 +1,7 @@
-"""A fake transaction coordinator with fault injection for each request.
+"""A transaction coordinator for fake brokers, with a fault for each step on demand.
 
-It stores only what it needs to validate requests: producer IDs, epochs and the partitions of each
-transaction. A transaction is committed only by an EndTxn request.
+Keeps what it needs to judge: ids, epochs, the partitions of each transaction. Nothing is ever
+committed here but by a test's own EndTxn.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ BASE_PORT = 40_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinatorFault:
-    """A fault for one request.
+class Trouble:
+    """What happens to one request instead of the usual.
 
-    `error`: respond with this code and do not execute the request. `done`: execute the request
-    anyway. `lose`: close the connection instead of responding.
+    `error`: it is answered with this code, and nothing is done. `done`: it is done all the same.
+    `lose`: the connection is cut instead of an answer.
     """
 
     error: int | None = None
@@ -38,7 +38,7 @@ class CoordinatorFault:
 
 @dataclass(kw_only=True)
 class FakeTransaction:
-    """The state of a transactional ID."""
+    """What the coordinator knows of a transactional id."""
 
     producer_id: int
     epoch: int = -1
@@ -49,27 +49,27 @@ class FakeTransaction:
 
 
 class FakeCoordinator:
-    """The coordinator of all transactional IDs, on one of the fake brokers."""
+    """The coordinator of all ids, at one of the fake brokers."""
 
     def __init__(self) -> None:
         self.node = 1
         self.version = 2
-        """Finalized level of transaction.version; 0 if the cluster does not have this feature."""
+        """The finalized level of transaction.version; 0 for a cluster that has none."""
         self.max_timeout_ms = 900_000
         self.denied: set[str] = set()
-        """Topics whose partitions cannot be added to a transaction."""
-        self.faults: defaultdict[ApiKey, deque[CoordinatorFault | None]] = defaultdict(deque)
-        """Faults for the next requests of each API, in order of arrival; None is no fault."""
+        """Topics whose partitions can't be added."""
+        self.trouble: defaultdict[ApiKey, deque[Trouble | None]] = defaultdict(deque)
+        """For the next requests of an API, in the order in which they come; then none."""
         self.transactions: dict[str, FakeTransaction] = {}
         self.requests: list[tuple[ApiKey, Any]] = []
         self._next_id = 9_000
 
-    def requests_for(self, api: ApiKey) -> list[Any]:
-        """Return the requests of an API received so far."""
+    def asked(self, api: ApiKey) -> list[Any]:
+        """The requests of an API that have come."""
         return [request for each, request in self.requests if each is api]
 
     def features(self) -> list[dict[str, Any]]:
-        """Return the finalized features for an ApiVersions response."""
+        """What ApiVersions tells of finalized features."""
         if not self.version:
             return []
         level = {"max_version_level": self.version, "min_version_level": 1}
@@ -77,23 +77,21 @@ class FakeCoordinator:
 
     def serve(
         self, node: int, api: ApiKey, version: int, request: Any
-    ) -> tuple[dict[str, Any], CoordinatorFault]:
-        """Return the response to a transaction request, and the fault to inject."""
+    ) -> tuple[dict[str, Any], Trouble]:
+        """The answer to a request about a transaction, and what becomes of it."""
         self.requests.append((api, request))
-        queue = self.faults[api]
-        fault = (queue.popleft() if queue else None) or CoordinatorFault()
-        code = fault.error
+        queue = self.trouble[api]
+        trouble = (queue.popleft() if queue else None) or Trouble()
+        code = trouble.error
         if code is None and api is not ApiKey.FIND_COORDINATOR and node != self.node:
             code = NOT_COORDINATOR
-        response = _HANDLERS[api](self, version, request, code)
-        if fault.done and fault.error is not None:
-            _HANDLERS[api](self, version, request, None)
-        return response, fault
+        answer = _ANSWERS[api](self, version, request, code)
+        if trouble.done and trouble.error is not None:
+            _ANSWERS[api](self, version, request, None)
+        return answer, trouble
 
-    def check_produced(
-        self, transactional_id: str | None, data: bytes, partition: tuple[str, int]
-    ) -> int:
-        """Return the error code with which a partition leader responds to a batch."""
+    def produced(self, transactional_id: str | None, data: bytes, place: tuple[str, int]) -> int:
+        """Judge a batch of a Produce request as the leader does that asks its coordinator."""
         header = BatchHeader.parse(data)
         assert header.is_transactional == (transactional_id is not None)
         if transactional_id is None:
@@ -103,8 +101,8 @@ class FakeCoordinator:
         if header.producer_epoch != known.epoch:
             return INVALID_EPOCH
         if self.version < 2:
-            assert partition in known.partitions, f"{partition} was not added to the transaction"
-        known.partitions.add(partition)
+            assert place in known.partitions, f"{place} was not added to the transaction"
+        known.partitions.add(place)
         known.state = "Ongoing"
         return 0
 
@@ -127,7 +125,8 @@ class FakeCoordinator:
         if code is None and timeout_ms > self.max_timeout_ms and not two_phase:
             code = TIMEOUT
         if code is not None:
-            return {"error_code": as_error_code(code), "producer_id": -1, "producer_epoch": -1}
+            refused = {"producer_id": -1, "producer_epoch": -1}
+            return {"error_code": as_error_code(code), **refused}
         known = self.transactions.get(request.transactional_id)
         if known is None:
             self._next_id += 1
@@ -143,20 +142,20 @@ class FakeCoordinator:
         return {"producer_id": known.producer_id, "producer_epoch": known.epoch}
 
     def add(self, _: int, request: Any, code: int | None) -> dict[str, Any]:
-        partitions = [
+        places = [
             (topic.name, index)
             for topic in request.v3_and_below_topics
             for index in topic.partitions
         ]
-        denied = {each for each in partitions if each[0] in self.denied}
+        denied = {place for place in places if place[0] in self.denied}
         known = self.transactions[request.v3_and_below_transactional_id]
         if code is None and request.v3_and_below_producer_epoch != known.epoch:
             code = FENCED
-        codes = dict.fromkeys(partitions, code or 0)
+        codes = dict.fromkeys(places, code or 0)
         if code is None and denied:
-            codes = {each: DENIED if each in denied else NOT_ATTEMPTED for each in partitions}
+            codes = {place: DENIED if place in denied else NOT_ATTEMPTED for place in places}
         elif code is None:
-            known.partitions.update(partitions)
+            known.partitions.update(places)
             known.state = "Ongoing"
         return {
             "results_by_topic_v3_and_below": [
@@ -168,7 +167,7 @@ class FakeCoordinator:
                         if topic == name
                     ],
                 }
-                for name in {name for name, _ in partitions}
+                for name in {name for name, _ in places}
             ]
         }
 
@@ -185,7 +184,7 @@ class FakeCoordinator:
         return {"error_code": as_error_code(code or 0), **numbers}
 
 
-_HANDLERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[str, Any]]] = {
+_ANSWERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[str, Any]]] = {
     ApiKey.FIND_COORDINATOR: FakeCoordinator.find,
     ApiKey.INIT_PRODUCER_ID: FakeCoordinator.initialize,
     ApiKey.ADD_PARTITIONS_TO_TXN: FakeCoordinator.add,
@@ -194,10 +193,7 @@ _HANDLERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[s
 
 
 def is_about_transactions(api: ApiKey, request: Any) -> bool:
-    """Return True if the request is sent to a coordinator.
-
-    Any broker serves InitProducerId without a transactional ID.
-    """
+    """Whether a coordinator serves this; InitProducerId without an id any broker does."""
     if api is ApiKey.INIT_PRODUCER_ID:
         return request.transactional_id is not None
-    return api in _HANDLERS
+    return api in _ANSWERS

@@ -1,4 +1,4 @@
-"""Fake brokers whose responses are scripted by a test, for blocking clients."""
+"""Fake brokers whose answers to any API a test decides, for clients that block their thread."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.versions import VersionRange
 
 Script = Callable[[int, Any], dict[str, Any] | None]
-"""Maps broker and request to a response, or to None to close the connection."""
+"""Broker and request to the answer; None: the connection is cut instead."""
 
 
 class PumpedTransport(FakeTransport):
-    """A transport whose brokers respond immediately after each write."""
+    """The brokers answer as soon as something has been written."""
 
     def write(self, buffers: Sequence[Buffer]) -> int:
         written = super().write(buffers)
@@ -35,38 +35,38 @@ class PumpedTransport(FakeTransport):
 
 
 class ScriptedCluster(FakeCluster):
-    """`scripts` replace the default handlers; `log` contains the requests that they received.
+    """`scripts` answer in place of the usual handlers; `log` has what was asked for by them.
 
-    `levels`: levels of the finalized features by name.
+    `levels`: finalized features by name.
     """
 
     def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
         super().__init__(nodes, topics)
         self.scripts: dict[ApiKey, Script] = {ApiKey.API_VERSIONS: self._announce}
         self.log: list[tuple[int, ApiKey, int, Any]] = []
-        """Broker, API, version and request of each call."""
+        """Broker, API, version and request."""
         self.levels = {"transaction.version": 2}
 
     def limit(self, api: ApiKey, versions: VersionRange | None) -> None:
-        """Serve only these versions of an API; None removes the API."""
+        """Serve these versions of an API alone; None: the API is not there."""
         if versions is None:
             self.versions.pop(api)
         else:
             self.versions[api] = versions
 
-    def requests_for(self, api: ApiKey) -> list[tuple[int, Any]]:
-        """Return the broker and request of each call of an API."""
+    def asked_for(self, api: ApiKey) -> list[tuple[int, Any]]:
+        """Broker and request of each time that an API was asked for."""
         return [(node, request) for node, known, _, request in self.log if known is api]
 
     def versions_of(self, api: ApiKey) -> set[int]:
-        """Return the versions of an API that clients requested."""
+        """The versions in which an API was asked for."""
         return {version for _, known, version, _ in self.log if known is api}
 
     def connect(
         self, address: tuple[int, tuple[str, int]], _send: int = -1, _receive: int = -1
     ) -> FakeTransport:
         port = address[1][1]
-        self.connected_ports.append(port)
+        self.dialled.append(port)
         return PumpedTransport(self, 1 if port == 40_000 else port - 40_000)
 
     def _announce(self, _node: int, request: Any) -> dict[str, Any]:
@@ -86,18 +86,18 @@ class ScriptedCluster(FakeCluster):
             return
         request, _ = decode(request_type(api, header.version), frame, header.body_offset)
         self.log.append((peer.node, api, header.version, request))
-        if api in self.unanswered:
+        if api in self.mute:
             return
-        response = script(peer.node, request)
-        if response is None:
+        answer = script(peer.node, request)
+        if answer is None:
             self._cut(peer)
             return
-        entity = build(response_type(api, header.version), response)
+        entity = build(response_type(api, header.version), answer)
         peer.send(response_frame(entity, header.correlation_id), hold=False)
 
 
 def blocking_client(cluster: FakeCluster, **options: object) -> BlockingClient:
-    """Return a client of the fake brokers with short backoffs."""
+    """A client of fake brokers that comes again quickly."""
     quick = {
         "bootstrap_servers": "127.0.0.1:40000",
         "retry_backoff_ms": 2,
@@ -109,5 +109,5 @@ def blocking_client(cluster: FakeCluster, **options: object) -> BlockingClient:
 
 
 def code(number: int) -> dict[str, Any]:
-    """Return a response, or a part of one, with only an error code."""
+    """An answer, or a part of one, that is nothing but an error code."""
     return {"error_code": as_error_code(number)}

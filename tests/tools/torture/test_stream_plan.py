@@ -19,7 +19,7 @@ from tools.torture.streams.scenarios import (
     Kind,
     Sink,
     Step,
-    steps_of,
+    reachable,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def test_a_seed_is_one_plan(plans: list[Plan]) -> None:
 def test_every_kind_and_step_is_drawn(plans: list[Plan]) -> None:
     sink = plans[0].sink
     kinds = {kind for kind, scenario in SCENARIOS.items() if sink in scenario.sinks}
-    steps = {str(step) for kind in kinds for step in steps_of(SCENARIOS[kind], sink)}
+    steps = {str(step) for kind in kinds for step in reachable(SCENARIOS[kind].steps, sink)}
     assert {plan.kind for plan in plans} == kinds
     assert {str(plan.faults[0].stop.step) for plan in plans if plan.faults} == steps
 

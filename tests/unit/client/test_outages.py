@@ -54,7 +54,7 @@ def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixt
     with world(cluster, delivery_timeout_ms=900_000) as one:
         one.send_batches(1)
         one.finish()
-        cluster.still_listed.add(1)
+        cluster.unnoticed.add(1)
         cluster.stop(1)
         one.send_batches(4)
         one.steps(int(minutes * 60 / tick), tick)
@@ -88,7 +88,7 @@ def test_a_broker_is_told_beside_the_bootstrap_server_at_its_address(
     with world(bootstrap_servers="127.0.0.1:40001", delivery_timeout_ms=900_000) as one:
         one.send_batches(1)
         one.finish()
-        one.cluster.still_listed.add(1)
+        one.cluster.unnoticed.add(1)
         one.cluster.stop(1)
         one.steps(20, 0.1)  # nothing waits for the broker yet: the metadata alone finds it gone
         one.client.metadata.refresh()
@@ -206,7 +206,7 @@ def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
     """As often as an election needs it at first; but not as long as it lasts."""
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, delivery_timeout_ms=900_000) as one:
-        cluster.unlisted_leaders.add(2)
+        cluster.nameless.add(2)
         one.client.metadata.refresh()
         one.send_batches(1, partition=1)
         one.steps(100, 0.02)
@@ -214,7 +214,7 @@ def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
         one.steps(3_000, 0.02)
         asked = [api for _, api in cluster.requests].count(ApiKey.METADATA) - before
         assert 60 <= asked <= 200
-        cluster.unlisted_leaders.clear()
+        cluster.nameless.clear()
         one.finish()
 
 

@@ -49,9 +49,9 @@ def test_a_broker_that_requires_it_is_left_for_the_bootstrap_servers() -> None:
         one.send_batches(1, partition=0)
         one.send_batches(1, partition=1)
         one.finish()
-        dialled = cluster.connected_ports.count(BASE_PORT)
-        cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
-        one.run(lambda: cluster.connected_ports.count(BASE_PORT) > dialled, tick=0.1)
+        dialled = cluster.dialled.count(BASE_PORT)
+        cluster.metadata_refusals.append(REBOOTSTRAP_REQUIRED)
+        one.run(lambda: cluster.dialled.count(BASE_PORT) > dialled, tick=0.1)
         one.send_batches(2, partition=1)
         one.finish()
         assert cluster.logs["t", 1].end == 9
@@ -60,12 +60,12 @@ def test_a_broker_that_requires_it_is_left_for_the_bootstrap_servers() -> None:
 def test_what_is_under_way_when_it_happens_is_sent_again() -> None:
     cluster = FakeCluster(nodes=1, topics={"t": 1})
     with world(cluster, metadata_max_age_ms=1_000, request_timeout_ms=60_000) as one:
-        cluster.unanswered.add(ApiKey.PRODUCE)
+        cluster.mute.add(ApiKey.PRODUCE)
         one.send_batches(2)
         one.steps(3)
-        cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
-        one.run(lambda: not cluster.metadata_response_errors, tick=0.1)
-        cluster.unanswered.clear()
+        cluster.metadata_refusals.append(REBOOTSTRAP_REQUIRED)
+        one.run(lambda: not cluster.metadata_refusals, tick=0.1)
+        cluster.mute.clear()
         one.finish()
         assert cluster.logs["t", 0].end == 6
 
@@ -77,15 +77,15 @@ def test_brokers_that_tell_no_metadata_are_forgotten_after_a_while() -> None:
         "metadata_recovery_rebootstrap_trigger_ms": 3_000,
     }
     with world(cluster, request_timeout_ms=500, **options) as one:
-        dialled = cluster.connected_ports.count(BASE_PORT)
-        cluster.unanswered.add(ApiKey.METADATA)
+        dialled = cluster.dialled.count(BASE_PORT)
+        cluster.mute.add(ApiKey.METADATA)
         one.steps(20, tick=0.1)
         assert one.client.metadata.cluster.nodes
         one.run(lambda: not one.client.metadata.cluster.nodes, tick=0.1)
-        cluster.unanswered.clear()
+        cluster.mute.clear()
         one.send_batches(1)
         one.finish()
-        assert cluster.connected_ports.count(BASE_PORT) > dialled
+        assert cluster.dialled.count(BASE_PORT) > dialled
         assert cluster.logs["t", 0].end == 3
 
 
@@ -99,7 +99,7 @@ def test_the_strategy_says_whether_bootstrap_servers_are_asked_again(
         cluster.stop(1)
         one.run(lambda: set(one.client.metadata.cluster.nodes) == {2}, tick=0.1)
         cluster.stop(2)
-        cluster.connected_ports.clear()
+        cluster.dialled.clear()
         one.steps(100, tick=0.1)
-        assert BASE_PORT + 2 in cluster.connected_ports
-        assert (BASE_PORT in cluster.connected_ports) == asked
+        assert BASE_PORT + 2 in cluster.dialled
+        assert (BASE_PORT in cluster.dialled) == asked

@@ -37,10 +37,10 @@ def test_a_deleted_topic_is_not_made_again_by_a_later_session() -> None:
     delete(one.cluster, "old")
     one.cluster.creates_topics = True
     one.next_session(("new",))
-    one.cluster.requested_topics.clear()
+    one.cluster.asked_about.clear()
     one.steps(50, tick=0.1)
-    assert one.cluster.requested_topics
-    assert set().union(*one.cluster.requested_topics) == {"new"}
+    assert one.cluster.asked_about
+    assert set().union(*one.cluster.asked_about) == {"new"}
     assert "old" not in one.cluster.ids
     assert "old" not in one.client.metadata.cluster.topics
     one.close()
@@ -49,10 +49,10 @@ def test_a_deleted_topic_is_not_made_again_by_a_later_session() -> None:
 def test_a_session_that_wants_nothing_asks_for_nothing() -> None:
     one = two_topics()
     one.next_session(())
-    one.cluster.requested_topics.clear()
+    one.cluster.asked_about.clear()
     one.steps(50, tick=0.1)
-    assert one.cluster.requested_topics
-    assert all(asked == set() for asked in one.cluster.requested_topics)
+    assert one.cluster.asked_about
+    assert all(asked == set() for asked in one.cluster.asked_about)
     one.close()
 
 
@@ -60,13 +60,13 @@ def test_the_next_session_needs_no_answer_for_a_topic_that_is_known() -> None:
     with world(metadata_max_age_ms=300_000) as one:
         one.send_batches(1)
         one.finish()
-        before = len(one.cluster.requested_topics)
+        before = len(one.cluster.asked_about)
         for _ in range(5):
             one.next_session(())
             one.steps(3)
             one.send_batches(1)
             one.finish()
-        assert len(one.cluster.requested_topics) == before
+        assert len(one.cluster.asked_about) == before
 
 
 def test_a_known_topic_is_looked_after_from_then_on() -> None:
@@ -75,10 +75,10 @@ def test_a_known_topic_is_looked_after_from_then_on() -> None:
     one.next_session(())
     one.steps(2)
     one.send_batches(1, topic="old")
-    one.cluster.requested_topics.clear()
+    one.cluster.asked_about.clear()
     one.steps(30, tick=0.1)
-    assert one.cluster.requested_topics
-    assert all(asked == {"old"} for asked in one.cluster.requested_topics)
+    assert one.cluster.asked_about
+    assert all(asked == {"old"} for asked in one.cluster.asked_about)
     one.close()
 
 
@@ -87,11 +87,11 @@ def test_a_topic_wanted_while_others_are_asked_about_is_asked_about_next() -> No
     one = two_topics()
     one.next_session(())
     one.clock.advance(MAX_AGE_S)
-    one.cluster.requested_topics.clear()
+    one.cluster.asked_about.clear()
     one.step(0.0)  # asks, as it is time to; no topic is wanted yet
     one.session._topics.want(("old",))
     one.steps(20, tick=0.001)
-    assert one.cluster.requested_topics == [set(), {"old"}]
+    assert one.cluster.asked_about == [set(), {"old"}]
     one.close()
 
 

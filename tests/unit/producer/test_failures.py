@@ -31,7 +31,7 @@ def fails(one: World, tick: float = 0.005) -> DeliveryError:
     """Run into the failure; its statuses and the report agree and miss no record."""
     with pytest.raises(DeliveryError) as caught:
         one.finish(tick)
-    one.check_accounting()
+    one.check_accounts()
     told: dict[DeliveryStatus, int] = {}
     for status in caught.value.statuses:
         told[status.status] = told.get(status.status, 0) + status.records
@@ -110,7 +110,7 @@ def test_delivery_timeout_does_not_count_the_wait_for_others_of_the_leader() -> 
             one.steps(100, 0.2)
             one.cluster.release()
         one.finish()
-        one.check_accounting()
+        one.check_accounts()
 
 
 def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
@@ -118,7 +118,7 @@ def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
         one.fault(*[Fault(throttle_ms=50_000)] * 10)
         one.send_batches(10)
         one.finish(0.2)
-        one.check_accounting()
+        one.check_accounts()
         assert one.report().throttle_ms == 500_000
 
 

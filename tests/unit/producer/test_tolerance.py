@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, UnknownTopicError
+from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
@@ -85,9 +85,8 @@ def test_refused_records_open_no_breaker(
         if tolerates:
             one.finish()
         else:
-            with pytest.raises(DeliveryError) as caught:
+            with pytest.raises(DeliveryError, match=r"failed permanently|than the broker accepts"):
                 one.finish()
-            assert caught.value.error == ErrorCode(code).name.upper()
         watch, now = one.session.context.breakers, one.clock.monotonic()
         assert not watch.is_open(TopicPartition("t", 0), 1, now)
         assert watch._job.tally(now).failed == 0
@@ -106,8 +105,9 @@ def test_the_jobs_breaker_stops_the_task_at_its_number_of_failed_batches(thresho
             one.send([b"no right"], number % 4)
             one.finish()
         one.send([b"no right"])
-        with pytest.raises(DeliveryError, match=plural(threshold, "permanent failure")):
+        with pytest.raises(DeliveryError, match="circuit breaker opened") as caught:
             one.finish()
+        assert plural(threshold, "permanent failure") in str(caught.value)
         assert len(one.cluster.seen) == threshold
 
 
@@ -151,7 +151,7 @@ def test_one_batch_alone_tries_a_broker_that_has_rested() -> None:
         one.finish(0.1)
         later = [len(seen.batches) for seen in one.cluster.seen[before:]]
         assert later[:3] == [4, 1, 1]  # opened by four refusals; the first probe fails too
-        one.check_accounting()
+        one.check_accounts()
 
 
 # Topics that may not be written, or are not there.
@@ -197,7 +197,7 @@ def test_without_tolerance_a_refused_topic_ends_the_task() -> None:
     with world(cluster()) as one:
         one.fault(Fault(error=ErrorCode.topic_authorization_failed))
         one.send([b"a"])
-        with pytest.raises(AuthorizationError):
+        with pytest.raises(DeliveryError, match="TOPIC_AUTHORIZATION_FAILED"):
             one.finish()
 
 
@@ -205,7 +205,7 @@ def test_a_doubtful_batch_of_a_refused_topic_ends_the_task() -> None:
     with world(cluster(), tolerant()) as one:
         one.fault(Fault(lose=True), Fault(error=ErrorCode.topic_authorization_failed))
         one.send([b"a"])
-        with pytest.raises(AuthorizationError):
+        with pytest.raises(DeliveryError, match="TOPIC_AUTHORIZATION_FAILED"):
             one.finish()
         assert letters(one) == []
 
@@ -217,10 +217,9 @@ def test_a_dead_letter_topic_that_is_refused_ends_the_task() -> None:
             Fault(error=ErrorCode.topic_authorization_failed),
         )
         one.send([b"a"])
-        with pytest.raises(AuthorizationError) as caught:
+        with pytest.raises(DeliveryError, match="topic=dead"):
             one.finish()
-        assert caught.value.topic == DEAD
-        one.check_memory_accounting()
+        one.check_accounts_of_memory()
 
 
 # Topics that the metadata refuses: the writer's thread waits for them, so the test turns the clock
@@ -237,9 +236,9 @@ def test_rows_of_a_topic_that_the_metadata_refuses_are_poison(
 ) -> None:
     with world(cluster(u=2), tolerant(letters=keep), max_block_ms=500) as one:
         one.cluster.metadata_errors["nope"] = code
-        one.append_while_stepping(_rows(["u", "nope", "u", "nope", "t"]))
-        one.append_while_stepping(_rows(["nope"]))
-        one.append_while_stepping(_rows(["u"]))
+        one.append_stepping(_rows(["u", "nope", "u", "nope", "t"]))
+        one.append_stepping(_rows(["nope"]))
+        one.append_stepping(_rows(["u"]))
         one.finish()
         assert one.cluster.logs["t", 0].end + one.cluster.logs["t", 1].end <= 1
         written = [log.end for (name, _), log in one.cluster.logs.items() if name in {"t", "u"}]
@@ -252,39 +251,40 @@ def test_rows_of_a_topic_that_the_metadata_refuses_are_poison(
 
 def test_a_missing_topic_is_waited_for_only_once() -> None:
     with world(cluster(), tolerant(), max_block_ms=60_000) as one:
-        one.append_while_stepping(_rows(["nope"]))
+        one.append_stepping(_rows(["nope"]))
         before = one.clock.monotonic()
-        one.append_while_stepping(_rows(["nope"]))
+        one.append_stepping(_rows(["nope"]))
         assert one.clock.monotonic() - before < 30.0
         assert counts(one) == {"UNKNOWN_TOPIC": (2, 0)}
 
 
 def test_many_missing_topics_are_not_each_waited_for_as_long_as_the_first() -> None:
     with world(cluster(), tolerant(), max_block_ms=600_000) as one:
-        one.append_while_stepping(_rows(["nope"]), 1.0)
+        one.append_stepping(_rows(["nope"]), 1.0)
         before = one.clock.monotonic()
         for number in range(10):
-            one.append_while_stepping(_rows([f"nope-{number}"]), 0.2)
+            one.append_stepping(_rows([f"nope-{number}"]), 0.2)
         assert one.clock.monotonic() - before < 300
         assert counts(one) == {"UNKNOWN_TOPIC": (11, 0)}
 
 
 def test_a_topic_that_comes_later_is_written() -> None:
     with world(cluster(), tolerant(), max_block_ms=500) as one:
-        one.append_while_stepping(_rows(["late"]))
+        one.append_stepping(_rows(["late"]))
         one.cluster.create("late", 1)
         one.run(lambda: "late" in one.client.metadata.cluster.topics)
-        one.append_while_stepping(_rows(["late"]))
+        one.append_stepping(_rows(["late"]))
         one.finish()
         assert one.cluster.logs["late", 0].end == 1
         assert counts(one) == {"UNKNOWN_TOPIC": (1, 0)}
 
 
 def test_a_missing_dead_letter_topic_still_ends_the_task() -> None:
-    with world(FakeCluster(topics={"t": 1}), tolerant(), max_block_ms=300) as one:
-        with pytest.raises(UnknownTopicError) as caught:
-            one.append_while_stepping(_rows(["nope"]))
-        assert caught.value.topic == DEAD
+    with (
+        world(FakeCluster(topics={"t": 1}), tolerant(), max_block_ms=300) as one,
+        pytest.raises(UnknownTopicError, match="topic=dead"),
+    ):
+        one.append_stepping(_rows(["nope"]))
 
 
 def _rows(topics: list[str]) -> Rows:
@@ -337,18 +337,16 @@ def test_a_doubtful_batch_is_never_halved() -> None:
     with world(cluster(), tolerant()) as one:
         one.fault(Fault(lose=True), *[Fault(error=ErrorCode.invalid_record)] * 9)
         one.send([b"a", b"b"])
-        with pytest.raises(DeliveryError) as caught:
+        with pytest.raises(DeliveryError, match="INVALID_RECORD"):
             one.finish()
-        assert caught.value.error == "INVALID_RECORD"
 
 
 def test_without_tolerance_a_refused_batch_is_not_halved() -> None:
     with world(cluster()) as one:
         one.fault(Fault(error=ErrorCode.invalid_record))
         one.send([b"a", b"b"])
-        with pytest.raises(DeliveryError) as caught:
+        with pytest.raises(DeliveryError, match="INVALID_RECORD"):
             one.finish()
-        assert caught.value.error == "INVALID_RECORD"
         assert len(one.cluster.seen) == 1
 
 
@@ -361,18 +359,18 @@ def test_after_a_broker_asked_for_a_pause_rows_go_slowly_without_any_limit_given
 ) -> None:
     with world() as one:
         for _ in range(20):  # 30,000 bytes a second
-            one.append_while_stepping(_many(100))
+            one.append_stepping(_many(100))
             one.steps(20)
         one.fault(trouble)
-        one.append_while_stepping(_many(1))
+        one.append_stepping(_many(1))
         one.finish()
         one.steps(1)
         before = one.clock.monotonic()
         for _ in range(6):
-            one.append_while_stepping(_many(100), 0.0002)
+            one.append_stepping(_many(100), 0.0002)
         took = one.clock.monotonic() - before
         one.finish()
-        one.check_memory_accounting()
+        one.check_accounts_of_memory()
         assert (1.5 < took < 4.5) if trouble else took < 1.0
 
 

@@ -1,4 +1,4 @@
-"""Scenarios with a single group member: sessions, static membership and offsets."""
+"""Scenarios with groups, their members and offsets, producer IDs and authorized operations."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import Scenario, World, play
+from tools.compat.scenarios.world import OWN, Scenario, World, asks, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tools.compat.scenarios.world import Play
+
 
 RANGE = ({"name": "range", "metadata": b"m"},)
 BOTH = (*RANGE, {"name": "sticky", "metadata": b"s"})
+_OTHER = ({"name": "other", "metadata": b"o"},)
+_JOIN: dict[str, Any] = {
+    "group_id": OWN,
+    "session_timeout": timedelta(seconds=10),
+    "rebalance_timeout": timedelta(seconds=5),
+    "protocol_type": "consumer",
+    "protocols": RANGE,
+    "member_id": "",
+}
 
 
 class Member:
@@ -30,16 +41,8 @@ class Member:
 
     def join(self, protocols: Any = RANGE, **changes: Any) -> None:
         """Join the group. If the response only assigns a member ID, join again with it."""
-        values = {
-            "group_id": self.world.topic,
-            "session_timeout": timedelta(seconds=10),
-            "rebalance_timeout": timedelta(seconds=5),
-            "protocol_type": "consumer",
-            "protocols": protocols,
-            "group_instance_id": self.instance,
-            "member_id": self.id,
-        }
-        self.world.ask(ApiKey.JOIN_GROUP, self.version, **values | changes)
+        own = {"protocols": protocols, "group_instance_id": self.instance, "member_id": self.id}
+        self.world.ask(ApiKey.JOIN_GROUP, self.version, **_JOIN | own | changes)
         answer = self.world.last
         self.id, self.generation = answer.member_id, answer.generation_id
         if answer.error_code is ErrorCode.member_id_required:
@@ -58,7 +61,7 @@ class Member:
     def say(self, api: ApiKey, version: int, **changes: Any) -> None:
         """Send a request as this member."""
         values = {
-            "group_id": self.world.topic,
+            "group_id": OWN,
             "member_id": self.id,
             "group_instance_id": self.instance,
             "generation_id": self.generation,
@@ -72,7 +75,7 @@ class Member:
     def commit(self, **changes: Any) -> None:
         """Commit an offset."""
         asked = [{"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}]
-        topics = [{"name": self.world.topic, "partitions": asked}]
+        topics = [{"name": OWN, "partitions": asked}]
         self.say(ApiKey.OFFSET_COMMIT, 8, topics=topics, **changes)
 
     def leave(self, member_id: str, instance: str | None) -> None:
@@ -81,22 +84,89 @@ class Member:
         self.say(ApiKey.LEAVE_GROUP, 4, members=[one])
 
     def describe(self) -> None:
-        self.world.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[self.world.topic])
+        self.world.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[OWN])
 
 
-def find(world: World) -> None:
-    """Wait until the group's coordinator is available."""
-    values = {"key": world.topic, "key_type": 0}
-    world.wait_for(ApiKey.FIND_COORDINATOR, 2, ErrorCode.coordinator_not_available, **values)
-    for error in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress):
-        world.wait_for(ApiKey.DESCRIBE_GROUPS, 0, error, groups=[world.topic])
+@play
+def _coordinator(world: World, version: int) -> None:
+    values = {"key": OWN, "coordinator_keys": [OWN], "key_type": 0}
+    patience = ErrorCode.coordinator_not_available
+    world.wait_for(ApiKey.FIND_COORDINATOR, version, patience, **values)
+    world.ask(ApiKey.FIND_COORDINATOR, version, **values)
+    if version >= 1:
+        world.ask(ApiKey.FIND_COORDINATOR, version, **values | {"key_type": 9})
+    empty = values | {"key": "", "coordinator_keys": []}
+    world.ask(ApiKey.FIND_COORDINATOR, version, **empty)
+
+
+def _strangers(api: ApiKey, version: int) -> Play:
+    """Send group requests with unknown member IDs."""
+    common = {"generation_id": 3, "topics": []}
+    common |= {"protocol_type": "consumer", "protocol_name": "range"}
+    requests = (
+        common | {"group_id": group, "member_id": member, "members": [{"member_id": member}]}
+        for group, member in ((OWN, "x"), (OWN, ""), ("", "x"))
+    )
+    return asks(api, version, *requests, group=True)
+
+
+def _joins(version: int) -> Play:
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"member_id": "unknown"},
+        {"session_timeout": timedelta(milliseconds=5)},
+        {"group_id": ""},
+        {"protocols": []},
+    )
+    return asks(ApiKey.JOIN_GROUP, version, *(_JOIN | each for each in changes), group=True)
+
+
+@play
+def _offsets(world: World, version: int) -> None:
+    """Commit offsets of a group without members, and read them back."""
+    world.find_group()
+    world.create(2)
+    asked = [
+        {"partition_index": i, "committed_offset": o, "committed_metadata": m}
+        for i, o, m in ((0, 42, "note"), (1, -1, None), (7, 5, ""))
+    ]
+    topics = [{"name": OWN, "topic_id": world.topic_id(), "partitions": asked}]
+    values = {"group_id": OWN, "member_id": "", "generation_id_or_member_epoch": -1}
+    world.ask(ApiKey.OFFSET_COMMIT, version, **values, topics=topics)
+    wanted = [{"name": OWN, "partition_indexes": [0, 1, 7]}]
+    groups = [{"group_id": OWN, "topics": wanted}]
+    fetched = min(version, 9)
+    world.ask(ApiKey.OFFSET_FETCH, fetched, group_id=OWN, topics=wanted, groups=groups)
+    world.ask(ApiKey.DESCRIBE_GROUPS, min(version, 6), groups=[OWN, "not-there"])
+    world.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[OWN, "not-there"])
+
+
+@play
+def _producer_id(world: World, version: int, values: dict[str, Any]) -> None:
+    world.producer()
+    usual = {"transactional_id": None, "transaction_timeout": timedelta(seconds=9)}
+    world.ask(ApiKey.INIT_PRODUCER_ID, version, **usual | values)
+
+
+_PRODUCER_IDS: dict[str, dict[str, Any]] = {
+    "a new one": {},
+    "an old id": {"producer_id": 5, "producer_epoch": 3},
+    "an id without epoch": {"producer_id": 5, "producer_epoch": -1},
+    "an empty transactional id": {"transactional_id": ""},
+}
+_STRANGERS = {
+    ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.SYNC_GROUP: (0, 5),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.OFFSET_COMMIT: (2, 8),
+}
 
 
 @play
 def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
     """Let a static member rejoin with its instance ID, then use its former member ID."""
     world.create()
-    find(world)
+    world.find_group()
     former = Member(world, version, "i")
     former.join(BOTH if protocols is BOTH else RANGE)
     former.sync()
@@ -120,7 +190,7 @@ def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
 
 def _returns_early(world: World) -> None:
     """Let a static member rejoin before the first assignment."""
-    find(world)
+    world.find_group()
     former, back = Member(world, 9, "i"), Member(world, 9, "i")
     former.join()
     former.describe()
@@ -131,7 +201,7 @@ def _returns_early(world: World) -> None:
 
 
 def _joins_again(world: World) -> None:
-    find(world)
+    world.find_group()
     member = Member(world, 9)
     member.join()
     member.join()
@@ -139,15 +209,15 @@ def _joins_again(world: World) -> None:
     member.join()
     member.describe()
     member.sync()
-    member.join([{"name": "other", "metadata": b"o"}])
+    member.join(_OTHER)
     member.join(protocol_type="connect")
-    member.join(member_id="stranger", protocols=[{"name": "other", "metadata": b"o"}])
+    member.join(_OTHER, member_id="stranger")
     member.join(member_id="stranger")
 
 
 @play
 def _sessions(world: World, version: int) -> None:
-    find(world)
+    world.find_group()
     for milliseconds in (-1, 0, 1_000, 5_999, 6_000, 1_800_000, 1_800_001):
         session = timedelta(milliseconds=milliseconds)
         Member(world, version).join(session_timeout=session)
@@ -158,7 +228,7 @@ def _sessions(world: World, version: int) -> None:
 def _commits(world: World) -> None:
     """Commit offsets as a member, as an unknown member, and without a member."""
     world.create()
-    find(world)
+    world.find_group()
     nobody = Member(world, 9)
     nobody.commit(generation_id_or_member_epoch=3)
     nobody.commit(member_id="stranger")
@@ -176,11 +246,9 @@ def _commits(world: World) -> None:
 
 def _pending(world: World) -> None:
     """Send requests with an assigned member ID that has not joined yet."""
-    find(world)
+    world.find_group()
     member = Member(world, 9)
-    values: dict[str, Any] = {"protocol_type": "consumer", "protocols": RANGE, "member_id": ""}
-    values |= {"session_timeout": timedelta(seconds=10), "rebalance_timeout": timedelta(seconds=5)}
-    world.ask(ApiKey.JOIN_GROUP, 9, group_id=world.topic, **values)
+    world.ask(ApiKey.JOIN_GROUP, 9, **_JOIN)
     member.id = world.last.member_id
     member.heartbeat()
     member.sync()
@@ -190,8 +258,75 @@ def _pending(world: World) -> None:
     member.join()
 
 
+def _delete_offsets(world: World) -> None:
+    """Delete offsets of a missing group, a group with offsets, and a group with a member."""
+    world.create(2)
+    world.find_group()
+
+    def delete(group: str, *places: tuple[str, int]) -> None:
+        topics = [{"name": n, "partitions": [{"partition_index": i}]} for n, i in places]
+        world.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics)
+
+    places = ((OWN, 0), ("not-there", 0))
+    delete(OWN, *places)
+    delete("", *places)
+    nobody = Member(world, 9)
+    nobody.commit()
+    delete(OWN, *places)
+    delete(OWN, (OWN, 9), ("no/name", 0))
+    delete(OWN)
+    nobody.describe()
+    subscription = b"\0\0" + b"\0\0\0\x01" + len(world.topic).to_bytes(2) + world.topic.encode()
+    member = Member(world, 9)
+    member.join([{"name": "range", "metadata": subscription + b"\xff\xff\xff\xff"}])
+    delete(OWN, *places)
+    member.sync()
+    member.commit()
+    delete(OWN, *places)
+    member.leave(member.id, None)
+    delete(OWN, *places)
+    other = Member(world, 9)
+    other.join(protocol_type="connect")
+    delete(OWN, *places)
+
+
+def _operations(world: World) -> None:
+    """Request the bit fields of authorized operations."""
+    world.create()
+    world.find_group()
+    Member(world, 9).commit()
+    both = {
+        "include_cluster_authorized_operations": True,
+        "include_topic_authorized_operations": True,
+        "allow_auto_topic_creation": False,
+    }
+    for version in (8, 10, 11, 13):
+        topics = [{"name": OWN}, {"name": "not-there"}, {"name": "a/b"}]
+        world.ask(ApiKey.METADATA, version, topics=topics, **both)
+    for version in range(3):
+        world.ask(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=1, **both)
+    for version in range(3, 7):
+        asked = {"groups": [OWN, "not-there"], "include_authorized_operations": True}
+        world.ask(ApiKey.DESCRIBE_GROUPS, version, **asked)
+    topics = [{"name": OWN}, {"name": "not-there"}]
+    world.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=9)
+
+
 def group_scenarios() -> Iterator[Scenario]:
-    """Yield all scenarios with a single member."""
+    """Yield all scenarios of this module."""
+    for version in range(7):
+        yield Scenario(f"find coordinator {version}", _coordinator(version))
+    for api, versions in _STRANGERS.items():
+        for version in versions:
+            name = api.name.lower().replace("_", " ")
+            yield Scenario(f"{name} {version}, unknown members", _strangers(api, version))
+    for version in (0, 3, 4, 5, 9):
+        yield Scenario(f"join group {version}", _joins(version))
+    for version in (2, 5, 8, 9):
+        yield Scenario(f"offset commit {version}", _offsets(version))
+    for version in range(6):
+        for name, values in _PRODUCER_IDS.items():
+            yield Scenario(f"init producer id {version}, {name}", _producer_id(version, values))
     for version in (5, 7, 8, 9):
         yield Scenario(f"static member {version} rejoins", _returns(version))
     yield Scenario("static member 9 rejoins with more protocols", _returns(9, BOTH))
@@ -201,3 +336,5 @@ def group_scenarios() -> Iterator[Scenario]:
     for version in (0, 3, 9):
         yield Scenario(f"join group {version}, session timeouts", _sessions(version))
     yield Scenario("offset commit 8, by a member and by others", _commits)
+    yield Scenario("offset delete 0", _delete_offsets)
+    yield Scenario("authorized operations", _operations)

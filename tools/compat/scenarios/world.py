@@ -270,6 +270,8 @@ BATCHES: Mapping[str, Callable[[], bytes | None]] = {
 Play: TypeAlias = Callable[["World"], None]
 _P = ParamSpec("_P")
 SOCKET_SECONDS = 5.0
+OWN = "own"
+"""Name that is replaced by the name of the scenario's topic in all requests."""
 
 
 def play(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Play]:
@@ -279,6 +281,31 @@ def play(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Play]
         return lambda world: function(world, *args, **kwargs)
 
     return bind
+
+
+def asks(
+    api: ApiKey,
+    version: int,
+    *requests: Mapping[str, Any],
+    partitions: int = 0,
+    group: bool = False,
+    **configs: str,
+) -> Play:
+    """Return a play that sends requests of one API.
+
+    If `partitions` is not 0, the topic is created first. With `group`, it waits for the coordinator
+    of the group that has the name of the topic.
+    """
+
+    def play(world: World) -> None:
+        if partitions:
+            world.create(partitions, **configs)
+        if group:
+            world.find_group()
+        for values in requests:
+            world.ask(api, version, **values)
+
+    return play
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +355,7 @@ class World:
         label = f"{len(self.seen) + 1} {api.name.lower()}"
         self.last = None
         try:
-            self.last = self.client.call(api, version, **values)
+            self.last = self.client.call(api, version, **self.named({"timeout": TIMEOUT} | values))
             self.seen[label] = plain(self.last)
         except ConnectionError:
             self.seen[label] = "the connection is closed"
@@ -341,10 +368,28 @@ class World:
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
         """Repeat a request while `error` occurs, because a real broker needs time to update."""
         deadline = time.monotonic() + SOCKET_SECONDS
-        while error.name in repr(self.client.call(api, version, **values)):
+        while error.name in repr(self.client.call(api, version, **self.named(values))):
             if time.monotonic() > deadline:
                 return
             time.sleep(0.05)
+
+    def named(self, value: Any) -> Any:
+        """Return a copy of a value in which `OWN` is replaced."""
+        match value:
+            case str():
+                return self.topic if value == OWN else value
+            case dict():
+                return {name: self.named(one) for name, one in value.items()}
+            case list() | tuple():
+                return [self.named(one) for one in value]
+        return value
+
+    def find_group(self) -> None:
+        """Wait until the coordinator of the group that has the name of the topic is available."""
+        unavailable = ErrorCode.coordinator_not_available
+        self.wait_for(ApiKey.FIND_COORDINATOR, 2, unavailable, key=OWN, key_type=0)
+        for error in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress):
+            self.wait_for(ApiKey.DESCRIBE_GROUPS, 0, error, groups=[OWN])
 
     def produce(self, records: bytes | None, version: int = 9, **changes: Any) -> Any:
         """Send a Produce request for partition 0 of the topic; `changes` replace its fields."""

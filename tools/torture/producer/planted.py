@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from spark_kafka_sink.client.connection import Connection
 from spark_kafka_sink.producer.send import response_handler
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
-from spark_kafka_sink.protocol.messages import read_correlation_id
 from tools.torture.proxy import DUPLICATE_SEQUENCE
 
 if TYPE_CHECKING:
@@ -70,24 +68,6 @@ def split_without_drain() -> Iterator[None]:
 
 
 @contextmanager
-def answers_matched_to_the_wrong_request() -> Iterator[None]:
-    """Match every response to the latest request."""
-    original = Connection.received
-
-    def received(self: Connection, data: bytes, now: float) -> Any:
-        if len(self.in_flight) > 1 and self._frames.held == 0:
-            self.in_flight.rotate(1)
-        return original(self, data, now)
-
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(Connection, "received", received))
-        stack.enter_context(
-            patch("spark_kafka_sink.protocol.messages.read_correlation_id", _Anything())
-        )
-        yield
-
-
-@contextmanager
 def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
     """Start a new epoch immediately, without waiting for outstanding responses."""
     original = ResponseHandler._retry
@@ -104,22 +84,6 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
 
     with patch.object(ResponseHandler, "_retry", retry):
         yield
-
-
-class _Anything(int):
-    """A value that equals all correlation IDs."""
-
-    def __call__(self, frame: memoryview) -> _Anything:
-        read_correlation_id(frame)
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __ne__(self, other: object) -> bool:
-        return False
-
-    __hash__ = int.__hash__
 
 
 def _take_back(state: PartitionState, batch: ProducerBatch) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
-import sys
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from threading import Event
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -23,7 +23,6 @@ from tools.torture.producer.plan import ClusterFault, Plan, Writer, close_sessio
 from tools.torture.proxy import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from tools.support.readers import ForeignRecord
@@ -31,29 +30,15 @@ if TYPE_CHECKING:
 
 
 CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
-_FORMAT = logging.Formatter("%(created).3f %(message)s")
 _PROXY = logging.getLogger("spark_kafka_sink.torture")
 
 
-@contextmanager
-def traced(cluster: TortureCluster, to: TextIO) -> Iterator[None]:
-    """Write log messages to `to` within this context."""
-    handler = logging.StreamHandler(to)
-    handler.setFormatter(_FORMAT)
-    logger = logging.getLogger("spark_kafka_sink")
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
+def log_everything(cluster: TortureCluster) -> None:
+    """Write all log messages of the sink and the proxies to standard error."""
+    logging.basicConfig(format="%(created).3f %(message)s")
+    logging.getLogger("spark_kafka_sink").setLevel(logging.DEBUG)
     for proxy in cluster.all_proxies:
         proxy.tell = _PROXY.debug
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
-        logger.propagate = True
-        for proxy in cluster.all_proxies:
-            proxy.tell = None
 
 
 _WAIT_S = 20
@@ -63,7 +48,7 @@ _END = {True: "kept running", False: "exited"}
 class ClusterFaults:
     """Injects cluster faults, in the thread that started the brokers.
 
-    The brokers are killed when this thread exits.
+    The brokers are killed when this thread exits. `_kill` injects `ClusterFault.KILL`, and so on.
     """
 
     def __init__(self, cluster: TortureCluster, plan: Plan, topic: str) -> None:
@@ -73,26 +58,18 @@ class ClusterFaults:
         self._random = Random(f"{plan.seed}/nemesis")
         self.notes: list[str] = []
         """Unusual events during the run."""
-        self._do: dict[ClusterFault, Callable[[], None]] = {
-            ClusterFault.NONE: lambda: time.sleep(0.8),
-            ClusterFault.KILL: self._kill,
-            ClusterFault.KILL_FOR_LONG: self._kill_for_long,
-            ClusterFault.PAUSE: self._pause,
-            ClusterFault.STOP: self._stop,
-            ClusterFault.ROLL: self._roll,
-            ClusterFault.MOVE: self._move,
-            ClusterFault.DELETE: self._delete,
-            ClusterFault.RECREATE: self._recreate,
-            ClusterFault.FEW_REPLICAS: self._few_replicas,
-            ClusterFault.SMALL_MESSAGES: self._small_messages,
-            ClusterFault.FULL_DISK: self._full_disk,
-        }
 
     def run(self) -> None:
         """Inject the cluster faults of the plan in order."""
         for cluster_fault in self._plan.cluster_faults:
-            time.sleep(self._random.uniform(0.0, 0.4))
-            self._do[cluster_fault]()
+            self._sleep(0.0, 0.4)
+            getattr(self, f"_{cluster_fault.name.lower()}")()
+
+    def _sleep(self, least: float, most: float) -> None:
+        time.sleep(self._random.uniform(least, most))
+
+    def _none(self) -> None:
+        time.sleep(0.8)
 
     def _node(self) -> int:
         return self._random.randrange(1, 4)
@@ -100,19 +77,19 @@ class ClusterFaults:
     def _kill(self) -> None:
         node = self._node()
         self._cluster.node(node).kill()
-        time.sleep(self._random.uniform(0.0, 1.0))
+        self._sleep(0.0, 1.0)
         self._cluster.restart(node)
 
     def _kill_for_long(self) -> None:
         """Kill a broker, and restart it after its partitions have new leaders."""
         self._cluster.node(self._node()).kill()
-        time.sleep(self._random.uniform(3.0, 4.0))
+        self._sleep(3.0, 4.0)
 
     def _pause(self) -> None:
         node = self._cluster.node(self._node())
         timeout = int(dict(self._plan.options)["request.timeout.ms"]) / 1000
         node.pause()
-        time.sleep(timeout * self._random.uniform(1.2, 2.5))
+        self._sleep(1.2 * timeout, 2.5 * timeout)
         node.resume()
 
     def _stop(self) -> None:
@@ -147,7 +124,7 @@ class ClusterFaults:
         self.configure("min.insync.replicas", "3")
         node = self._cluster.node(self._node())
         node.pause()
-        time.sleep(self._random.uniform(2.0, 3.5))
+        self._sleep(2.0, 3.5)
         node.resume()
         self.configure("min.insync.replicas", str(self._plan.min_isr))
 
@@ -270,8 +247,8 @@ def _run(cluster: TortureCluster, result: Result, debug: str) -> None:
     for proxy in cluster.all_proxies:
         proxy.schedule = result.schedule
     _write(cluster, result, writer, topic)
-    gone = ClusterFault.DELETE in plan.cluster_faults
-    log = None if gone else _read(cluster, topic)
+    deleted = ClusterFault.DELETE in plan.cluster_faults
+    log = None if deleted else _read(cluster, topic)
     result.wrong += violations(plan, writer.done, log)
     with suppress(KafkaException):
         cluster.admin.delete_topic(topic)
@@ -296,7 +273,7 @@ def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) 
             await_writer(writing, cluster, result)
         except TimeoutError:
             result.wrong.append("the writer hangs")
-            _show_threads()
+            faulthandler.dump_traceback()
         finally:
             close_sessions()
 
@@ -317,11 +294,6 @@ def await_writer(writing: Future[None], cluster: TortureCluster, result: Result)
         with suppress(TimeoutError):
             return writing.result(_POLL_S)
     raise TimeoutError
-
-
-def _show_threads() -> None:
-    for number, frame in sys._current_frames().items():
-        sys.stderr.write(f"--- thread {number}\n{''.join(traceback.format_stack(frame))}")
 
 
 def _read(cluster: TortureCluster, topic: str) -> list[ForeignRecord]:

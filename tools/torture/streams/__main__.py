@@ -9,7 +9,6 @@ import argparse
 import signal
 import sys
 import tempfile
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +17,9 @@ from tools.torture.cluster import Release
 from tools.torture.ledger import STREAMS
 from tools.torture.streams.plan import Choice, draw
 from tools.torture.streams.run import Campaign, say
-from tools.torture.streams.scenarios import SCENARIOS, Kind, Sink
+from tools.torture.streams.scenarios import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tools.torture.streams.plan import Plan
 
 
@@ -32,7 +29,7 @@ def main() -> None:
     plans = [plan for sink in arguments.sink or Sink for plan in _plans(arguments, sink)]
     campaign = Campaign(plans, Path(tempfile.mkdtemp(prefix="torture-eos-")))
     signal.signal(signal.SIGTERM, lambda *_: campaign.stop())
-    campaign.run(arguments.jobs)
+    campaign.run()
     say(render_runs())
     say(f"{campaign.done} of {len(plans)} runs, {campaign.failed} failed")
     sys.exit(1 if campaign.failed or campaign.done < len(plans) else 0)
@@ -42,20 +39,16 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.torture.streams")
     parser.add_argument("--runs", type=int, default=30, help="number of runs per sink")
     parser.add_argument("--seed", type=int, default=None, help="repeat the run with this seed")
-    parser.add_argument("--jobs", type=int, default=2, help="number of concurrent runs")
     parser.add_argument("--sink", type=Sink, choices=list(Sink), action="append")
-    parser.add_argument("--kind", type=Kind, choices=list(Kind), action="append")
     parser.add_argument("--kafka", type=Release, choices=list(Release), default=Release.V4_3_1)
     parser.add_argument("--two-phase", action="store_true", help="with twoPhaseCommit")
     return parser.parse_args()
 
 
-def _plans(arguments: argparse.Namespace, sink: Sink) -> Iterator[Plan]:
+def _plans(arguments: argparse.Namespace, sink: Sink) -> list[Plan]:
     seeds = [arguments.seed] if arguments.seed else STREAMS.new_seeds(arguments.runs, sink=sink)
-    kinds = [kind for kind in arguments.kind or () if sink in SCENARIOS[kind].sinks] or [None]
-    for seed, kind in zip(seeds, cycle(kinds), strict=False):
-        choice = Choice(kind=kind, release=arguments.kafka, two_phase=arguments.two_phase)
-        yield draw(seed, sink, choice)
+    choice = Choice(release=arguments.kafka, two_phase=arguments.two_phase)
+    return [draw(seed, sink, choice) for seed in seeds]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A Spark driver that executes commands from stdin: `driver_child PROFILE FOLDER JAVA-OPTIONS`.
+"""A Spark driver that executes commands from stdin: `driver_child PROFILE FOLDER`.
 
 Commands are lines of JSON. Responses are lines of JSON after "@ ". The process exits at the end of
 its input.
@@ -91,10 +91,10 @@ _NAP = "substring(java_method('java.lang.Thread', 'sleep', nap), 1, 0)"
 _VALUE = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
 
 
-def main(profile: dict[str, Any], folder: str, java_options: str) -> None:
+def main(profile: dict[str, Any], folder: str) -> None:
     """Execute commands until standard input ends."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark = _session(profile, folder, f"{_QUICK} {java_options}")
+    spark = _session(profile, folder)
     _say(ready=True)
     commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
@@ -105,14 +105,14 @@ def main(profile: dict[str, Any], folder: str, java_options: str) -> None:
     os._exit(0)
 
 
-def _session(profile: dict[str, Any], folder: str, java_options: str) -> SparkSession:
+def _session(profile: dict[str, Any], folder: str) -> SparkSession:
     master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,2]"
     settings = {
         **_SETTINGS,
         # With a daemon, the workers would exit together with the executor.
         "spark.python.use.daemon": str(not profile["lone_workers"]).lower(),
-        "spark.driver.extraJavaOptions": f"{java_options} -Dderby.system.home={folder}",
-        "spark.executor.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": f"{_QUICK} -Dderby.system.home={folder}",
+        "spark.executor.extraJavaOptions": _QUICK,
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.local.dir": f"{folder}/local",
         "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
@@ -203,4 +203,4 @@ def _say(**what: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(json.loads(sys.argv[1]), sys.argv[2])

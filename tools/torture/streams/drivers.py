@@ -1,8 +1,4 @@
-"""Start, control, pause and kill Spark drivers in separate processes.
-
-`python -m tools.torture.streams.drivers FILE` writes an archive of Spark's classes (JEP 350), which
-halves the start time of drivers.
-"""
+"""Start, control, pause and kill Spark drivers in separate processes."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ import queue
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -21,78 +16,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import pyspark
-from pyspark.sql import SparkSession
 
-from tools.support.jars import CACHE
+from tools.support.jars import ROOT
 from tools.torture.streams.injection.hooks import CONTROL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
+    from collections.abc import Iterable
 
     from tools.torture.streams.scenarios import Profile
 
 
-_TIMEOUT_S = 300
-
-
-def class_archive() -> Path:
-    """Return the path of the class archive for this JVM; create the archive if it is missing."""
-    path = CACHE / "torture-eos" / f"spark-{pyspark.__version__}.jsa"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            part = Path(folder) / path.name
-            command = [sys.executable, "-m", __spec__.name, str(part)]
-            subprocess.run(command, check=True, timeout=_TIMEOUT_S, capture_output=True)
-            part.rename(path)
-    return path
-
-
-def main(path: str) -> None:
-    """Run a stream to load the classes that it needs, so that the JVM archives them."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ArchiveClassesAtExit={path}"
-    with tempfile.TemporaryDirectory() as folder:
-        spark = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.extraJavaOptions", options)
-            .getOrCreate()
-        )
-        spark.range(10).write.parquet(f"{folder}/input")
-        frame = spark.readStream.schema("id bigint").parquet(f"{folder}/input")
-        frame = frame.repartition(2, "id").mapInArrow(_same, "id bigint")
-        writer = frame.writeStream.format("noop").trigger(availableNow=True)
-        writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
-        jvm = spark.sparkContext._gateway
-        assert jvm is not None
-        spark.stop()
-        jvm.shutdown()
-        jvm.proc.stdin.close()
-        jvm.proc.wait()
-
-
-def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return batches
-
-
-ROOT = Path(__file__).resolve().parents[3]
 _INJECTION = Path(__file__).with_name("injection")
 _READY_S = 180
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class Driver:
-    """A driver and its child processes; `java_options` are options for its JVMs."""
+    """A driver and its child processes."""
 
-    def __init__(
-        self, profile: Profile, folder: Path, control: Path, java_options: str = ""
-    ) -> None:
+    def __init__(self, profile: Profile, folder: Path, control: Path) -> None:
         self.profile = profile
         self.log = folder / "driver.log"
         folder.mkdir(parents=True)
@@ -104,7 +46,7 @@ class Driver:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, json.dumps(asdict(profile)), str(folder), java_options],
+                [*command, json.dumps(asdict(profile)), str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -209,9 +151,8 @@ class Driver:
 class Drivers:
     """A pool of drivers. Idle drivers are reused by the next run with the same profile."""
 
-    def __init__(self, folder: Path, java_options: str = "") -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._java_options = java_options
         self.control = folder / "control"
         self.control.mkdir(parents=True)
         self._idle: list[Driver] = []
@@ -227,8 +168,7 @@ class Drivers:
         while len(self._idle) + len(self._starting) < count:
             self._count += 1
             folder = self._folder / f"driver-{self._count}"
-            driver = Driver(profile, folder, self.control, self._java_options)
-            self._starting.append(driver)
+            self._starting.append(Driver(profile, folder, self.control))
 
     def take(self, profile: Profile) -> Driver:
         """Return a driver that accepts commands."""
@@ -268,7 +208,3 @@ def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(number)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from random import Random
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from tools.torture.cluster import Brokers, Release
 from tools.torture.streams.scenarios import (
-    LOG,
     SCENARIOS,
     SHARED,
     TEARING,
@@ -27,8 +26,7 @@ from tools.torture.streams.scenarios import (
     Sink,
     Step,
     Stop,
-    ends_of,
-    steps_of,
+    reachable,
 )
 
 if TYPE_CHECKING:
@@ -129,31 +127,6 @@ def number_of(value: bytes | None) -> int:
 
 
 ARROW_ROWS = 20
-_ACCOMPANIED = frozenset(
-    {
-        Kind.WORKER_KILLED,
-        Kind.COMMIT_KILLED,
-        Kind.COMMIT_RAISES,
-        Kind.DRIVER_KILLED,
-        Kind.QUERY_STOPPED,
-        Kind.BROKER_KILLED,
-        Kind.NETWORK_CUT,
-        Kind.DRIVER_KILLED_DECIDING,
-        Kind.DRIVER_KILLED_ENDING,
-        Kind.BROKER_KILLED_ENDING,
-        Kind.NETWORK_CUT_ENDING,
-        Kind.COORDINATOR_MOVED,
-    }
-)
-_ACCOMPANYING = (
-    Kind.WORKER_KILLED,
-    Kind.COMMIT_KILLED,
-    Kind.COMMIT_RAISES,
-    Kind.BROKER_KILLED,
-    Kind.DRIVER_KILLED,
-)
-_FURTHER = 0.35
-"""Fraction of the runs with an additional fault."""
 _NAP_MS = 12
 _UNLISTED_TIMEOUT_MS = 60_000
 _MANY_ROWS = (45, 80, 110)
@@ -231,8 +204,6 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
     brokers = Brokers(nodes=nodes, release=choice.release, two_phase=two_phase)
     batch = random.randrange(2)
     faults = _faults(random, scenario, sink, (nodes, batch), choice.step)
-    if kind in _ACCOMPANIED and not choice.step:
-        faults = (*faults, *_further(Random(f"{seed}/further"), sink, (nodes, 1 - batch)))
     return Plan(
         seed=seed,
         kind=kind,
@@ -279,7 +250,7 @@ def _nodes_of(seed: int, sink: Sink, kind: Kind) -> int:
 def _faults(
     random: Random, scenario: Scenario, sink: Sink, where: tuple[int, int], step: Step | None
 ) -> tuple[Fault, ...]:
-    steps = steps_of(scenario, sink)
+    steps = reachable(scenario.steps, sink)
     if not steps:
         return ()
     nodes, batch = where
@@ -300,7 +271,7 @@ def _faults(
     )
     if not scenario.until:
         return (fault,)
-    end = random.choice(ends_of(scenario, sink))
+    end = random.choice(reachable(scenario.until, sink))
     hit = 1
     if scenario.action is Action.START_SECOND and end in TWICE and sink not in SHARED:
         hit = random.choice((1, 2))
@@ -313,18 +284,6 @@ def _faults(
         optional=action is Action.RELEASE_FIRST,
     )
     return (fault, until)
-
-
-def _further(random: Random, sink: Sink, where: tuple[int, int]) -> tuple[Fault, ...]:
-    """Return an additional fault in a different batch for some of the runs."""
-    if random.random() >= _FURTHER:
-        return ()
-    scenario = SCENARIOS[random.choice(_ACCOMPANYING)]
-    if sink not in scenario.sinks:
-        return ()
-    return tuple(
-        replace(one, optional=True) for one in _faults(random, scenario, sink, where, None)
-    )
 
 
 def _source(random: Random, seed: int, sink: Sink, scenario: Scenario, batch: int) -> Source:
@@ -356,8 +315,3 @@ def _source(random: Random, seed: int, sink: Sink, scenario: Scenario, batch: in
         slow=frozenset(slow),
         nap_ms=_NAP_MS,
     )
-
-
-def is_watched(stop: Stop) -> bool:
-    """Return True if the harness detects the step by polling the topic."""
-    return stop.step in LOG

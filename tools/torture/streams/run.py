@@ -7,9 +7,11 @@ import subprocess
 import tempfile
 import time
 import traceback
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import astuple, dataclass, field
+from itertools import groupby
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
+from tools.support.jars import ROOT
 from tools.support.kafka_node import NodeError
 from tools.support.readers import UNCOMMITTED
 from tools.torture.cluster import eos_cluster
@@ -29,13 +32,13 @@ from tools.torture.streams.check import (
     read,
     unmet_aim,
 )
-from tools.torture.streams.drivers import ROOT, Drivers, class_archive
+from tools.torture.streams.drivers import Drivers
 from tools.torture.streams.injection.hooks import BUG, trace
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
 from tools.torture.streams.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from tools.torture.cluster import EosCluster
     from tools.torture.streams.plan import Plan
@@ -120,10 +123,8 @@ def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Resu
 
 def commit_id() -> str:
     """Return the Git commit of the running code."""
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(
-        asked, cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.check_output(command, cwd=ROOT, text=True).strip()
 
 
 def _link_run_folder(drivers: Drivers, folder: Path) -> None:
@@ -223,30 +224,28 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-_WINDOW = 60
-"""Number of next plans from which a job chooses a plan for its cluster and drivers."""
+_JOBS = 2
 _MAX_CLUSTERS_LOST = 5
 
 
 class Campaign:
     """Executes plans in `folder`; adds the results to the ledger and prints them."""
 
-    def __init__(self, plans: Sequence[Plan], folder: Path) -> None:
+    def __init__(self, plans: Iterable[Plan], folder: Path) -> None:
         self._folder = folder
-        self._java_options = f"-XX:SharedArchiveFile={class_archive()}"
-        # The following fields are guarded by the lock.
+        ordered = sorted(plans, key=lambda plan: (plan.brokers, astuple(plan.profile), plan.seed))
+        groups = groupby(ordered, key=lambda plan: plan.brokers)
+        # Another thread adds results; deques are thread-safe.
+        self._groups = deque(deque(group) for _, group in groups)
         self._lock = Lock()
-        self._plans = list(plans)
-        self._lost_clusters = 0
         self.done = 0
         self.failed = 0
 
-    def run(self, jobs: int) -> None:
-        """Run all plans, with `jobs` concurrent runs."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+    def run(self) -> None:
+        """Run all plans, on two clusters at a time."""
         try:
-            with ThreadPoolExecutor(jobs) as pool:
-                for job in [pool.submit(self._work, number) for number in range(jobs)]:
+            with ThreadPoolExecutor(_JOBS) as pool:
+                for job in [pool.submit(self._work) for _ in range(_JOBS)]:
                     job.result()
         except BaseException:
             self.stop()
@@ -254,53 +253,34 @@ class Campaign:
 
     def stop(self) -> None:
         """Do not start further runs."""
-        self._plans.clear()
+        for group in self._groups:
+            group.clear()
 
-    def _work(self, job: int) -> None:
-        while (plan := self._next(job)) is not None:
-            try:
-                self._on_one_cluster(plan)
-            except NodeError as error:
-                say(f"starting a new cluster: {error}")
-                self._lost_clusters += 1
-                if self._lost_clusters > _MAX_CLUSTERS_LOST:
-                    raise
+    def _work(self) -> None:
+        """Run groups of plans; start a new cluster for a group if its cluster fails."""
+        while self._groups:
+            plans = self._groups.popleft()
+            lost = 0
+            while plans:
+                try:
+                    self._on_one_cluster(plans)
+                except NodeError as error:
+                    say(f"starting a new cluster: {error}")
+                    lost += 1
+                    if lost > _MAX_CLUSTERS_LOST:
+                        raise
 
-    def _on_one_cluster(self, first: Plan) -> None:
+    def _on_one_cluster(self, plans: deque[Plan]) -> None:
         good: list[Result] = []
-        plan: Plan | None = first
-        with ExitStack() as stack:
-            cluster = stack.enter_context(eos_cluster(first.brokers))
-            folder = Path(tempfile.mkdtemp(prefix="drivers-", dir=self._folder))
-            drivers = Drivers(folder, self._java_options)
-            stack.callback(drivers.close)
-            while plan is not None:
+        folder = Path(tempfile.mkdtemp(prefix="drivers-", dir=self._folder))
+        with eos_cluster(plans[0].brokers) as cluster, closing(Drivers(folder)) as drivers:
+            while plans:
+                plan = plans.popleft()
                 own = self._folder / f"{plan.sink}-{plan.seed}"
                 result = run(cluster, drivers, plan, own)
                 self._note(result, own)
                 good += [result] if result.outcome == OK else []
-                plan = self._next_like(plan)
             self._left_open(cluster, good)
-
-    def _next(self, job: int) -> Plan | None:
-        """Return a plan for a new cluster, or None; jobs prefer different kinds of clusters."""
-        with self._lock:
-            window = sorted(self._plans[:_WINDOW], key=lambda plan: (plan.brokers, plan.seed))
-            if not window:
-                return None
-            plan = window[-1 if job % 2 else 0]
-            self._plans.remove(plan)
-            return plan
-
-    def _next_like(self, last: Plan) -> Plan | None:
-        """Return a plan for the same cluster (and the same drivers if possible), or None."""
-        with self._lock:
-            fit = [plan for plan in self._plans[:_WINDOW] if plan.brokers == last.brokers]
-            if not fit:
-                return None
-            plan = min(fit, key=lambda plan: (plan.profile != last.profile, plan.seed))
-            self._plans.remove(plan)
-            return plan
 
     def _note(self, result: Result, own: Path) -> None:
         with self._lock:
@@ -325,12 +305,9 @@ class Campaign:
 
 
 def _describe(result: Result, own: Path) -> str:
-    line = result.line()
     text = (
-        f"{line['sink']:12} seed {line['seed']:5} {line['seconds']:5.1f} s {line['nodes']} nodes "
-        f"{line['kind']} at {line['step']}: {line['starts']} starts, {line['lost']} lost, "
-        f"{line['doubled']} doubled, {line['aborted']} aborted: {line['result']}"
-    )
-    further = [*result.wrong[1:6], *([f"see {own}"] if result.wrong else [])]
-    lines = [text, *(f"           {each}" for each in further)]
-    return "\n".join(lines)
+        "{sink:12} seed {seed:5} {seconds:5.1f} s {nodes} nodes {kind} at {step}: {starts} starts, "
+        "{lost} lost, {doubled} doubled, {aborted} aborted: {result}"
+    ).format(**result.line())
+    further = [*result.wrong[1:6], f"see {own}"] if result.wrong else []
+    return "\n           ".join([text, *further])

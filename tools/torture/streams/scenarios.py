@@ -141,8 +141,6 @@ class Action(StrEnum):
     """SIGSTOP for the process that has reached the step, and SIGCONT after a pause."""
     KILL_DRIVER = "kill-driver"
     """SIGKILL for the driver and all of its child processes."""
-    KILL_DRIVERS = "kill-drivers"
-    """SIGKILL for all running drivers."""
     KILL_JVM = "kill-jvm"
     """SIGKILL for the driver and its JVM, but not for its Python workers."""
     PAUSE_DRIVER = "pause-driver"
@@ -179,15 +177,9 @@ class Action(StrEnum):
     """Start a second driver, and delay this step until the second driver reaches its step."""
     RELEASE_FIRST = "release-first"
     """Release the first driver and, after a pause, the second driver."""
-    TAKE_TURNS = "take-turns"
-    """Release the other driver, and delay this step until that driver reaches its step."""
     FENCE_TASKS = "fence-tasks"
     """A separate producer takes over the transactional IDs of the batch's tasks."""
     NOTHING = "nothing"
-
-
-KILL_DRIVERS = frozenset({Action.KILL_DRIVER, Action.KILL_DRIVERS, Action.KILL_JVM})
-TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START_SECOND})
 
 
 class Kind(StrEnum):
@@ -292,7 +284,9 @@ SCENARIOS: dict[Kind, Scenario] = {
     ),
     Kind.DRIVER_REPLACED: Scenario(steps=_ANY, action=Action.PAUSE_DRIVER, slow=True),
     Kind.TWO_DRIVERS: Scenario(steps=_ANY, action=Action.SECOND_DRIVER, slow=True),
-    Kind.QUERY_STOPPED: Scenario(steps=_ANY, action=Action.STOP_QUERY, slow=True),
+    Kind.QUERY_STOPPED: Scenario(
+        steps=_ANY, action=Action.STOP_QUERY, seconds=(0.3, 0.3), slow=True
+    ),
     Kind.EXECUTOR_KILLED: Scenario(
         steps=_ANY, action=Action.KILL_EXECUTOR, profile=_EXECUTORS, slow=True, often=1
     ),
@@ -409,11 +403,6 @@ _NEVER: dict[Sink, frozenset[Step]] = {
 """Steps that a sink does not reach."""
 
 
-def steps_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
+def reachable(steps: tuple[Step, ...], sink: Sink) -> tuple[Step, ...]:
     """Return the steps that a run with this sink can reach."""
-    return tuple(step for step in scenario.steps if step not in _NEVER[sink])
-
-
-def ends_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
-    """Return the steps of the sink at which the action can end."""
-    return tuple(step for step in scenario.until if step not in _NEVER[sink])
+    return tuple(step for step in steps if step not in _NEVER[sink])

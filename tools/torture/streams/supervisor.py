@@ -15,7 +15,7 @@ import psutil
 
 from tools.torture.streams.check import TopicWatch, fence_producer
 from tools.torture.streams.injection.hooks import RAISE, at_file, go_file, trace, trace_size
-from tools.torture.streams.scenarios import KILL_DRIVERS, LOG, SHARED, TWO_DRIVERS, Action, Step
+from tools.torture.streams.scenarios import LOG, SHARED, Action, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,8 +30,20 @@ if TYPE_CHECKING:
 _TRANSACTIONS = "__transaction_state"
 
 
+_DELAYED = frozenset(
+    {
+        Action.SECOND_DRIVER,
+        Action.STOP_QUERY,
+        Action.RELEASE_FIRST,
+        Action.WAKE,
+        Action.EXCEED_TIMEOUT,
+    }
+)
+"""Actions that release the process at the step after `seconds`; the others release it at once."""
+
+
 class Actions:
-    """All actions by name. Each action releases the process at the step, immediately or later."""
+    """The actions of a plan. `_kill_driver` implements `Action.KILL_DRIVER`, and so on."""
 
     def __init__(self, cluster: EosCluster, stage: Stage, stops: Stops, folder: Path) -> None:
         self._cluster = cluster
@@ -42,67 +54,52 @@ class Actions:
         """Paused processes that `Action.WAKE` resumes."""
         self._held: list[int] = []
         """Faults whose steps are delayed until another driver reaches its step."""
-        self._all: dict[Action, Callable[[Reached], None]] = {
-            Action.NOTHING: lambda at: stops.release(at.number),
-            Action.RAISE: lambda at: stops.release(at.number, RAISE),
-            Action.KILL_PROCESS: self._kill_process,
-            Action.PAUSE_PROCESS: self._pause_process,
-            Action.KILL_DRIVER: self._kill_driver,
-            Action.KILL_DRIVERS: self._kill_drivers,
-            Action.KILL_JVM: self._kill_jvm,
-            Action.PAUSE_DRIVER: self._pause_driver,
-            Action.SECOND_DRIVER: self._second_driver,
-            Action.STOP_QUERY: self._stop_query,
-            Action.KILL_EXECUTOR: self._kill_executor,
-            Action.KILL_BROKER: self._kill_broker,
-            Action.PAUSE_BROKER: self._pause_broker,
-            Action.CUT_NETWORK: self._cut_network,
-            Action.MOVE_COORDINATORS: self._move_coordinators,
-            Action.WAKE_LATE: self._wake_late,
-            Action.SLEEP: self._sleep,
-            Action.WAKE: self._wake,
-            Action.START_SECOND: self._start_second,
-            Action.RELEASE_FIRST: self._release_first,
-            Action.TAKE_TURNS: self._take_turns,
-            Action.FENCE_TASKS: self._fence_tasks,
-            Action.EXCEED_TIMEOUT: lambda at: self._release_later(at, at.fault.seconds),
-        }
 
     def do(self, at: Reached) -> None:
-        """Execute the action of the fault."""
-        if at.process or self._stage.running:
-            self._stage.tell(f"{at.fault.action} at {at.fault.stop.step}")
-            self._all[at.fault.action](at)
+        """Execute the action of the fault, and release the process at the step."""
+        if not at.process and not self._stage.running:
+            return
+        action = at.fault.action
+        self._stage.tell(f"{action} at {at.fault.stop.step}")
+        getattr(self, f"_{action.name.lower()}")(at)
+        if action in _DELAYED:
+            self._stage.call_later(at.fault.seconds, lambda: self._stops.release(at.number))
+        elif at.number not in self._held:
+            self._stops.release(at.number)
 
     @property
     def is_holding(self) -> bool:
         """True if a step is delayed until another driver reaches its step."""
         return bool(self._held)
 
-    def _release_later(self, at: Reached, seconds: float) -> None:
-        self._stage.call_later(seconds, lambda: self._stops.release(at.number))
+    def release(self) -> None:
+        """Release the steps that are delayed until another driver reaches its step."""
+        while self._held:
+            self._stops.release(self._held.pop())
+
+    def _nothing(self, _: Reached) -> None:
+        pass
+
+    def _exceed_timeout(self, _: Reached) -> None:
+        pass
+
+    def _raise(self, at: Reached) -> None:
+        self._stops.release(at.number, RAISE)
 
     def _kill_process(self, at: Reached) -> None:
         _signal(at.process, signal.SIGKILL)
 
     def _pause_process(self, at: Reached) -> None:
         _signal(at.process, signal.SIGSTOP)
-        self._stops.release(at.number)
         self._stage.call_later(at.fault.seconds, lambda: _signal(at.process, signal.SIGCONT))
 
-    def _kill_driver(self, at: Reached) -> None:
+    def _kill_driver(self, _: Reached) -> None:
         self._stage.kill(self._stage.running[0])
-        self._stops.release(at.number)
 
-    def _kill_drivers(self, at: Reached) -> None:
-        self._stage.kill(*self._stage.running)
-        self._stops.release(at.number)
-
-    def _kill_jvm(self, at: Reached) -> None:
+    def _kill_jvm(self, _: Reached) -> None:
         driver = self._stage.running[0]
         self._stage.forget(driver)
         driver.kill_without_workers()
-        self._stops.release(at.number)
 
     def _pause_driver(self, at: Reached) -> None:
         first = self._stage.running[0]
@@ -112,37 +109,31 @@ class Actions:
         # By then, the second driver is running or has finished.
         self._stage.call_later(2.0 + 4 * at.fault.seconds, first.resume)
 
-    def _second_driver(self, at: Reached) -> None:
+    def _second_driver(self, _: Reached) -> None:
         self._stage.start()
-        self._release_later(at, at.fault.seconds)
 
-    def _stop_query(self, at: Reached) -> None:
+    def _stop_query(self, _: Reached) -> None:
         self._stage.running[0].stop_stream()
-        self._release_later(at, 0.3)
 
     def _kill_executor(self, at: Reached) -> None:
         executors = self._stage.running[0].executors()
         mine = [one for one in executors if at.process in {each.pid for each in one.children(True)}]
         for one in (mine or executors)[:1]:
             _signal(one.pid, signal.SIGKILL)
-        self._stops.release(at.number)
 
     def _kill_broker(self, at: Reached) -> None:
         node = self._cluster.node(at.fault.node)
         node.kill()
-        self._stops.release(at.number)
         self._stage.call_later(max(at.fault.seconds, self._cluster.least_down_s), node.start)
 
     def _pause_broker(self, at: Reached) -> None:
         node = self._cluster.node(at.fault.node)
         node.pause()
-        self._stops.release(at.number)
         self._stage.call_later(at.fault.seconds, node.resume)
 
     def _cut_network(self, at: Reached) -> None:
         gate = self._cluster.gates[at.fault.node]
         gate.close_gate()
-        self._stops.release(at.number)
         self._stage.call_later(at.fault.seconds, gate.open_gate)
 
     def _move_coordinators(self, at: Reached) -> None:
@@ -151,48 +142,31 @@ class Actions:
         for partition, leader in admin.leaders(_TRANSACTIONS).items():
             admin.move_leader(_TRANSACTIONS, partition, leader % len(self._cluster.nodes) + 1)
 
-    def _wake_late(self, at: Reached) -> None:
-        _signal(at.process, signal.SIGSTOP)
-        self._paused.append(at.process)
-        psutil.Process(at.process).parent().kill()
-        self._stops.release(at.number)
-
     def _sleep(self, at: Reached) -> None:
         _signal(at.process, signal.SIGSTOP)
         self._paused.append(at.process)
-        self._stops.release(at.number)
+
+    def _wake_late(self, at: Reached) -> None:
+        self._sleep(at)
+        psutil.Process(at.process).parent().kill()
+
+    def _wake(self, _: Reached) -> None:
+        for process in self._paused:
+            _signal(process, signal.SIGCONT)
 
     def _start_second(self, at: Reached) -> None:
         self._stage.start()
         self._held.append(at.number)
 
-    def _release_first(self, at: Reached) -> None:
+    def _release_first(self, _: Reached) -> None:
         self.release()
-        self._release_later(at, at.fault.seconds)
-
-    def _take_turns(self, at: Reached) -> None:
-        self.release()
-        self._held.append(at.number)
-
-    def release(self) -> None:
-        """Release the steps that are delayed until another driver reaches its step."""
-        while self._held:
-            self._stops.release(self._held.pop())
 
     def _fence_tasks(self, at: Reached) -> None:
         """Fence all tasks of the batch whose transactional IDs are in the trace."""
-        said = (self._folder / "trace.log").read_text()
-        batch = (
-            rf"{re.escape(self._stage.spec['topic'])}/stream/[^/ ]+/{at.fault.stop.batch}/[^ \n]+"
-        )
-        for transactional_id in sorted(set(re.findall(batch, said))):
-            fence_producer(self._cluster.bootstrap_servers, transactional_id)
-        self._stops.release(at.number)
-
-    def _wake(self, at: Reached) -> None:
-        for process in self._paused:
-            _signal(process, signal.SIGCONT)
-        self._release_later(at, at.fault.seconds)
+        topic, batch = re.escape(self._stage.spec["topic"]), at.fault.stop.batch
+        pattern = rf"{topic}/stream/[^/ ]+/{batch}/[^ \n]+"
+        for name in sorted(set(re.findall(pattern, (self._folder / "trace.log").read_text()))):
+            fence_producer(self._cluster.bootstrap_servers, name)
 
 
 def _signal(process: int, number: signal.Signals) -> None:
@@ -405,6 +379,8 @@ def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
     return of_task, stop.hit
 
 
+_KILL_DRIVERS = frozenset({Action.KILL_DRIVER, Action.KILL_JVM})
+_TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START_SECOND})
 TORN = "TornTransactionError"
 OTHER_QUERY = "another query"
 _POLL_S = 0.01
@@ -422,7 +398,7 @@ class Supervisor:
         self._folder = folder
         self.stage = Stage(drivers, plan.profile, folder, spec)
         self.stops = Stops(cluster, plan, folder, spec["topic"])
-        self._drivers_wanted = 2 if any(fault.action in TWO_DRIVERS for fault in plan.faults) else 1
+        self._drivers_wanted = 1 + any(fault.action in _TWO_DRIVERS for fault in plan.faults)
         self._actions = Actions(cluster, self.stage, self.stops, folder)
 
     def run(self, seconds: float) -> None:
@@ -451,7 +427,7 @@ class Supervisor:
     @property
     def _deaths_ahead(self) -> int:
         """The number of drivers that later faults will kill."""
-        return sum(fault.action in KILL_DRIVERS for fault in self.stops.waiting)
+        return sum(fault.action in _KILL_DRIVERS for fault in self.stops.waiting)
 
     def _is_over(self) -> bool:
         stage = self.stage

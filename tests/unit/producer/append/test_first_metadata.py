@@ -137,7 +137,7 @@ def test_rows_without_a_key_are_taken_at_once(pool: ThreadPoolExecutor) -> None:
         one.cluster.create("t", 4)
         assert writer.call(one.session.flush) is None
         assert sum(log.end for log in one.cluster.logs.values()) == 60
-        one.check_accounting()
+        one.check_accounts()
     with world(FakeCluster(topics={"t": 4})) as one:
         one.send(VALUES, None)
         one.session.append(keyless(VALUES))
@@ -192,7 +192,7 @@ def test_a_missing_topic_is_named_in_time_though_each_answer_is_throttled(
     pool: ThreadPoolExecutor, partition: int | None
 ) -> None:
     """Pauses without an end must not put off the end of max.block.ms."""
-    with world(FakeCluster(), load_metadata=False, max_block_ms=3_000) as one:
+    with world(FakeCluster(), learn=False, max_block_ms=3_000) as one:
         one.cluster.throttle_ms = 1_000
         began = one.clock.monotonic()
 

@@ -63,7 +63,7 @@ def check(one: World, doubtful: list[bytes]) -> None:
     """The log holds each row once, the report tells of doubt, and nobody else has the rows."""
     with pytest.raises(DeliveryError) as caught:
         one.finish(0.02)
-    one.check_accounting()
+    one.check_accounts()
     statuses = one.statuses()
     assert statuses[POSSIBLY] == len(doubtful)
     assert any(each.status is POSSIBLY for each in caught.value.statuses)

@@ -63,11 +63,10 @@ def test_errors_that_the_task_outlives_are_reported() -> None:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_too_many_bad_rows_are_named_by_the_error(*, keep: bool) -> None:
-    with (
-        world(cluster(), tolerant(letters=keep)) as one,
-        pytest.raises(DeliveryError, match="2,000 PARTITION_OUT_OF_RANGE, first row 0"),
-    ):
-        one.send([b"v"] * 2_000, 9)
+    with world(cluster(), tolerant(letters=keep)) as one:
+        with pytest.raises(DeliveryError, match=r"maxRatio") as caught:
+            one.send([b"v"] * 2_000, 9)
+        assert "2,000 PARTITION_OUT_OF_RANGE, first row 0" in str(caught.value)
 
 
 @pytest.mark.parametrize("repeats", [True, False])

@@ -32,7 +32,7 @@ def check_end(one: World, left: str = "partitions 0 to 0") -> None:
     assert left in str(caught.value)
     assert "leader" not in str(caught.value)
     assert sum(one.statuses().values()) == one.appended
-    one.check_memory_accounting()
+    one.check_accounts_of_memory()
 
 
 def test_rows_that_were_never_sent() -> None:

@@ -65,7 +65,7 @@ def test_a_broker_that_owes_an_answer_for_long_gets_smaller_requests() -> None:
             assert largest - MIB < max(sizes(one)) <= largest
             cluster.release()
             one.finish()
-        one.check_accounting()
+        one.check_accounts()
 
 
 def test_the_time_of_a_request_begins_when_the_socket_takes_it() -> None:
@@ -73,15 +73,15 @@ def test_the_time_of_a_request_begins_when_the_socket_takes_it() -> None:
     with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as one:
         one.send_batches(1)
         one.finish()
-        one.cluster.writable_bytes[1] = 0
+        one.cluster.room[1] = 0
         one.send_batches(5)
         state = one.session._accumulator.state
         while state.incomplete:
             assert one.client.network.in_flight(1) <= 2
-            one.cluster.writable_bytes[1] += 100  # 2 KB a second, of batches of nearly 1 KB
+            one.cluster.room[1] += 100  # 2 KB a second, of batches of nearly 1 KB
             one.step(0.05)
         assert one.report().retries == 0
-        one.check_accounting()
+        one.check_accounts()
 
 
 def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
@@ -101,7 +101,7 @@ def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
         send_to_all(one, 900 * KIB)
         one.finish()
         assert max(sizes(one)) > 3 * MIB
-        one.check_accounting()
+        one.check_accounts()
 
 
 def test_what_is_lost_teaches_nothing_where_it_was_small() -> None:

@@ -98,7 +98,7 @@ def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
     with world(statistics_interval_ms=1_000) as one:
         one.send_batches(1)
         one.finish()
-        one.cluster.writable_bytes[1] = 100
+        one.cluster.room[1] = 100
         one.send_batches(1)
         one.steps(5)
         line = one.session._sender._statistics.collect(one.clock.monotonic())
@@ -110,7 +110,7 @@ def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
         )
         assert (broker["tx"], broker["waitresp_cnt"], broker["waitresp_msg_cnt"]) == (2, 0, 0)
         one.fault(Fault(hold=True))
-        del one.cluster.writable_bytes[1]
+        del one.cluster.room[1]
         one.steps(2)
         line = one.session._sender._statistics.collect(one.clock.monotonic())
         broker = line["brokers"][BROKER]
@@ -337,7 +337,7 @@ def test_every_reason_to_close_is_counted() -> None:
         one.send([b"." * 900, b"." * 900])  # the second one does not fit any more
         one.steps(30)
         one.send([b"no room"], 1)
-        with one.blocked_writer():
+        with one.writer_waiting():
             one.step()
         one.send([b"flushed"], 2)
         flushing = Thread(target=one.session.flush, daemon=True)

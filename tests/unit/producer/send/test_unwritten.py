@@ -28,14 +28,14 @@ def send_into(one: World, room: int, batches: int, whole: int = 0) -> None:
 
     Those after the first that it does not take whole wait for that.
     """
-    one.cluster.writable_bytes[1] = room
-    one.cluster.unanswered.add(ApiKey.PRODUCE)
+    one.cluster.room[1] = room
+    one.cluster.mute.add(ApiKey.PRODUCE)
     one.send_batches(batches)
     one.run(lambda: one.client.network.in_flight(1) == whole + 1)
     one.steps(5)
     assert one.client.network.in_flight(1) == whole + 1
     one.cluster.stop(1)
-    one.cluster.unanswered.clear()
+    one.cluster.mute.clear()
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_what_was_not_written_whole_is_not_persisted(requests: int, more: int, w
             one.finish(tick=0.5)
         expected = {PERSISTED: 3, POSSIBLY: 3 * whole, NOT: 3 * (4 - whole)}
         assert one.statuses() == {status: count for status, count in expected.items() if count}
-        one.check_accounting()
+        one.check_accounts()
 
 
 def test_it_is_sent_again_and_named_for_what_it_was() -> None:
     with world() as one:
         size = size_of_a_request(one)
         send_into(one, size + 10, 3, 1)
-        one.cluster.writable_bytes.clear()
+        one.cluster.room.clear()
         one.cluster.alive.add(1)
         one.finish()
         assert one.statuses() == {PERSISTED: 12}
         assert dict(one.report().errors) == {"DISCONNECTED": 1, "NOT_SENT": 1}
-        one.check_accounting()
+        one.check_accounts()
 
 
 def test_an_unknown_producer_is_no_failure_where_nothing_was_written() -> None:
@@ -69,7 +69,7 @@ def test_an_unknown_producer_is_no_failure_where_nothing_was_written() -> None:
     with world() as one:
         size_of_a_request(one)
         send_into(one, 100, 1)
-        one.cluster.writable_bytes.clear()
+        one.cluster.room.clear()
         one.cluster.alive.add(1)
         one.fault(Fault(error=ErrorCode.unknown_producer_id))
         one.finish()
@@ -82,12 +82,12 @@ def test_without_acknowledgements_it_is_not_counted_as_sent(room: int) -> None:
     with world(cluster, acks=0, enable_idempotence="false") as one:
         one.send_batches(1)
         one.finish()
-        cluster.writable_bytes[1] = room
+        cluster.room[1] = room
         one.send_batches(1)
         one.steps(5)
         assert one.statuses() == {SENT: 3}
         one.cluster.stop(1)
-        cluster.writable_bytes.clear()
+        cluster.room.clear()
         cluster.alive.add(1)
         one.finish()
         assert one.statuses() == {SENT: 6}

@@ -14,7 +14,7 @@ from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.support.harness.coordinator import CoordinatorFault
+from tests.support.harness.coordinator import Trouble
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import World, world
@@ -27,7 +27,7 @@ SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
 INIT, END = ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN
 SOON = 10.0
 """Seconds in which a wait must end; what is waited for would never come."""
-LOST, UNDONE = CoordinatorFault(lose=True), CoordinatorFault(lose=True, error=14)
+LOST, UNDONE = Trouble(lose=True), Trouble(lose=True, error=14)
 
 
 @pytest.fixture(params=[0, 2], ids=["V1", "V2"])
@@ -45,11 +45,11 @@ def is_v2(one: World) -> bool:
 def test_an_open_transaction_is_aborted(one: World) -> None:
     one.send_batches(2)
     one.finish()
-    assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
     assert one.cluster.coordinator.transactions[ID].state == "Aborted"
     assert [api for api, _ in one.cluster.coordinator.requests][-1] is (END if is_v2(one) else INIT)
     one.steps(3)
-    with pytest.raises(DeliveryError, match="its task was cancelled"):
+    with pytest.raises(DeliveryError, match="was aborted because its task was cancelled"):
         _ = one.session.transaction
 
 
@@ -58,7 +58,7 @@ def test_a_failed_session_is_aborted(one: World) -> None:
     one.send_batches(2)
     with pytest.raises(DeliveryError):
         one.finish()
-    assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
     assert one.cluster.coordinator.transactions[ID].state == "Aborted"
 
 
@@ -67,25 +67,25 @@ def test_batches_are_not_sent_after_an_abort(one: World) -> None:
     one.finish()
     before = len(one.cluster.seen)
     one.send_batches(3)
-    assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
     one.steps(20)
     assert len(one.cluster.seen) == before
     assert one.cluster.coordinator.transactions[ID].state == "Aborted"
 
 
 def test_nothing_is_aborted_where_nothing_was_written(one: World) -> None:
-    assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
     assert one.cluster.coordinator.requests == []
 
 
 @pytest.mark.parametrize(
-    "trouble", [LOST, UNDONE, *(CoordinatorFault(error=code) for code in (14, 15, 16))], ids=str
+    "trouble", [LOST, UNDONE, *(Trouble(error=code) for code in (14, 15, 16))], ids=str
 )
-def test_an_abort_is_retried(one: World, trouble: CoordinatorFault) -> None:
+def test_an_abort_is_retried(one: World, trouble: Trouble) -> None:
     one.send_batches(1)
     one.finish()
-    one.cluster.coordinator.faults[END if is_v2(one) else INIT].append(trouble)
-    assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
+    one.cluster.coordinator.trouble[END if is_v2(one) else INIT].append(trouble)
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
     known = one.cluster.coordinator.transactions[ID]
     assert known.state == "Aborted" or (known.state == "Empty" and known.epoch == 2)
 
@@ -93,8 +93,8 @@ def test_an_abort_is_retried(one: World, trouble: CoordinatorFault) -> None:
 def test_an_abort_that_nobody_answers_is_given_up(one: World) -> None:
     one.send_batches(1)
     one.finish()
-    one.cluster.unanswered.update({END, INIT})
-    assert not one.run_while_stepping(lambda: one.session.abort_transaction(0.5), 0.05)
+    one.cluster.mute.update({END, INIT})
+    assert not one.stepping(lambda: one.session.abort_transaction(0.5), 0.05)
 
 
 def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPa
     began = time.monotonic()
     assert not session.abort_transaction(600.0)
     assert time.monotonic() - began < SOON
-    with pytest.raises(DeliveryError, match="sender thread stopped"):
+    with pytest.raises(DeliveryError, match="the sender thread stopped"):
         _ = session.transaction
     discard_session(session)
 
@@ -138,9 +138,8 @@ def test_a_transaction_that_has_timed_out_ends_the_session(one: World) -> None:
     one.finish()
     one.clock.advance(60.0)
     one.steps(3)
-    with pytest.raises(DeliveryError) as caught:
+    with pytest.raises(DeliveryError, match="has been open for"):
         _ = one.session.transaction
-    assert caught.value.error == "INVALID_TXN_STATE"
     transactions = one.session.context.transactions
     assert transactions is not None
     assert transactions.transaction is None

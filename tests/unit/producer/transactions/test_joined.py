@@ -11,7 +11,7 @@ from spark_kafka_sink.producer.transactions.state import JoinedTransaction, Tran
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.support.harness.coordinator import CoordinatorFault, FakeTransaction
+from tests.support.harness.coordinator import FakeTransaction, Trouble
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -40,7 +40,7 @@ def test_it_writes_as_the_producer_of_the_driver(one: World) -> None:
     one.send_batches(3)
     one.finish()
     coordinator = one.cluster.coordinator
-    assert [each.transactional_id for each in coordinator.requests_for(INIT)] == [CLAIM]
+    assert [each.transactional_id for each in coordinator.asked(INIT)] == [CLAIM]
     assert coordinator.transactions[DRIVER].state == "Ongoing"
     assert coordinator.transactions[CLAIM].state == "Empty"
     assert one.session.has_claimed
@@ -60,20 +60,20 @@ def test_a_second_attempt_writes_nothing_and_ends_the_transaction(one: World, lo
     """Also where it was the first, and the answer that said so was lost."""
     coordinator = one.cluster.coordinator
     if lost:
-        coordinator.faults[INIT].append(CoordinatorFault(lose=True))
+        coordinator.trouble[INIT].append(Trouble(lose=True))
     else:
         coordinator.transactions[CLAIM] = FakeTransaction(producer_id=78, epoch=0)
     one.send_batches(1)
     with pytest.raises(DeliveryError, match="ran a second time"):
         one.finish()
     assert one.cluster.seen == []
-    assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
-    assert [each.transactional_id for each in coordinator.requests_for(END)] == [DRIVER]
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert [each.transactional_id for each in coordinator.asked(END)] == [DRIVER]
     assert coordinator.transactions[DRIVER].state == "Aborted"
 
 
 def test_a_task_that_fails_before_its_claim_leaves_the_others_alone(one: World) -> None:
-    assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
     assert one.cluster.coordinator.requests == []
 
 
@@ -91,5 +91,5 @@ def test_a_newer_driver_is_left_alone(one: World) -> None:
     one.send_batches(1)
     one.finish()
     one.cluster.coordinator.transactions[DRIVER].epoch = 6
-    assert one.run_while_stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
     assert one.cluster.coordinator.transactions[DRIVER].state == "Ongoing"

@@ -114,8 +114,9 @@ def test_what_may_be_in_the_log_behind_a_refused_batch_poisons(one: World, doubt
     """Also where a broker has taken it in spite of the gap, which none should."""
     one.fault(REFUSED, doubt)
     one.send_batches(4)
-    with pytest.raises(DeliveryError, match="may already be in the log"):
+    with pytest.raises(DeliveryError, match="may already be in the log") as caught:
         one.finish()
+    assert "cannot be committed" in str(caught.value)
     with pytest.raises(DeliveryError):
         _ = one.session.transaction
 
@@ -125,9 +126,8 @@ def test_what_was_taken_behind_a_refused_batch_poisons(one: World) -> None:
     one.cluster.logs["t", 0].producers.clear()
     one.fault(REFUSED)
     one.send_batches(4)
-    with pytest.raises(DeliveryError) as caught:
+    with pytest.raises(DeliveryError, match="cannot be committed"):
         one.finish()
-    assert caught.value.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 @pytest.mark.parametrize("code", [10, 87])
@@ -146,9 +146,9 @@ def test_a_topic_that_is_made_anew_poisons() -> None:
         one.finish()
         one.cluster.create("t", 1)
         one.send_batches(2)
-        with pytest.raises(DeliveryError, match=r"recreated.*cannot be committed") as caught:
+        with pytest.raises(DeliveryError, match="recreated during the write") as caught:
             one.finish()
-        assert caught.value.topic == "t"
+        assert "cannot be committed" in str(caught.value)
 
 
 def test_a_topic_that_is_made_anew_poisons_when_the_metadata_says_so(one: World) -> None:
@@ -157,5 +157,5 @@ def test_a_topic_that_is_made_anew_poisons_when_the_metadata_says_so(one: World)
     one.client.metadata.refresh()
     state = one.session._accumulator.state
     one.run(lambda: state.error is not None)
-    with pytest.raises(DeliveryError, match="recreated"):
+    with pytest.raises(DeliveryError, match="recreated during the write"):
         _ = one.session.transaction

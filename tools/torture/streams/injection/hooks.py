@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
 from operator import attrgetter
 from pathlib import Path
@@ -45,10 +45,8 @@ class Bug(StrEnum):
     READ_BEFORE_FENCE = "read before fence"
     ABORT_DOES_NOT_READ = "abort() that does not read the log"
     DECIDED_AFTER_END = "decision written after EndTxn"
-    EPOCH_REUSED = "epoch reused"
     ATTEMPT_LEFT_OUT = "attempt left out of the id"
     FENCED_IS_SUCCESS = "90 taken for success"
-    EMPTY_COMMITTED = "empty transactions committed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,30 +91,17 @@ def _read_once(original: Function) -> Function:
     return read
 
 
-def _always_abort(original: Function) -> Function:
-    del original
-
+def _always_abort(_: Function) -> Function:
     def next_abort_step(state: Any, caller: Any) -> Any:
         from spark_kafka_sink.exactly_once.protocol import AbortOurs
 
-        del state, caller
         return AbortOurs()
 
     return next_abort_step
 
 
-def _abort_all(original: Function) -> Function:
-    del original
-
-    def never_decided(state: Any, ours: Any) -> frozenset[str]:
-        del state
-        return frozenset(ours)
-
-    return never_decided
-
-
-def _accept(*_: object) -> None:
-    """Accept all arguments; replaces a check."""
+def _abort_all(_: Function) -> Function:
+    return lambda _, ours: frozenset(ours)
 
 
 def _end_first(original: Function) -> Function:
@@ -125,29 +110,10 @@ def _end_first(original: Function) -> Function:
 
         if decided.transactions:
             commit_all(call.driver, decided)
-        call.driver.check_alive = _accept  # The transactions have ended.
+        call.driver.check_alive = lambda *_: None  # The transactions have ended.
         return original(call, owner, decided)
 
     return decide
-
-
-def _same_epoch(original: Function) -> Function:
-    def init_producer_id(
-        self: Any, transactional_id: str, timeout_ms: int, deadline: Any, current: Any = None
-    ) -> Any:
-        from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
-
-        found = self.describe([transactional_id], deadline).get(transactional_id)
-        if found is None:
-            return original(self, transactional_id, timeout_ms, deadline, current)
-        return OpenTransaction(
-            transactional_id=transactional_id,
-            producer_id=found.producer_id,
-            epoch=found.epoch,
-            version=TransactionVersion.V2,
-        )
-
-    return init_producer_id
 
 
 def _no_attempt(original: Function) -> Function:
@@ -162,30 +128,6 @@ def _fenced_is_none(original: Function) -> Function:
     return end
 
 
-def _open_without_rows(original: Function) -> Function:
-    def write(self: Any, batches: Any, query_id: Any, batch: str) -> Any:
-        from spark_kafka_sink.admin.blocking_client import borrowed_client
-        from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-        from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-        from spark_kafka_sink.spark.writer import task_info
-
-        report, transaction = original(self, batches, query_id, batch)
-        if transaction is not None:
-            return report, transaction
-        settings = self.plan.transaction(query_id, batch, task_info())
-        with borrowed_client(self.config.producer) as client:
-            opened = TransactionAdmin(client).init_producer_id(
-                settings.transactional_id, settings.timeout_ms, client.deadline(30)
-            )
-            started = client.wall_ms()
-        task = TaskTransaction(
-            transaction=opened, started_ms=started, timeout_ms=settings.timeout_ms, partitions=()
-        )
-        return report, task
-
-    return write
-
-
 PATCHES: dict[Bug, tuple[Patch, ...]] = {
     Bug.MARKER_NOT_CHECKED: (Patch(_PROTOCOL, "judge", _never_skip),),
     Bug.QUERY_NOT_COMPARED: (Patch(_PROTOCOL, "judge", _any_query),),
@@ -198,18 +140,10 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
         Patch(_PROTOCOL, "never_decided", _abort_all),
     ),
     Bug.DECIDED_AFTER_END: (Patch(f"{_EXACTLY_ONCE}.steps.commit", "_decide", _end_first),),
-    Bug.EPOCH_REUSED: (Patch(_ADMIN, "TransactionAdmin.init_producer_id", _same_epoch),),
     Bug.ATTEMPT_LEFT_OUT: (
         Patch(f"{_EXACTLY_ONCE}.transactional_id", "TaskTransactionalId.__str__", _no_attempt),
     ),
     Bug.FENCED_IS_SUCCESS: (Patch(_ADMIN, "TransactionAdmin.end", _fenced_is_none),),
-    Bug.EMPTY_COMMITTED: (
-        Patch(
-            "spark_kafka_sink.spark.exactly_once_task",
-            "TransactionalTaskWriter._write",
-            _open_without_rows,
-        ),
-    ),
 }
 
 
@@ -314,17 +248,15 @@ class Reporter:
         self, kind: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Iterator[None]:
         """Associate steps in this context with the task, or with the micro-batch of the call."""
-        if kind is None:
-            yield
-            return
         before = self._where
-        if kind == "task":
+        if kind is not None:
+            self._hits.clear()
+        if kind == TASK:
             self._where = _task()
-        elif kind == "job":
+        elif kind == JOB:
             self._where = {}
-        else:
+        elif kind is not None:
             self._where = {"batch": kwargs[kind] if kind in kwargs else args[-1]}
-        self._hits.clear()
         try:
             yield
         finally:
@@ -402,13 +334,10 @@ def _claim(run: Path, number: int) -> bool:
     """Return True if this process is the first to reach the stop."""
     part = run / f"stop-{number}.{os.getpid()}"
     part.write_text(str(os.getpid()))
-    try:
+    with suppress(FileExistsError):
         os.link(part, at_file(run, number))
-    except FileExistsError:
-        return False
-    finally:
-        part.unlink()
-    return True
+        return True
+    return False
 
 
 def _wait(run: Path, number: int, step: Step) -> None:
@@ -431,12 +360,13 @@ def install() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules with the default finders; modules with steps are patched after loading."""
+    """Finds modules with the default finder, and patches them after loading."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
+        self._patches = [(bug, patch) for bug, patches in PATCHES.items() for patch in patches]
         self._modules = {point.module for point in POINTS}
-        self._modules |= {patch.module for patches in PATCHES.values() for patch in patches}
+        self._modules |= {patch.module for _, patch in self._patches}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -444,51 +374,37 @@ class _Finder(MetaPathFinder):
         if fullname not in self._modules:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._reporter)
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            self._patch(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
-
-class _Loader(Loader):
-    """Loads a module with the `original` loader, then plants the bugs and wraps the steps."""
-
-    def __init__(self, original: Loader, reporter: Reporter) -> None:
-        self._original = original
-        self._reporter = reporter
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._original.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._original.exec_module(module)
-        for bug, patches in PATCHES.items():
-            for patch in patches:
-                if patch.module == module.__name__:
-                    _replace(module, patch.function, self._planting(bug, patch))
+    def _patch(self, module: ModuleType) -> None:
+        """Plant the bugs in a module, then wrap its steps."""
+        for bug, patch in self._patches:
+            if patch.module == module.__name__:
+                owner, name, right = _find(module, patch.function)
+                setattr(owner, name, _planted(right, patch.make(right), bug, self._reporter))
         for point in POINTS:
             if point.module == module.__name__:
-                _replace(module, point.function, self._stopping(point))
-
-    def _stopping(self, point: Point) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        return lambda original: _stopping(original, point, self._reporter)
-
-    def _planting(
-        self, bug: Bug, patch: Patch
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        return lambda original: _planted(original, patch.make(original), bug, self._reporter)
+                owner, name, original = _find(module, point.function)
+                setattr(owner, name, _stopping(original, point, self._reporter))
 
 
-def _replace(
-    module: ModuleType, function: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> None:
-    owner: Any = module
-    *path, name = function.split(".")
-    for part in path:
-        owner = getattr(owner, part)
-    setattr(owner, name, make(getattr(owner, name)))
+def _find(module: ModuleType, function: str) -> tuple[Any, str, Function]:
+    """Return the module or class that contains a function, the function's name, and itself."""
+    path, _, name = function.rpartition(".")
+    owner = attrgetter(path)(module) if path else module
+    return owner, name, getattr(owner, name)
 
 
-def _stopping(original: Callable[..., Any], point: Point, reporter: Reporter) -> Callable[..., Any]:
+def _stopping(original: Function, point: Point, reporter: Reporter) -> Function:
     @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         def detail() -> str:
@@ -505,9 +421,7 @@ def _stopping(original: Callable[..., Any], point: Point, reporter: Reporter) ->
     return wrapped
 
 
-def _planted(
-    right: Callable[..., Any], wrong: Callable[..., Any], bug: Bug, reporter: Reporter
-) -> Callable[..., Any]:
+def _planted(right: Function, wrong: Function, bug: Bug, reporter: Reporter) -> Function:
     @functools.wraps(right)
     def either(*args: Any, **kwargs: Any) -> Any:
         return (wrong if reporter.bug == bug else right)(*args, **kwargs)
