@@ -80,12 +80,12 @@ def test_kafka_reads_what_we_mean(jvm: Jvm, level: int, find: int) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=65_432)
     cluster = TappedCluster(level)
     cluster.versions[ApiKey.FIND_COORDINATOR] = VersionRange(0, find)
-    with world(cluster, transaction=settings) as one:
-        one.send_batches(2)
-        one.send([b"other"], 1)
-        one.finish()
-        opened = one.session.transaction
-        assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    with world(cluster, transaction=settings) as sim:
+        sim.send_batches(2)
+        sim.send([b"other"], 1)
+        sim.finish()
+        opened = sim.session.transaction
+        assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
     assert opened is not None
     read = {}
     for api, (version, body) in cluster.bodies().items():
@@ -114,9 +114,9 @@ def test_a_transactions_batches_are_kafkas_bytes(jvm: Jvm, level: int) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
     cluster = FakeCluster(topics={"t": 1})
     cluster.coordinator.version = level
-    with world(cluster, transaction=settings) as one:
-        values = one.send_batches(3)
-        one.finish()
+    with world(cluster, transaction=settings) as sim:
+        values = sim.send_batches(3)
+        sim.finish()
         batches = cluster.logs["t", 0].batches
     golden = [each for data in batches for each in read_batches(jvm, data)]
     assert [record.value for each in golden for record in each.records] == values

@@ -35,20 +35,20 @@ codecs = st.sampled_from([("none", PASSES), ("none", 700), ("lz4", PASSES)])
 quietly = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def play(one: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) -> None:
+def play(sim: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) -> None:
     """Append, move leaders and let held answers go, until all is settled."""
     steps = dict(moved)
-    accumulator = one.session._accumulator
+    accumulator = sim.session._accumulator
     for step in range(8_000):
         if todo and not step % 3 and accumulator.state.error is None:
             partition, count = todo.pop()
-            one.send_batches(count, partition)
+            sim.send_batches(count, partition)
         if step in steps:
-            log = one.cluster.logs["t", steps[step]]
-            one.cluster.move("t", steps[step], 3 - log.leader)
+            log = sim.cluster.logs["t", steps[step]]
+            sim.cluster.move("t", steps[step], 3 - log.leader)
         if not step % 40:
-            one.cluster.release()
-        one.step()
+            sim.cluster.release()
+        sim.step()
         if accumulator.state.error is not None or not (todo or accumulator.state.incomplete):
             return
     raise AssertionError("it takes for ever")
@@ -59,16 +59,16 @@ def limit(cluster: FakeCluster, size: int) -> None:
         log.max_batch = size
 
 
-def distinct(one: World) -> None:
+def distinct(sim: World) -> None:
     """Make the values of a world's batches tell each other apart."""
     sent: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)
 
     def send_batches(count: int, partition: int = 0) -> None:
         first = sent[partition]
         sent[partition] += 3 * count
-        one.send([b"%06d" % n + b"." * 270 for n in range(first, first + 3 * count)], partition)
+        sim.send([b"%06d" % n + b"." * 270 for n in range(first, first + 3 * count)], partition)
 
-    one.send_batches = send_batches  # type: ignore[assignment,method-assign]
+    sim.send_batches = send_batches  # type: ignore[assignment,method-assign]
 
 
 @given(st.lists(passing, max_size=25), work, moves, codecs)
@@ -81,16 +81,16 @@ def test_faults_that_pass_leave_every_record_once_and_in_order(
 ) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": PARTITIONS})
     totals = [3 * sum(n for p, n in todo if p == partition) for partition in range(PARTITIONS)]
-    with world(cluster, compression_type=codec[0]) as one:
+    with world(cluster, compression_type=codec[0]) as sim:
         limit(cluster, codec[1])
-        distinct(one)
-        one.fault(*faults)
-        play(one, list(todo), moved)
+        distinct(sim)
+        sim.fault(*faults)
+        play(sim, list(todo), moved)
         for partition, total in enumerate(totals):
             found = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
             assert found == list(range(total))
-        assert one.statuses().get(DeliveryStatus.PERSISTED, 0) == one.appended
-        one.check_accounts()
+        assert sim.statuses().get(DeliveryStatus.PERSISTED, 0) == sim.appended
+        sim.check_accounts()
 
 
 @given(st.lists(st.one_of(passing, failing), min_size=1, max_size=25), work, moves, codecs)
@@ -102,14 +102,14 @@ def test_whatever_happens_the_accounts_are_right(
     codec: tuple[str, int],
 ) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": PARTITIONS})
-    with world(cluster, compression_type=codec[0]) as one:
+    with world(cluster, compression_type=codec[0]) as sim:
         limit(cluster, codec[1])
-        distinct(one)
-        one.fault(*faults)
+        distinct(sim)
+        sim.fault(*faults)
         with suppress(DeliveryError):
-            play(one, list(todo), moved)
-        one.check_accounts()
-        found = one.statuses()
+            play(sim, list(todo), moved)
+        sim.check_accounts()
+        found = sim.statuses()
         logged = 0
         for partition in range(PARTITIONS):
             values = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]

@@ -22,7 +22,7 @@ from tests.property.test_faults import PASSES, limit, passing
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
-TOPICS = {"one": 1, "few": 3, "more": 8}
+TOPICS = {"sim": 1, "few": 3, "more": 8}
 NAMES = tuple(TOPICS)
 
 
@@ -72,7 +72,7 @@ def by_first_byte(
 ) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     """A user's partitioner that leaves rows without a key to the producer."""
     keys = [None] * len(value) if key is None else key.to_pylist()
-    chosen = [-1 if one is None else (one[0] if one else 0) % count for one in keys]
+    chosen = [-1 if sim is None else (sim[0] if sim else 0) % count for sim in keys]
     return np.array(chosen, np.int32)
 
 
@@ -85,19 +85,19 @@ class Plan:
     appended: int = 0
     turn: int = 0
 
-    def play(self, one: World) -> None:
+    def play(self, sim: World) -> None:
         """Append the chunks in turn with the sender's work, then wait until all is settled."""
         for chunk in self.chunks:
-            one.session.append(self.to_rows(chunk.rows))
-            self._turns(one, chunk.turns)
-        accumulator = one.session._accumulator
+            sim.session.append(self.to_rows(chunk.rows))
+            self._turns(sim, chunk.turns)
+        accumulator = sim.session._accumulator
         for place, _ in accumulator.open_batches():
             with accumulator.state.lock:
                 accumulator._close(place, accumulator._open[place].reason)
         for _ in range(8_000):
             if not accumulator.state.incomplete:
                 return
-            self._turns(one, 1)
+            self._turns(sim, 1)
         raise AssertionError("it takes for ever")
 
     def to_rows(self, rows: list[Row]) -> Rows:
@@ -118,27 +118,27 @@ class Plan:
             partition=pa.array(asked, pa.int32()),
         )
 
-    def _turns(self, one: World, count: int) -> None:
+    def _turns(self, sim: World, count: int) -> None:
         for _ in range(count):
             for _, name, partition in (move for move in self.moves if move[0] == self.turn):
                 place = name, partition % TOPICS[name]
-                one.cluster.move(*place, 3 - one.cluster.logs[place].leader)
+                sim.cluster.move(*place, 3 - sim.cluster.logs[place].leader)
             if not self.turn % 40:
-                one.cluster.release()
-            one.step()
+                sim.cluster.release()
+            sim.step()
             self.turn += 1
 
 
-def check_order(one: World, appended: int) -> None:
+def check_order(sim: World, appended: int) -> None:
     """Every record once, and in each partition in the order of its rows."""
     total = 0
-    for place, log in one.cluster.logs.items():
+    for place, log in sim.cluster.logs.items():
         numbers = [int((value or b"")[:6]) for value in log.values()]
         assert numbers == sorted(set(numbers)), place
         total += len(numbers)
     assert total == appended
-    assert one.statuses() == {DeliveryStatus.PERSISTED: appended}
-    assert one.session._accumulator.pool.used == 0
+    assert sim.statuses() == {DeliveryStatus.PERSISTED: appended}
+    assert sim.session._accumulator.pool.used == 0
 
 
 @given(st.lists(passing, max_size=25), chunks, moves, codecs, lingers, partitioners, spreads)
@@ -160,9 +160,9 @@ def test_rows_that_meet_in_a_partition_keep_their_order(
     }
     if partitioner:
         options["partitioner"] = partitioner
-    with world(cluster, **options) as one:
+    with world(cluster, **options) as sim:
         limit(cluster, codec[1])
-        one.fault(*faults)
+        sim.fault(*faults)
         plan = Plan(task, moved)
-        plan.play(one)
-        check_order(one, plan.appended)
+        plan.play(sim)
+        check_order(sim, plan.appended)

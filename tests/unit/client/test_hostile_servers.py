@@ -38,43 +38,43 @@ def test_without_acknowledgements_a_broker_that_takes_no_bytes_is_given_up() -> 
         "enable_idempotence": "false",
         "request_timeout_ms": 2_000,
     }
-    with world(cluster, delivery_timeout_ms=60_000, **options) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, delivery_timeout_ms=60_000, **options) as sim:
+        sim.send_batches(1)
+        sim.finish()
         cluster.room[1] = 100
-        one.send_batches(3)
-        one.steps(15, tick=0.1)
-        assert one.client.network.in_flight(1)
-        one.steps(10, tick=0.1)
+        sim.send_batches(3)
+        sim.steps(15, tick=0.1)
+        assert sim.client.network.in_flight(1)
+        sim.steps(10, tick=0.1)
         cluster.room.clear()
-        one.finish(tick=0.1)
-        assert one.statuses() == {DeliveryStatus.SENT: 12}
-        assert dict(one.report().errors) == {"NOT_SENT": 1}
+        sim.finish(tick=0.1)
+        assert sim.statuses() == {DeliveryStatus.SENT: 12}
+        assert dict(sim.report().errors) == {"NOT_SENT": 1}
 
 
 def test_metadata_without_any_broker_takes_nothing_away() -> None:
     """A broker that is only just starting may know of none."""
-    with world(metadata_max_age_ms=500) as one:
-        one.send_batches(1)
-        one.finish()
-        one.cluster.nameless.add(1)
+    with world(metadata_max_age_ms=500) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.cluster.nameless.add(1)
         for _ in range(20):
-            one.steps(5, tick=0.1)
-            one.send_batches(1)
-            one.finish()
-        assert one.cluster.logs["t", 0].end == 63
-        assert one.client.metadata.cluster.nodes
+            sim.steps(5, tick=0.1)
+            sim.send_batches(1)
+            sim.finish()
+        assert sim.cluster.logs["t", 0].end == 63
+        assert sim.client.metadata.cluster.nodes
 
 
 def test_a_broker_that_always_sends_back_to_the_bootstrap_servers_is_asked_with_pauses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with world(metadata_max_age_ms=1_000) as one:
-        one.cluster.metadata_refusals.extend([REBOOTSTRAP_REQUIRED] * 10_000)
-        before = [api for _, api in one.cluster.requests].count(ApiKey.METADATA)
+    with world(metadata_max_age_ms=1_000) as sim:
+        sim.cluster.metadata_refusals.extend([REBOOTSTRAP_REQUIRED] * 10_000)
+        before = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
         with caplog.at_level(logging.WARNING):
-            one.steps(6_000, tick=0.01)
-        asked = [api for _, api in one.cluster.requests].count(ApiKey.METADATA) - before
+            sim.steps(6_000, tick=0.01)
+        asked = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA) - before
         assert 60 <= asked <= 200
         assert 1 <= len(caplog.records) <= 4
 
@@ -91,7 +91,7 @@ def test_partitions_may_come_in_any_order_and_with_holes() -> None:
 
 
 def test_metadata_that_makes_no_sense_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with world(metadata_max_age_ms=1_000) as one:
+    with world(metadata_max_age_ms=1_000) as sim:
         right = handlers.HANDLERS[ApiKey.METADATA]
 
         def wrong(cluster: FakeCluster, request: Any) -> dict[str, Any]:
@@ -100,14 +100,14 @@ def test_metadata_that_makes_no_sense_is_asked_for_again(monkeypatch: pytest.Mon
             return tree
 
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, wrong)
-        before = one.client.metadata.updates
-        one.steps(20, tick=0.1)
-        one.send_batches(1)
-        one.finish()
-        assert one.client.metadata.updates == before
+        before = sim.client.metadata.updates
+        sim.steps(20, tick=0.1)
+        sim.send_batches(1)
+        sim.finish()
+        assert sim.client.metadata.updates == before
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, right)
-        one.steps(20, tick=0.1)
-        assert one.client.metadata.updates > before
+        sim.steps(20, tick=0.1)
+        assert sim.client.metadata.updates > before
 
 
 @pytest.mark.parametrize("number", [-1, -2, -(1 << 31)])
@@ -138,16 +138,16 @@ def test_another_cluster_behind_the_same_address_ends_the_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its producer ids belong to others: a batch under ours may be taken for a repetition."""
-    with world(metadata_max_age_ms=1_000) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(metadata_max_age_ms=1_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
         right = handlers.HANDLERS[ApiKey.METADATA]
 
         def other(cluster: FakeCluster, request: Any) -> dict[str, Any]:
             return right(cluster, request) | {"cluster_id": "other"}
 
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, other)
-        one.steps(30, tick=0.1)
+        sim.steps(30, tick=0.1)
         with pytest.raises(DeliveryError, match="cluster other instead of fake"):
-            one.send_batches(1)
-        assert one.client.metadata.cluster.cluster_id == "fake"
+            sim.send_batches(1)
+        assert sim.client.metadata.cluster.cluster_id == "fake"

@@ -20,63 +20,63 @@ def test_an_idle_disconnect_is_no_failure_and_no_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    with world() as one:
-        one.send_batches(1)
-        one.finish()
-        one.cluster.stop(1)
-        one.cluster.alive.add(1)
-        one.steps(20)
-        assert one.client.network.failures.reasons == {}
+    with world() as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.cluster.stop(1)
+        sim.cluster.alive.add(1)
+        sim.steps(20)
+        assert sim.client.network.failures.reasons == {}
         assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
-        one.send_batches(1)
-        one.finish()
-        assert one.report().persisted == 6
-        assert (one.report().retries, dict(one.report().errors)) == (0, {})
+        sim.send_batches(1)
+        sim.finish()
+        assert sim.report().persisted == 6
+        assert (sim.report().retries, dict(sim.report().errors)) == (0, {})
 
 
 def test_the_metadata_is_asked_for_after_each_time_that_a_leader_has_gone() -> None:
     """It may be the leader no more, however often it was one that came back."""
     cluster = FakeCluster(nodes=2, topics={"t": 1})
-    with world(cluster) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster) as sim:
+        sim.send_batches(1)
+        sim.finish()
         for _ in range(3):
-            asked = one.client.metadata.requests
+            asked = sim.client.metadata.requests
             cluster.stop(1)
             cluster.alive.add(1)
-            one.steps(100)
-            one.send_batches(1)
-            one.finish()
-            one.steps(50)
-            assert one.client.metadata.requests > asked
-        assert one.report().retries == 0
+            sim.steps(100)
+            sim.send_batches(1)
+            sim.finish()
+            sim.steps(50)
+            assert sim.client.metadata.requests > asked
+        assert sim.report().retries == 0
 
 
 def test_the_debug_log_tells_idle_from_lost(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, debug="broker") as one:
-        one.send_batches(1)
-        one.finish()
-        one.cluster.stop(1)
-        one.cluster.alive.add(1)
-        one.steps(20)
+    with world(cluster, debug="broker") as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.cluster.stop(1)
+        sim.cluster.alive.add(1)
+        sim.steps(20)
         idle = closings(caplog)
         assert all("closed while idle" in line and "lost=[]" in line for line in idle)
         assert len(idle) == 2  # the bootstrap connection and the broker's own
         caplog.clear()
-        one.fault(Fault(lose=True))
-        one.send_batches(1)
-        one.finish()
+        sim.fault(Fault(lose=True))
+        sim.send_batches(1)
+        sim.finish()
     lost, *_ = closings(caplog)
     assert "idle" not in lost
     assert "lost=[2]" in lost
 
 
 def test_a_lost_answer_is_a_failure() -> None:
-    with world() as one:
-        one.fault(Fault(lose=True))
-        one.send_batches(1)
-        while not one.report().retries:
-            one.step()
-        assert "127.0.0.1:40001" in one.client.network.failures.reasons
-        one.finish()
+    with world() as sim:
+        sim.fault(Fault(lose=True))
+        sim.send_batches(1)
+        while not sim.report().retries:
+            sim.step()
+        assert "127.0.0.1:40001" in sim.client.network.failures.reasons
+        sim.finish()

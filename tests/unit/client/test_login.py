@@ -28,36 +28,36 @@ def brokers(nodes: int = 1, **sasl: object) -> FakeCluster:
     return cluster
 
 
-def failure(one: World, tick: float = 0.005) -> KafkaProdError:
+def failure(sim: World, tick: float = 0.005) -> KafkaProdError:
     """What ends the session."""
-    state = one.session._accumulator.state
-    one.run(lambda: state.error is not None, tick)
+    state = sim.session._accumulator.state
+    sim.run(lambda: state.error is not None, tick)
     assert isinstance(state.error, KafkaProdError)
     return state.error
 
 
 def test_nothing_is_asked_before_the_login() -> None:
     cluster = brokers(nodes=2)
-    with world(cluster, security=password_login()) as one:
+    with world(cluster, security=password_login()) as sim:
         for partition in (0, 1):
-            one.send_batches(5, partition)
-        one.finish()
-        one.check_accounts()
-        assert one.report().persisted == 30
+            sim.send_batches(5, partition)
+        sim.finish()
+        sim.check_accounts()
+        assert sim.report().persisted == 30
         for node in (1, 2):
             asked = [api for number, api in cluster.requests if number == node]
             assert asked[:3] == LOGIN
             assert asked.count(ApiKey.SASL_AUTHENTICATE) <= 2  # the bootstrap server is broker 1
-        assert not one.client.network.failures.reasons
+        assert not sim.client.network.failures.reasons
 
 
 def test_a_wrong_password_is_final_at_once() -> None:
     cluster = brokers()
-    with world(cluster, security=password_login("wrong"), learn=False) as one:
-        one.send_batches(2, partition=None)
-        began = one.clock.monotonic()
-        error = failure(one)
-        assert one.clock.monotonic() - began < 0.5
+    with world(cluster, security=password_login("wrong"), learn=False) as sim:
+        sim.send_batches(2, partition=None)
+        began = sim.clock.monotonic()
+        error = failure(sim)
+        assert sim.clock.monotonic() - began < 0.5
         assert isinstance(error, AuthenticationError)
         assert "PLAIN: Authentication failed: Invalid username or password" in str(error)
         assert "broker=127.0.0.1:40000, error=SASL_AUTHENTICATION_FAILED" in str(error)
@@ -66,42 +66,42 @@ def test_a_wrong_password_is_final_at_once() -> None:
         assert cluster.sasl is not None
         assert cluster.sasl.logins == [(1, False)]
         with pytest.raises(AuthenticationError):
-            one.send_batches(1)
+            sim.send_batches(1)
         with pytest.raises(AuthenticationError):
-            one.session.flush()
-        assert one.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
-        one.check_accounts_of_memory()
+            sim.session.flush()
+        assert sim.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
+        sim.check_accounts_of_memory()
 
 
 def test_a_mechanism_that_the_broker_does_not_have() -> None:
     cluster = brokers(mechanisms=("SCRAM-SHA-512", "GSSAPI"))
-    with world(cluster, security=password_login(), learn=False) as one:
-        assert "it offers GSSAPI, SCRAM-SHA-512" in str(failure(one))
+    with world(cluster, security=password_login(), learn=False) as sim:
+        assert "it offers GSSAPI, SCRAM-SHA-512" in str(failure(sim))
 
 
 def test_one_bootstrap_server_that_refuses_does_not_stop_a_job() -> None:
     cluster = brokers(nodes=2, refusing={1})
     cluster.move("t", 0, 2)
     servers = "127.0.0.1:40001,127.0.0.1:40002"
-    with world(cluster, security=password_login(), bootstrap_servers=servers) as one:
-        one.send_batches(5)
-        one.finish()
-        assert one.report().persisted == 15
+    with world(cluster, security=password_login(), bootstrap_servers=servers) as sim:
+        sim.send_batches(5)
+        sim.finish()
+        assert sim.report().persisted == 15
 
 
 def test_a_client_without_sasl_at_a_listener_that_asks_for_it() -> None:
     cluster = brokers()
-    with world(cluster, learn=False) as one:
-        began = one.clock.monotonic()
-        error = failure(one)
-        assert LASTING_S <= one.clock.monotonic() - began < 2 * LASTING_S
+    with world(cluster, learn=False) as sim:
+        began = sim.clock.monotonic()
+        error = failure(sim)
+        assert LASTING_S <= sim.clock.monotonic() - began < 2 * LASTING_S
         assert isinstance(error, AuthenticationError)
         assert "kafka.security.protocol=SASL_PLAINTEXT" in str(error)
 
 
 def test_sasl_at_a_listener_without_it() -> None:
-    with world(FakeCluster(topics={"t": 1}), security=password_login(), learn=False) as one:
-        error = failure(one)
+    with world(FakeCluster(topics={"t": 1}), security=password_login(), learn=False) as sim:
+        error = failure(sim)
         assert isinstance(error, AuthenticationError)
         assert "error=ILLEGAL_SASL_STATE" in str(error)
         assert "kafka.security.protocol" in str(error)
@@ -112,14 +112,14 @@ def test_sasl_at_a_listener_without_it() -> None:
 
 def test_logins_are_renewed_under_load_and_no_batch_is_touched() -> None:
     cluster = brokers(lifetime_ms=1_000)
-    with world(cluster, security=password_login(), max_in_flight_requests_per_connection=5) as one:
+    with world(cluster, security=password_login(), max_in_flight_requests_per_connection=5) as sim:
         dialled = len(cluster.dialled)
         for _ in range(400):
-            one.send_batches(2)
-            one.steps(2, tick=0.01)
-        one.finish()
-        one.check_accounts()
-        report = one.report()
+            sim.send_batches(2)
+            sim.steps(2, tick=0.01)
+        sim.finish()
+        sim.check_accounts()
+        report = sim.report()
         assert report.persisted == cluster.logs["t", 0].end == 2_400
         assert (report.retries, dict(report.errors)) == (0, {})
         assert cluster.sasl is not None
@@ -133,46 +133,46 @@ def test_logins_are_renewed_under_load_and_no_batch_is_touched() -> None:
 
 def test_what_is_in_flight_is_answered_before_the_login() -> None:
     cluster = brokers(lifetime_ms=1_000)
-    with world(cluster, security=password_login()) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, security=password_login()) as sim:
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.sasl is not None
         logins = len(cluster.sasl.logins)
-        one.fault(Fault(hold=True))
-        one.send_batches(1)
-        one.steps(3)
-        one.clock.advance(0.96)
-        one.send_batches(3)  # waits for the login, which waits for the answer
-        one.steps(10)
+        sim.fault(Fault(hold=True))
+        sim.send_batches(1)
+        sim.steps(3)
+        sim.clock.advance(0.96)
+        sim.send_batches(3)  # waits for the login, which waits for the answer
+        sim.steps(10)
         assert len(cluster.seen) == 2
         assert len(cluster.sasl.logins) == logins
         cluster.release()
-        one.finish()
+        sim.finish()
         assert len(cluster.sasl.logins) > logins
         assert cluster.logs["t", 0].end == 15
-        assert one.report().retries == 0
+        assert sim.report().retries == 0
 
 
 def test_requests_without_an_answer_leave_before_the_login() -> None:
     """acks=0: no answer comes that would wake the connection once the last byte is written."""
     cluster = brokers(lifetime_ms=1_000)
-    with world(cluster, security=password_login(), acks=0, enable_idempotence=False) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, security=password_login(), acks=0, enable_idempotence=False) as sim:
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.sasl is not None
         logins = len(cluster.sasl.logins)
         cluster.room[1] = 10
-        one.send_batches(1)
-        one.steps(3)
-        one.clock.advance(0.96)
-        one.send_batches(1)
-        one.steps(10)
-        (broker,) = (each for each in one.client.network.brokers() if each.node.node_id == 1)
+        sim.send_batches(1)
+        sim.steps(3)
+        sim.clock.advance(0.96)
+        sim.send_batches(1)
+        sim.steps(10)
+        (broker,) = (each for each in sim.client.network.brokers() if each.node.node_id == 1)
         assert broker.connection.state is State.DRAINING
-        assert broker.connect_by > one.clock.monotonic()
+        assert broker.connect_by > sim.clock.monotonic()
         assert len(cluster.sasl.logins) == logins
         del cluster.room[1]
-        one.finish()
+        sim.finish()
         assert len(cluster.sasl.logins) > logins
         assert cluster.logs["t", 0].end == 9
 
@@ -184,87 +184,87 @@ def test_a_renewal_that_never_begins_is_given_up() -> None:
         security=password_login(),
         request_timeout_ms=2_000,
         socket_connection_setup_timeout_ms=1_000,
-    ) as one:
-        one.send_batches(1)
-        one.finish()
-        (broker,) = (each for each in one.client.network.brokers() if each.node.node_id == 1)
-        one.clock.advance(0.96)
+    ) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        (broker,) = (each for each in sim.client.network.brokers() if each.node.node_id == 1)
+        sim.clock.advance(0.96)
         broker.connection.out.append(memoryview(b""))  # what nothing is going to write
-        one.send_batches(1)
-        one.steps(10, tick=0.1)
+        sim.send_batches(1)
+        sim.steps(10, tick=0.1)
         assert broker.connection.state is State.DRAINING
-        one.finish(tick=0.1)
-        assert cluster.logs["t", 0].end == one.report().persisted == 6
+        sim.finish(tick=0.1)
+        assert cluster.logs["t", 0].end == sim.report().persisted == 6
 
 
 def test_an_idle_connection_is_not_logged_in_again() -> None:
     cluster = brokers(lifetime_ms=1_000)
-    with world(cluster, security=password_login(), metadata_max_age_ms=600_000) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, security=password_login(), metadata_max_age_ms=600_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.sasl is not None
         logins = len(cluster.sasl.logins)
-        one.steps(50, tick=0.5)
+        sim.steps(50, tick=0.5)
         assert len(cluster.sasl.logins) == logins
-        one.send_batches(1)
-        one.finish()
+        sim.send_batches(1)
+        sim.finish()
         assert len(cluster.sasl.logins) > logins
-        assert one.report().retries == 0
+        assert sim.report().retries == 0
 
 
 def test_a_password_that_is_changed_in_mid_job_ends_it_in_seconds() -> None:
     cluster = brokers(lifetime_ms=1_000)
-    with world(cluster, security=password_login()) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, security=password_login()) as sim:
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.sasl is not None
         cluster.sasl.password = "another"
-        one.clock.advance(0.96)
-        one.send_batches(2)
-        began = one.clock.monotonic()
-        error = failure(one, tick=0.02)
-        assert LASTING_S <= one.clock.monotonic() - began < LASTING_S + 3
+        sim.clock.advance(0.96)
+        sim.send_batches(2)
+        began = sim.clock.monotonic()
+        error = failure(sim, tick=0.02)
+        assert LASTING_S <= sim.clock.monotonic() - began < LASTING_S + 3
         assert isinstance(error, AuthenticationError)
-        assert one.statuses() == {DeliveryStatus.PERSISTED: 3, DeliveryStatus.NOT_PERSISTED: 6}
-        one.check_accounts()
+        assert sim.statuses() == {DeliveryStatus.PERSISTED: 3, DeliveryStatus.NOT_PERSISTED: 6}
+        sim.check_accounts()
 
 
 def test_a_new_password_in_a_file_is_taken_up_in_mid_job(tmp_path: Path) -> None:
     cluster, secret = brokers(lifetime_ms=1_000), tmp_path / "password"
     secret.write_text("open sesame\n")
-    with world(cluster, security=password_login(f"file:{secret}")) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, security=password_login(f"file:{secret}")) as sim:
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.sasl is not None
         cluster.sasl.password = "another"
-        one.clock.advance(0.96)
-        one.send_batches(2)
-        one.steps(100, tick=0.02)
+        sim.clock.advance(0.96)
+        sim.send_batches(2)
+        sim.steps(100, tick=0.02)
         assert cluster.logs["t", 0].end == 3
         secret.write_text("another\n")
-        one.finish(tick=0.02)
-        assert cluster.logs["t", 0].end == one.report().persisted == 9
-        one.check_accounts()
+        sim.finish(tick=0.02)
+        assert cluster.logs["t", 0].end == sim.report().persisted == 9
+        sim.check_accounts()
 
 
 def test_a_request_that_was_lost_with_a_login_is_sent_again() -> None:
     cluster = brokers(lifetime_ms=1_000)
-    with world(cluster, security=password_login()) as one:
-        one.send_batches(1)
-        one.finish()
-        one.fault(Fault(append=True, lose=True))
-        one.send_batches(1)
-        one.clock.advance(0.96)
-        one.send_batches(1)
-        one.finish()
-        assert cluster.logs["t", 0].end == one.report().persisted == 9
+    with world(cluster, security=password_login()) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(append=True, lose=True))
+        sim.send_batches(1)
+        sim.clock.advance(0.96)
+        sim.send_batches(1)
+        sim.finish()
+        assert cluster.logs["t", 0].end == sim.report().persisted == 9
 
 
 def test_a_lifetime_of_nothing_does_not_keep_the_client_from_sending() -> None:
-    with world(brokers(lifetime_ms=1), security=password_login()) as one:
-        one.send_batches(20)
-        one.finish()
-        assert one.report().persisted == 60
+    with world(brokers(lifetime_ms=1), security=password_login()) as sim:
+        sim.send_batches(20)
+        sim.finish()
+        assert sim.report().persisted == 60
 
 
 # Steps that take long.
@@ -274,45 +274,45 @@ def test_a_step_that_hangs_ends_with_the_time_for_connecting() -> None:
     cluster = brokers()
     with world(
         cluster, security=password_login(), learn=False, socket_connection_setup_timeout_ms=2_000
-    ) as one:
-        one.logins.holding = True
-        one.steps(30, tick=0.1)
-        (reason,) = one.client.network.failures.reasons.values()
+    ) as sim:
+        sim.logins.holding = True
+        sim.steps(30, tick=0.1)
+        (reason,) = sim.client.network.failures.reasons.values()
         assert "getting a token or ticket" in reason
-        one.logins.holding = False
-        one.learn()
-        one.send_batches(1)
-        one.finish()
-        assert one.report().persisted == 3
+        sim.logins.holding = False
+        sim.learn()
+        sim.send_batches(1)
+        sim.finish()
+        assert sim.report().persisted == 3
 
 
 def test_the_loop_goes_on_while_a_step_takes_long() -> None:
     cluster = brokers(nodes=2)
-    with world(cluster, security=password_login()) as one:
-        one.send_batches(1, partition=0)
-        one.finish()
-        one.logins.holding = True
-        one.send_batches(1, partition=1)
-        one.steps(10)
-        one.send_batches(1, partition=0)
-        one.run(lambda: cluster.logs["t", 0].end == 6)
+    with world(cluster, security=password_login()) as sim:
+        sim.send_batches(1, partition=0)
+        sim.finish()
+        sim.logins.holding = True
+        sim.send_batches(1, partition=1)
+        sim.steps(10)
+        sim.send_batches(1, partition=0)
+        sim.run(lambda: cluster.logs["t", 0].end == 6)
         assert cluster.logs["t", 1].end == 0
-        one.logins.holding = False
-        one.finish()
+        sim.logins.holding = False
+        sim.finish()
         assert cluster.logs["t", 1].end == 3
 
 
 def test_a_secret_that_can_not_be_found_is_final(tmp_path: Path) -> None:
-    with world(brokers(), security=password_login(f"file:{tmp_path}/gone"), learn=False) as one:
-        error = failure(one)
+    with world(brokers(), security=password_login(f"file:{tmp_path}/gone"), learn=False) as sim:
+        error = failure(sim)
         assert "which cannot be read" in str(error)
         assert "open sesame" not in str(error)
 
 
 def test_a_librarys_own_error_is_named_and_not_quoted() -> None:
-    with world(brokers(), security=password_login(), learn=False) as one:
-        one.logins.error = ZeroDivisionError("open sesame")
-        error = failure(one)
+    with world(brokers(), security=password_login(), learn=False) as sim:
+        sim.logins.error = ZeroDivisionError("open sesame")
+        error = failure(sim)
         assert isinstance(error, AuthenticationError)
         assert "an unexpected ZeroDivisionError" in str(error)
         assert "open sesame" not in str(error)

@@ -42,135 +42,135 @@ def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> Netw
     return Network(config(**{**OPTIONS, **options}), Random(1), cluster.connect)
 
 
-def turn(one: Network, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
-    one.wakeup()
-    done = one.poll(0.0, clock.monotonic)
+def turn(sim: Network, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
+    sim.wakeup()
+    done = sim.poll(0.0, clock.monotonic)
     cluster.pump()
     return done
 
 
 def test_a_broker_becomes_ready(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
-    one = network(cluster, clock)
-    one.connect(NODE, 5.0)
-    assert not one.is_ready(NODE, 5.0)
+    sim = network(cluster, clock)
+    sim.connect(NODE, 5.0)
+    assert not sim.is_ready(NODE, 5.0)
     for _ in range(4):
-        turn(one, cluster, clock)
-    assert one.is_ready(NODE, 5.0)
-    assert list(one.connected()) == [NODE]
-    one.close(5.0)
+        turn(sim, cluster, clock)
+    assert sim.is_ready(NODE, 5.0)
+    assert list(sim.connected()) == [NODE]
+    sim.close(5.0)
 
 
 def test_to_ask_whether_a_broker_is_ready_changes_nothing(cluster: FakeCluster) -> None:
-    one = network(cluster, ManualClock(5.0))
-    assert not one.is_ready(NODE, 5.0)
-    assert (one.brokers(), cluster.dialled) == ([], [])
-    one.connect(NODE, 5.0)
+    sim = network(cluster, ManualClock(5.0))
+    assert not sim.is_ready(NODE, 5.0)
+    assert (sim.brokers(), cluster.dialled) == ([], [])
+    sim.connect(NODE, 5.0)
     assert len(cluster.dialled) == 1
-    one.close(5.0)
+    sim.close(5.0)
 
 
 def test_refused_connections_back_off_and_say_why(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     cluster.alive.clear()
-    one = network(cluster, clock, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
+    sim = network(cluster, clock, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
     waits = []
     for _ in range(30):
-        one.connect(NODE, clock.monotonic())
-        turn(one, cluster, clock)
-        wait = one.broker(1).retry_at - clock.monotonic()
+        sim.connect(NODE, clock.monotonic())
+        turn(sim, cluster, clock)
+        wait = sim.broker(1).retry_at - clock.monotonic()
         waits.append(wait)
         clock.advance(max(wait, 0.0) + 0.001)
-    assert one.failures.reasons == {"127.0.0.1:40001": "Connection refused"}
+    assert sim.failures.reasons == {"127.0.0.1:40001": "Connection refused"}
     assert max(waits) <= 1.0
     assert max(waits[10:]) > 0.3
-    one.close(5.0)
+    sim.close(5.0)
 
 
 def test_a_server_that_says_nothing_is_given_up(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
-    one = network(cluster, clock, socket_connection_setup_timeout_ms=2_000)
-    one.connect(NODE, 5.0)
-    one.wakeup()
-    one.poll(0.0, clock.monotonic)  # connected, but the cluster never answers
+    sim = network(cluster, clock, socket_connection_setup_timeout_ms=2_000)
+    sim.connect(NODE, 5.0)
+    sim.wakeup()
+    sim.poll(0.0, clock.monotonic)  # connected, but the cluster never answers
     clock.advance(1.9)
-    turn_without_broker(one, clock)
-    assert one.failures.reasons == {}
+    turn_without_broker(sim, clock)
+    assert sim.failures.reasons == {}
     clock.advance(0.2)
-    turn_without_broker(one, clock)
+    turn_without_broker(sim, clock)
     assert (
         "timeout while waiting for the response to ApiVersions"
-        in one.failures.reasons["127.0.0.1:40001"]
+        in sim.failures.reasons["127.0.0.1:40001"]
     )
-    one.close(clock.monotonic())
+    sim.close(clock.monotonic())
 
 
-def turn_without_broker(one: Network, clock: ManualClock) -> None:
-    one.wakeup()
-    one.poll(0.0, clock.monotonic)
+def turn_without_broker(sim: Network, clock: ManualClock) -> None:
+    sim.wakeup()
+    sim.poll(0.0, clock.monotonic)
 
 
 def test_idle_connections_are_closed(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
-    one = network(cluster, clock, connections_max_idle_ms=10_000)
-    one.connect(NODE, 5.0)
+    sim = network(cluster, clock, connections_max_idle_ms=10_000)
+    sim.connect(NODE, 5.0)
     for _ in range(4):
-        turn(one, cluster, clock)
+        turn(sim, cluster, clock)
     clock.advance(9.0)
-    turn(one, cluster, clock)
-    assert list(one.connected()) == [NODE]
+    turn(sim, cluster, clock)
+    assert list(sim.connected()) == [NODE]
     clock.advance(2.0)
-    turn(one, cluster, clock)
-    assert list(one.connected()) == []
-    turn(one, cluster, clock)
+    turn(sim, cluster, clock)
+    assert list(sim.connected()) == []
+    turn(sim, cluster, clock)
     assert cluster.connections == 0
-    one.close(clock.monotonic())
+    sim.close(clock.monotonic())
 
 
 def test_a_new_address_means_a_new_connection(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
-    one = network(cluster, clock)
-    one.connect(NODE, 5.0)
+    sim = network(cluster, clock)
+    sim.connect(NODE, 5.0)
     for _ in range(4):
-        turn(one, cluster, clock)
-    assert one.is_ready(NODE, 5.0)
+        turn(sim, cluster, clock)
+    assert sim.is_ready(NODE, 5.0)
     moved = Node(1, "127.0.0.1", 40_002)
-    assert not one.is_ready(moved, 5.0)
-    one.connect(moved, 5.0)
+    assert not sim.is_ready(moved, 5.0)
+    sim.connect(moved, 5.0)
     for _ in range(4):
-        turn(one, cluster, clock)
-    assert list(one.connected()) == [moved]
-    one.close(5.0)
+        turn(sim, cluster, clock)
+    assert list(sim.connected()) == [moved]
+    sim.close(5.0)
 
 
 def test_every_bootstrap_address_is_tried() -> None:
     cluster = FakeCluster(nodes=3, topics={"t": 1})
     cluster.alive = {3}
     servers = "127.0.0.1:40001,127.0.0.1:40002,127.0.0.1:40003"
-    with world(cluster, bootstrap_servers=servers) as one:
+    with world(cluster, bootstrap_servers=servers) as sim:
         cluster.move("t", 0, 3)
-        one.run(lambda: one.client.metadata.cluster.leader("t", 0) == 3)
-        one.send_batches(1)
-        one.finish()
+        sim.run(lambda: sim.client.metadata.cluster.leader("t", 0) == 3)
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.logs["t", 0].end == 3
 
 
 def test_metadata_is_fetched_again_when_it_is_old() -> None:
-    with world(metadata_max_age_ms=2_000) as one:
-        before = one.client.metadata.updates
-        one.steps(25, tick=0.1)
-        assert one.client.metadata.updates - before in {1, 2}
+    with world(metadata_max_age_ms=2_000) as sim:
+        before = sim.client.metadata.updates
+        sim.steps(25, tick=0.1)
+        assert sim.client.metadata.updates - before in {1, 2}
 
 
 def test_a_leaderless_partition_is_waited_for() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     cluster.alive = {1}
-    with world(cluster) as one:
-        one.send_batches(1, partition=1)
-        one.steps(100, tick=0.02)
+    with world(cluster) as sim:
+        sim.send_batches(1, partition=1)
+        sim.steps(100, tick=0.02)
         assert cluster.logs["t", 1].end == 0
         cluster.alive = {1, 2}
-        one.finish()
+        sim.finish()
         assert cluster.logs["t", 1].end == 3
 
 
@@ -270,28 +270,28 @@ def test_a_refused_tcp_connection() -> None:
 
 def test_a_broken_answer_is_not_waited_for() -> None:
     """The connection is dropped, and what was under way there goes again."""
-    with world() as one:
-        one.send_batches(1)
-        one.finish()
-        one.fault(Fault(extra={"base_offset": 0}))
-        real = one.cluster._serve
+    with world() as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(extra={"base_offset": 0}))
+        real = sim.cluster._serve
 
         def serve_broken(peer: Peer, frame: memoryview) -> None:
-            one.cluster._serve = real  # type: ignore[method-assign]
+            sim.cluster._serve = real  # type: ignore[method-assign]
             real(peer, frame)
             peer.socket.send(b"\x00\x00\x00\x06nonsense"[:10])
 
-        one.cluster._serve = serve_broken  # type: ignore[method-assign]
-        one.send_batches(3)
-        one.finish()
-        assert one.cluster.logs["t", 0].end == 12
-        one.check_accounts()
+        sim.cluster._serve = serve_broken  # type: ignore[method-assign]
+        sim.send_batches(3)
+        sim.finish()
+        assert sim.cluster.logs["t", 0].end == 12
+        sim.check_accounts()
 
 
 def test_no_delivery_without_a_broker_names_the_reason() -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, delivery_timeout_ms=31_000) as one:
+    with world(cluster, delivery_timeout_ms=31_000) as sim:
         cluster.stop(1)
-        one.send_batches(1)
+        sim.send_batches(1)
         with pytest.raises(DeliveryError, match="Connection refused"):
-            one.finish(0.25)
+            sim.finish(0.25)

@@ -34,10 +34,10 @@ def lines(log: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_lost_request_is_told_and_the_return_too(log: pytest.LogCaptureFixture) -> None:
-    with world() as one:
-        one.fault(Fault(lose=True))
-        one.send_batches(2)
-        one.finish()
+    with world() as sim:
+        sim.fault(Fault(lose=True))
+        sim.send_batches(2)
+        sim.finish()
         lost, back = lines(log)
     assert lost.startswith(
         f"{BROKER}: the connection was lost with 1 request in flight, the oldest "
@@ -51,13 +51,13 @@ def test_a_lost_request_is_told_and_the_return_too(log: pytest.LogCaptureFixture
 def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(topics={"t": 1})
     minutes, tick = 3, 0.1
-    with world(cluster, delivery_timeout_ms=900_000) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, delivery_timeout_ms=900_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
         cluster.unnoticed.add(1)
         cluster.stop(1)
-        one.send_batches(4)
-        one.steps(int(minutes * 60 / tick), tick)
+        sim.send_batches(4)
+        sim.steps(int(minutes * 60 / tick), tick)
         told = lines(log)
         about = [line for line in told if line.startswith(BROKER)]
         assert 2 <= len(about) <= minutes * 60 / INTERVAL + 1
@@ -66,18 +66,18 @@ def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixt
         assert re.search(r"no connection for 3\d\.\d s, \d+ failures: Connection", about[1])
         assert "waiting for it: 12 records in 4 batches, for up to 3" in about[1]
         cluster.alive.add(1)
-        one.finish()
+        sim.finish()
         (back,) = [line for line in lines(log) if line.startswith(BROKER)]
         assert re.fullmatch(rf"{BROKER}: reconnected after 1[78]\d\.\d s and \d+ failures", back)
 
 
 def test_a_broker_that_comes_and_goes_is_no_flood(log: pytest.LogCaptureFixture) -> None:
-    with world(delivery_timeout_ms=900_000, retries=100_000) as one:
-        one.fault(*[Fault(lose=True)] * 200)
-        one.send_batches(4)
-        begun = one.clock.monotonic()
-        one.finish(tick=0.05)
-        seconds = one.clock.monotonic() - begun
+    with world(delivery_timeout_ms=900_000, retries=100_000) as sim:
+        sim.fault(*[Fault(lose=True)] * 200)
+        sim.send_batches(4)
+        begun = sim.clock.monotonic()
+        sim.finish(tick=0.05)
+        seconds = sim.clock.monotonic() - begun
     assert seconds > 2 * INTERVAL
     assert 2 <= len(lines(log)) <= 2 * (seconds / INTERVAL + 1)
 
@@ -85,16 +85,16 @@ def test_a_broker_that_comes_and_goes_is_no_flood(log: pytest.LogCaptureFixture)
 def test_a_broker_is_told_beside_the_bootstrap_server_at_its_address(
     log: pytest.LogCaptureFixture,
 ) -> None:
-    with world(bootstrap_servers="127.0.0.1:40001", delivery_timeout_ms=900_000) as one:
-        one.send_batches(1)
-        one.finish()
-        one.cluster.unnoticed.add(1)
-        one.cluster.stop(1)
-        one.steps(20, 0.1)  # nothing waits for the broker yet: the metadata alone finds it gone
-        one.client.metadata.refresh()
-        one.steps(20, 0.1)
-        one.send_batches(1)
-        one.steps(20, 0.1)
+    with world(bootstrap_servers="127.0.0.1:40001", delivery_timeout_ms=900_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.cluster.unnoticed.add(1)
+        sim.cluster.stop(1)
+        sim.steps(20, 0.1)  # nothing waits for the broker yet: the metadata alone finds it gone
+        sim.client.metadata.refresh()
+        sim.steps(20, 0.1)
+        sim.send_batches(1)
+        sim.steps(20, 0.1)
         told = lines(log)
     assert any(line.startswith("Kafka bootstrap server 127.0.0.1:40001: no conn") for line in told)
     assert any(line.startswith(f"{BROKER}: no connection") for line in told)
@@ -110,10 +110,10 @@ def test_every_bootstrap_server_is_waited_for_by_what_needs_the_metadata(
     servers = "127.0.0.1:40000,127.0.0.1:40001"
     with world(
         FakeCluster(), bootstrap_servers=servers, delivery_timeout_ms=delivery_timeout_ms
-    ) as one:
-        one.cluster.stop(1)
-        one.send_batches(2, partition=None)
-        one.steps(20, 0.1)
+    ) as sim:
+        sim.cluster.stop(1)
+        sim.send_batches(2, partition=None)
+        sim.steps(20, 0.1)
         told = lines(log)
     assert {line.split(":")[0] for line in told} == {"Kafka bootstrap server 127.0.0.1"}
     assert len(told) == 2
@@ -127,15 +127,15 @@ def test_every_bootstrap_server_is_waited_for_by_what_needs_the_metadata(
 def test_no_bootstrap_server_is_waited_for_by_a_partition_without_a_leader(
     log: pytest.LogCaptureFixture,
 ) -> None:
-    with world(delivery_timeout_ms=900_000) as one:
-        one.send_batches(1)
-        one.finish()
-        one.cluster.stop(1)
-        metadata = one.client.metadata
+    with world(delivery_timeout_ms=900_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.cluster.stop(1)
+        metadata = sim.client.metadata
         metadata.cluster = replace(metadata.cluster, nodes={})
-        one.send_batches(2)
+        sim.send_batches(2)
         metadata.refresh()
-        one.steps(20, 0.1)
+        sim.steps(20, 0.1)
         told = lines(log)
     about = [line for line in told if line.startswith("Kafka bootstrap server")]
     assert about
@@ -145,52 +145,52 @@ def test_no_bootstrap_server_is_waited_for_by_a_partition_without_a_leader(
 def test_a_whole_cluster_that_is_away_is_no_flood(log: pytest.LogCaptureFixture) -> None:
     cluster, clock, count = FakeCluster(nodes=200), ManualClock(5.0), 200
     cluster.alive.clear()
-    one = Network(config(bootstrap_servers="127.0.0.1:40000"), Random(1), cluster.connect)
+    sim = Network(config(bootstrap_servers="127.0.0.1:40000"), Random(1), cluster.connect)
     nodes = [Node(number, "127.0.0.1", 40_000 + number) for number in range(1, count + 1)]
     until = clock.monotonic() + 3 * INTERVAL
     while clock.monotonic() < until:
         for node in nodes:
-            one.connect(node, clock.monotonic())
-        one.wakeup()
-        one.poll(0.0, clock.monotonic)
+            sim.connect(node, clock.monotonic())
+        sim.wakeup()
+        sim.poll(0.0, clock.monotonic)
         clock.advance(0.5)
     told = lines(log)
     assert 3 * MAX_LINES <= len(told) <= 4 * MAX_LINES
     assert any(re.search(r"\([\d,]+ lines about other outages omitted\)$", line) for line in told)
-    one.close(clock.monotonic())
+    sim.close(clock.monotonic())
 
 
 def test_a_broker_that_answers_nothing_is_told_before_it_is_given_up(
     log: pytest.LogCaptureFixture,
 ) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, request_timeout_ms=25_000, delivery_timeout_ms=900_000) as one:
-        one.send_batches(1)
-        one.finish()
-        one.fault(Fault(hold=True))
-        one.send_batches(3)
-        one.steps(95, 0.1)
+    with world(cluster, request_timeout_ms=25_000, delivery_timeout_ms=900_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(hold=True))
+        sim.send_batches(3)
+        sim.steps(95, 0.1)
         assert lines(log) == []
-        one.steps(20, 0.1)
+        sim.steps(20, 0.1)
         (silent,) = lines(log)
         assert silent.startswith(f"{BROKER}: no response for 10.")
         assert "3 requests in flight; the connection will be closed" in silent
         assert "request.timeout.ms = 25000; waiting for it: 9 records in 3 batches" in silent
         cluster.release()
-        one.finish()
+        sim.finish()
         assert lines(log) == [f"{BROKER}: responding again"]
-        one.fault(Fault(hold=True))
-        one.send_batches(1)
-        one.steps(270, 0.1)
+        sim.fault(Fault(hold=True))
+        sim.send_batches(1)
+        sim.steps(270, 0.1)
         assert "no response within request.timeout.ms" in "".join(lines(log))
 
 
 def test_partitions_without_a_leader_are_told(log: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 40})
-    with world(cluster, delivery_timeout_ms=900_000) as one:
+    with world(cluster, delivery_timeout_ms=900_000) as sim:
         cluster.stop(2)
-        one.send_batches(1, partition=1)
-        one.steps(600, 0.1)
+        sim.send_batches(1, partition=1)
+        sim.steps(600, 0.1)
         told = [line for line in lines(log) if line.startswith("topic t: ")]
         assert 2 <= len(told) <= 3
         assert re.match(
@@ -198,24 +198,24 @@ def test_partitions_without_a_leader_are_told(log: pytest.LogCaptureFixture) -> 
         )
         assert "(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, ...)" in told[0]
         cluster.alive.add(2)
-        one.finish()
+        sim.finish()
         assert any(line.startswith("topic t: all partitions have a leader") for line in lines(log))
 
 
 def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
     """As often as an election needs it at first; but not as long as it lasts."""
     cluster = FakeCluster(nodes=2, topics={"t": 2})
-    with world(cluster, delivery_timeout_ms=900_000) as one:
+    with world(cluster, delivery_timeout_ms=900_000) as sim:
         cluster.nameless.add(2)
-        one.client.metadata.refresh()
-        one.send_batches(1, partition=1)
-        one.steps(100, 0.02)
+        sim.client.metadata.refresh()
+        sim.send_batches(1, partition=1)
+        sim.steps(100, 0.02)
         before = [api for _, api in cluster.requests].count(ApiKey.METADATA)
-        one.steps(3_000, 0.02)
+        sim.steps(3_000, 0.02)
         asked = [api for _, api in cluster.requests].count(ApiKey.METADATA) - before
         assert 60 <= asked <= 200
         cluster.nameless.clear()
-        one.finish()
+        sim.finish()
 
 
 def test_outages_are_told_by_the_clock() -> None:
@@ -234,37 +234,37 @@ def test_outages_are_told_by_the_clock() -> None:
 
 
 def test_a_quota_is_named_instead_of_silence(log: pytest.LogCaptureFixture) -> None:
-    with world(client_id="etl", max_in_flight_requests_per_connection=1) as one:
-        one.send_batches(1)
-        one.finish()
-        one.fault(*[Fault(throttle_ms=40_000)] * 3)
-        one.send_batches(4)
-        one.finish(0.25)
+    with world(client_id="etl", max_in_flight_requests_per_connection=1) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(*[Fault(throttle_ms=40_000)] * 3)
+        sim.send_batches(4)
+        sim.finish(0.25)
         told = lines(log)
     assert told == [f"{BROKER}: a quota throttles client.id etl or its user: pause of 40.0 s"] * 2
 
 
 def test_a_single_pause_is_not_logged(log: pytest.LogCaptureFixture) -> None:
-    with world(FakeCluster(topics={"t": 1})) as one:
+    with world(FakeCluster(topics={"t": 1})) as sim:
         for _ in range(2):
-            one.fault(Fault(throttle_ms=9_000))
-            one.send_batches(2)
-            one.finish(0.25)
-            one.steps(100, 0.25)
+            sim.fault(Fault(throttle_ms=9_000))
+            sim.send_batches(2)
+            sim.finish(0.25)
+            sim.steps(100, 0.25)
         assert lines(log) == []
 
 
 def test_a_request_in_a_muted_channel_is_not_given_up() -> None:
     """KIP-219: the broker reads what was sent before the pause when the pause has ended."""
     cluster = FakeCluster(topics={"t": 4})
-    with world(cluster, request_timeout_ms=10_000, max_request_size=1_000) as one:
-        one.send_batches(1)
-        one.finish()
-        one.fault(Fault(throttle_ms=60_000), Fault(hold=True))
+    with world(cluster, request_timeout_ms=10_000, max_request_size=1_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(throttle_ms=60_000), Fault(hold=True))
         for partition in range(1, 3):
-            one.send_batches(1, partition)
-        one.steps(260, 0.25)
+            sim.send_batches(1, partition)
+        sim.steps(260, 0.25)
         assert len(cluster.seen) == 3
         cluster.release()
-        one.finish()
-        assert one.report().retries == 0
+        sim.finish()
+        assert sim.report().retries == 0

@@ -45,28 +45,28 @@ def test_without_the_strategy_it_never_is() -> None:
 
 def test_a_broker_that_requires_it_is_left_for_the_bootstrap_servers() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
-    with world(cluster, metadata_max_age_ms=1_000) as one:
-        one.send_batches(1, partition=0)
-        one.send_batches(1, partition=1)
-        one.finish()
+    with world(cluster, metadata_max_age_ms=1_000) as sim:
+        sim.send_batches(1, partition=0)
+        sim.send_batches(1, partition=1)
+        sim.finish()
         dialled = cluster.dialled.count(BASE_PORT)
         cluster.metadata_refusals.append(REBOOTSTRAP_REQUIRED)
-        one.run(lambda: cluster.dialled.count(BASE_PORT) > dialled, tick=0.1)
-        one.send_batches(2, partition=1)
-        one.finish()
+        sim.run(lambda: cluster.dialled.count(BASE_PORT) > dialled, tick=0.1)
+        sim.send_batches(2, partition=1)
+        sim.finish()
         assert cluster.logs["t", 1].end == 9
 
 
 def test_what_is_under_way_when_it_happens_is_sent_again() -> None:
     cluster = FakeCluster(nodes=1, topics={"t": 1})
-    with world(cluster, metadata_max_age_ms=1_000, request_timeout_ms=60_000) as one:
+    with world(cluster, metadata_max_age_ms=1_000, request_timeout_ms=60_000) as sim:
         cluster.mute.add(ApiKey.PRODUCE)
-        one.send_batches(2)
-        one.steps(3)
+        sim.send_batches(2)
+        sim.steps(3)
         cluster.metadata_refusals.append(REBOOTSTRAP_REQUIRED)
-        one.run(lambda: not cluster.metadata_refusals, tick=0.1)
+        sim.run(lambda: not cluster.metadata_refusals, tick=0.1)
         cluster.mute.clear()
-        one.finish()
+        sim.finish()
         assert cluster.logs["t", 0].end == 6
 
 
@@ -76,15 +76,15 @@ def test_brokers_that_tell_no_metadata_are_forgotten_after_a_while() -> None:
         "metadata_max_age_ms": 1_000,
         "metadata_recovery_rebootstrap_trigger_ms": 3_000,
     }
-    with world(cluster, request_timeout_ms=500, **options) as one:
+    with world(cluster, request_timeout_ms=500, **options) as sim:
         dialled = cluster.dialled.count(BASE_PORT)
         cluster.mute.add(ApiKey.METADATA)
-        one.steps(20, tick=0.1)
-        assert one.client.metadata.cluster.nodes
-        one.run(lambda: not one.client.metadata.cluster.nodes, tick=0.1)
+        sim.steps(20, tick=0.1)
+        assert sim.client.metadata.cluster.nodes
+        sim.run(lambda: not sim.client.metadata.cluster.nodes, tick=0.1)
         cluster.mute.clear()
-        one.send_batches(1)
-        one.finish()
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.dialled.count(BASE_PORT) > dialled
         assert cluster.logs["t", 0].end == 3
 
@@ -95,11 +95,11 @@ def test_the_strategy_says_whether_bootstrap_servers_are_asked_again(
 ) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     options: dict[str, Any] = {"metadata_recovery_strategy": strategy, "metadata_max_age_ms": 1_000}
-    with world(cluster, **options) as one:
+    with world(cluster, **options) as sim:
         cluster.stop(1)
-        one.run(lambda: set(one.client.metadata.cluster.nodes) == {2}, tick=0.1)
+        sim.run(lambda: set(sim.client.metadata.cluster.nodes) == {2}, tick=0.1)
         cluster.stop(2)
         cluster.dialled.clear()
-        one.steps(100, tick=0.1)
+        sim.steps(100, tick=0.1)
         assert BASE_PORT + 2 in cluster.dialled
         assert (BASE_PORT in cluster.dialled) == asked

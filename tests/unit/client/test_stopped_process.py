@@ -13,13 +13,13 @@ def test_an_answer_in_the_socket_is_taken_before_timeouts_are_looked_for(idempot
     cluster = FakeCluster(topics={"t": 1})
     with world(
         cluster, enable_idempotence=idempotent, max_in_flight_requests_per_connection=1
-    ) as one:
-        one.fault(Fault(hold=True))
-        one.send_batches(1)
-        one.steps(5)
-        assert one.cluster.logs["t", 0].end == 3
-        one.cluster.release()
-        one.clock.advance(31.0)
-        one.finish()
-        assert one.cluster.logs["t", 0].end == 3
-        assert (one.report().retries, dict(one.report().errors)) == (0, {})
+    ) as sim:
+        sim.fault(Fault(hold=True))
+        sim.send_batches(1)
+        sim.steps(5)
+        assert sim.cluster.logs["t", 0].end == 3
+        sim.cluster.release()
+        sim.clock.advance(31.0)
+        sim.finish()
+        assert sim.cluster.logs["t", 0].end == 3
+        assert (sim.report().retries, dict(sim.report().errors)) == (0, {})

@@ -33,66 +33,66 @@ def delete(cluster: FakeCluster, name: str) -> None:
 
 
 def test_a_deleted_topic_is_not_made_again_by_a_later_session() -> None:
-    one = two_topics()
-    delete(one.cluster, "old")
-    one.cluster.creates_topics = True
-    one.next_session(("new",))
-    one.cluster.asked_about.clear()
-    one.steps(50, tick=0.1)
-    assert one.cluster.asked_about
-    assert set().union(*one.cluster.asked_about) == {"new"}
-    assert "old" not in one.cluster.ids
-    assert "old" not in one.client.metadata.cluster.topics
-    one.close()
+    sim = two_topics()
+    delete(sim.cluster, "old")
+    sim.cluster.creates_topics = True
+    sim.next_session(("new",))
+    sim.cluster.asked_about.clear()
+    sim.steps(50, tick=0.1)
+    assert sim.cluster.asked_about
+    assert set().union(*sim.cluster.asked_about) == {"new"}
+    assert "old" not in sim.cluster.ids
+    assert "old" not in sim.client.metadata.cluster.topics
+    sim.close()
 
 
 def test_a_session_that_wants_nothing_asks_for_nothing() -> None:
-    one = two_topics()
-    one.next_session(())
-    one.cluster.asked_about.clear()
-    one.steps(50, tick=0.1)
-    assert one.cluster.asked_about
-    assert all(asked == set() for asked in one.cluster.asked_about)
-    one.close()
+    sim = two_topics()
+    sim.next_session(())
+    sim.cluster.asked_about.clear()
+    sim.steps(50, tick=0.1)
+    assert sim.cluster.asked_about
+    assert all(asked == set() for asked in sim.cluster.asked_about)
+    sim.close()
 
 
 def test_the_next_session_needs_no_answer_for_a_topic_that_is_known() -> None:
-    with world(metadata_max_age_ms=300_000) as one:
-        one.send_batches(1)
-        one.finish()
-        before = len(one.cluster.asked_about)
+    with world(metadata_max_age_ms=300_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        before = len(sim.cluster.asked_about)
         for _ in range(5):
-            one.next_session(())
-            one.steps(3)
-            one.send_batches(1)
-            one.finish()
-        assert len(one.cluster.asked_about) == before
+            sim.next_session(())
+            sim.steps(3)
+            sim.send_batches(1)
+            sim.finish()
+        assert len(sim.cluster.asked_about) == before
 
 
 def test_a_known_topic_is_looked_after_from_then_on() -> None:
     """The writer found it in the snapshot, and so never had to wait for it."""
-    one = two_topics()
-    one.next_session(())
-    one.steps(2)
-    one.send_batches(1, topic="old")
-    one.cluster.asked_about.clear()
-    one.steps(30, tick=0.1)
-    assert one.cluster.asked_about
-    assert all(asked == {"old"} for asked in one.cluster.asked_about)
-    one.close()
+    sim = two_topics()
+    sim.next_session(())
+    sim.steps(2)
+    sim.send_batches(1, topic="old")
+    sim.cluster.asked_about.clear()
+    sim.steps(30, tick=0.1)
+    assert sim.cluster.asked_about
+    assert all(asked == {"old"} for asked in sim.cluster.asked_about)
+    sim.close()
 
 
 def test_a_topic_wanted_while_others_are_asked_about_is_asked_about_next() -> None:
     """Else what an earlier session knew of it would live on beyond metadata.max.age.ms."""
-    one = two_topics()
-    one.next_session(())
-    one.clock.advance(MAX_AGE_S)
-    one.cluster.asked_about.clear()
-    one.step(0.0)  # asks, as it is time to; no topic is wanted yet
-    one.session._topics.want(("old",))
-    one.steps(20, tick=0.001)
-    assert one.cluster.asked_about == [set(), {"old"}]
-    one.close()
+    sim = two_topics()
+    sim.next_session(())
+    sim.clock.advance(MAX_AGE_S)
+    sim.cluster.asked_about.clear()
+    sim.step(0.0)  # asks, as it is time to; no topic is wanted yet
+    sim.session._topics.want(("old",))
+    sim.steps(20, tick=0.001)
+    assert sim.cluster.asked_about == [set(), {"old"}]
+    sim.close()
 
 
 class _Idle:

@@ -56,16 +56,16 @@ def tolerant(dead_letter_topic: str | None = "dead") -> SessionSettings:
     return SessionSettings(dead_letters=policy)
 
 
-def reasons(one: World) -> list[str]:
+def reasons(sim: World) -> list[str]:
     """What the dead letters say is wrong with them."""
     name = "__connect.errors.exception.message"
-    letters = one.cluster.logs["dead", 0].records()
+    letters = sim.cluster.logs["dead", 0].records()
     return [(dict(letter.headers)[name] or b"").decode() for letter in letters]
 
 
-def fails(one: World) -> AuthorizationError:
+def fails(sim: World) -> AuthorizationError:
     with pytest.raises(AuthorizationError) as caught:
-        one.finish()
+        sim.finish()
     return caught.value
 
 
@@ -74,12 +74,12 @@ def fails(one: World) -> AuthorizationError:
 
 @pytest.mark.parametrize("may_create", ["true", "false"])
 def test_a_topic_that_may_not_be_seen(may_create: str) -> None:
-    with world(FakeCluster(), allow_auto_create_topics=may_create) as one:
-        one.cluster.metadata_errors["t"] = TOPIC
-        began = one.clock.monotonic()
+    with world(FakeCluster(), allow_auto_create_topics=may_create) as sim:
+        sim.cluster.metadata_errors["t"] = TOPIC
+        began = sim.clock.monotonic()
         with pytest.raises(AuthorizationError) as caught:
-            one.append_stepping(rows("t"))
-        assert one.clock.monotonic() - began < 10  # max.block.ms is a minute
+            sim.append_stepping(rows("t"))
+        assert sim.clock.monotonic() - began < 10  # max.block.ms is a minute
         error = caught.value
         assert (error.topic, error.error) == ("t", "TOPIC_AUTHORIZATION_FAILED")
         assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
@@ -88,67 +88,67 @@ def test_a_topic_that_may_not_be_seen(may_create: str) -> None:
 
 
 def test_a_topic_that_may_not_be_created() -> None:
-    with world(FakeCluster(topics={"u": 1})) as one:
-        one.cluster.uncreatable.add("t")
-        began = one.clock.monotonic()
+    with world(FakeCluster(topics={"u": 1})) as sim:
+        sim.cluster.uncreatable.add("t")
+        began = sim.clock.monotonic()
         with pytest.raises(AuthorizationError) as caught:
-            one.append_stepping(rows("u", "t"))
-        assert one.clock.monotonic() - began < 10  # max.block.ms is a minute
+            sim.append_stepping(rows("u", "t"))
+        assert sim.clock.monotonic() - began < 10  # max.block.ms is a minute
         assert "is not authorized to create it" in str(caught.value)
         assert command("Create", "--topic t") in str(caught.value)
         assert "Write" not in str(caught.value)
 
 
 def test_a_right_that_is_granted_while_the_client_waits_is_used() -> None:
-    with world(FakeCluster(), tolerant(None)) as one:
-        one.cluster.uncreatable.add("t")
-        one.append_stepping(rows("t"))
-        one.cluster.uncreatable.clear()
-        one.cluster.create("t", 1)
-        one.run(lambda: "t" in one.client.metadata.cluster.topics, 0.05)
-        assert one.client.metadata.denials.uncreatable == frozenset()
-        one.append_stepping(rows("t"))
-        one.finish()
-        assert one.cluster.logs["t", 0].values() == [b"0"]
+    with world(FakeCluster(), tolerant(None)) as sim:
+        sim.cluster.uncreatable.add("t")
+        sim.append_stepping(rows("t"))
+        sim.cluster.uncreatable.clear()
+        sim.cluster.create("t", 1)
+        sim.run(lambda: "t" in sim.client.metadata.cluster.topics, 0.05)
+        assert sim.client.metadata.denials.uncreatable == frozenset()
+        sim.append_stepping(rows("t"))
+        sim.finish()
+        assert sim.cluster.logs["t", 0].values() == [b"0"]
 
 
 def test_topics_are_made_as_ever_where_that_is_allowed() -> None:
-    with world(FakeCluster()) as one:
-        one.cluster.creates_topics = True
-        one.cluster.metadata_errors["hidden"] = TOPIC
+    with world(FakeCluster()) as sim:
+        sim.cluster.creates_topics = True
+        sim.cluster.metadata_errors["hidden"] = TOPIC
         with pytest.raises(AuthorizationError, match="topic hidden"):
-            one.append_stepping(rows("new", "hidden"))
-        assert "new" in one.cluster.ids
+            sim.append_stepping(rows("new", "hidden"))
+        assert "new" in sim.cluster.ids
 
 
 # Produce and InitProducerId.
 
 
 def test_a_topic_that_may_not_be_written() -> None:
-    with world() as one:
-        one.fault(Fault(error=TOPIC))
-        one.send([b"a"])
-        error = fails(one)
+    with world() as sim:
+        sim.fault(Fault(error=TOPIC))
+        sim.send([b"a"])
+        error = fails(sim)
         assert "Write on topic t is denied to User:ANONYMOUS" in str(error)
         assert command("Write", "--topic t") in str(error)
         assert [status.status for status in error.statuses] == [DeliveryStatus.NOT_PERSISTED]
 
 
-def refuse(one: World, where: str, code: int) -> None:
+def refuse(sim: World, where: str, code: int) -> None:
     """Send a record, to be refused with its producer id or by Produce."""
     if where == "init":
-        one.session.producer_state.state = ProducerIdState.MISSING
-        one.cluster.init_errors.append(code)
+        sim.session.producer_state.state = ProducerIdState.MISSING
+        sim.cluster.init_errors.append(code)
     else:
-        one.fault(Fault(error=code))
-    one.send([b"a"])
+        sim.fault(Fault(error=code))
+    sim.send([b"a"])
 
 
 @pytest.mark.parametrize("where", ["init", "produce"])
 def test_a_producer_that_may_not_be_idempotent(where: str) -> None:
-    with world() as one:
-        refuse(one, where, CLUSTER)
-        error = fails(one)
+    with world() as sim:
+        refuse(sim, where, CLUSTER)
+        error = fails(sim)
         assert error.error == "CLUSTER_AUTHORIZATION_FAILED"
         assert "IdempotentWrite on the cluster" in error.message
         assert "is denied to User:ANONYMOUS" in error.message
@@ -160,27 +160,27 @@ def test_a_producer_that_may_not_be_idempotent(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["init", "produce"])
 def test_a_transactional_id_that_may_not_be_used(where: str) -> None:
-    with world() as one:
-        refuse(one, where, TRANSACTIONAL_ID)
-        error = fails(one)
+    with world() as sim:
+        refuse(sim, where, TRANSACTIONAL_ID)
+        error = fails(sim)
         assert "Write on transactional id <transactional.id> is denied" in error.message
         assert command("Write", "--transactional-id '<transactional.id>'") in str(error)
 
 
 def test_the_dead_letter_topic_is_called_that() -> None:
-    with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as one:
-        one.fault(Fault(error=ErrorCode.invalid_record), Fault(error=TOPIC))
-        one.send([b"bad"])
-        error = fails(one)
+    with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as sim:
+        sim.fault(Fault(error=ErrorCode.invalid_record), Fault(error=TOPIC))
+        sim.send([b"bad"])
+        error = fails(sim)
         assert error.topic == "dead"
         assert "grant Write on the dead letter topic dead to User:ANONYMOUS" in str(error)
 
 
 def test_a_dead_letter_topic_that_may_not_be_seen_is_called_that() -> None:
-    with world(FakeCluster(topics={"t": 1}), tolerant()) as one:
-        one.cluster.metadata_errors |= {"dead": TOPIC, "gone": 17}
+    with world(FakeCluster(topics={"t": 1}), tolerant()) as sim:
+        sim.cluster.metadata_errors |= {"dead": TOPIC, "gone": 17}
         with pytest.raises(AuthorizationError) as caught:
-            one.append_stepping(rows("t", "gone"))
+            sim.append_stepping(rows("t", "gone"))
         assert "Describe on the dead letter topic dead is denied" in str(caught.value)
 
 
@@ -188,74 +188,74 @@ def test_a_dead_letter_topic_that_may_not_be_seen_is_called_that() -> None:
 
 
 def test_batches_that_wait_for_a_topic_fail_when_it_is_refused() -> None:
-    with world() as one:
-        one.send([b"first"])
-        one.finish()
-        one.fault(*[Fault(error=ErrorCode.not_leader_or_follower)] * 20)
-        one.send_batches(3)
-        one.steps(3)
-        one.cluster.metadata_errors["t"] = TOPIC
-        began = one.clock.monotonic()
-        error = fails(one)
+    with world() as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.fault(*[Fault(error=ErrorCode.not_leader_or_follower)] * 20)
+        sim.send_batches(3)
+        sim.steps(3)
+        sim.cluster.metadata_errors["t"] = TOPIC
+        began = sim.clock.monotonic()
+        error = fails(sim)
         assert "Describe on topic t is denied" in str(error)
-        assert one.clock.monotonic() - began < 10
-        one.check_accounts()
+        assert sim.clock.monotonic() - began < 10
+        sim.check_accounts()
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_batches_that_wait_become_dead_letters_where_that_is_tolerated(codec: str) -> None:
     cluster = FakeCluster(topics={"t": 2, "u": 1, "dead": 1})
-    with world(cluster, tolerant(), compression_type=codec) as one:
-        one.send([b"first"])
-        one.finish()
-        one.fault(
+    with world(cluster, tolerant(), compression_type=codec) as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.fault(
             *[Fault(error=ErrorCode.not_enough_replicas)] * 5
         )  # nothing of which can be in the log
-        sent = one.send_batches(3) + one.send_batches(2, None)
-        one.steps(2)
-        one.cluster.metadata_errors["t"] = TOPIC
-        one.client.metadata.refresh()
-        one.run(lambda: "t" not in one.client.metadata.cluster.topics)
-        one.steps(20, 0.1)
-        one.cluster.faults.clear()
-        one.send([b"other"], 0, "u")
-        one.finish(0.1)
-        assert one.cluster.logs["u", 0].values() == [b"other"]
-        letters = one.cluster.logs["dead", 0].values()
+        sent = sim.send_batches(3) + sim.send_batches(2, None)
+        sim.steps(2)
+        sim.cluster.metadata_errors["t"] = TOPIC
+        sim.client.metadata.refresh()
+        sim.run(lambda: "t" not in sim.client.metadata.cluster.topics)
+        sim.steps(20, 0.1)
+        sim.cluster.faults.clear()
+        sim.send([b"other"], 0, "u")
+        sim.finish(0.1)
+        assert sim.cluster.logs["u", 0].values() == [b"other"]
+        letters = sim.cluster.logs["dead", 0].values()
         assert len(letters) + cluster.logs["t", 0].end + cluster.logs["t", 1].end == len(sent) + 1
         assert letters
-        assert {command("Write", "--topic t") in reason for reason in reasons(one)} == {True}
-        one.check_accounts_of_memory()
+        assert {command("Write", "--topic t") in reason for reason in reasons(sim)} == {True}
+        sim.check_accounts_of_memory()
 
 
 # Where bad rows are tolerated.
 
 
 def test_rows_of_topics_without_a_right_say_so_each_for_its_topic() -> None:
-    with world(FakeCluster(topics={"u": 1, "dead": 1}), tolerant()) as one:
-        one.cluster.metadata_errors["hidden"] = TOPIC
-        one.cluster.uncreatable.add("absent")
-        one.append_stepping(rows("hidden", "u", "absent", "hidden"))
-        one.finish()
-        found = reasons(one)
+    with world(FakeCluster(topics={"u": 1, "dead": 1}), tolerant()) as sim:
+        sim.cluster.metadata_errors["hidden"] = TOPIC
+        sim.cluster.uncreatable.add("absent")
+        sim.append_stepping(rows("hidden", "u", "absent", "hidden"))
+        sim.finish()
+        found = reasons(sim)
         assert len(found) == 3
         assert all("(TOPIC_AUTHORIZATION_FAILED): " in reason for reason in found)
         assert [command("Write", "--topic hidden") in reason for reason in found] == [1, 0, 1]
         assert [command("Create", "--topic absent") in reason for reason in found] == [0, 1, 0]
-        (count,) = one.report().poison
+        (count,) = sim.report().poison
         assert (count.reason, count.dead_lettered) == ("TOPIC_UNAUTHORIZED", 3)
         assert all("kafka-acls" in example for example in count.examples)
 
 
 def test_a_refused_batch_says_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as one:
-        one.fault(Fault(error=TOPIC, extra={"error_message": "denied by policy"}))
-        one.send([b"a", b"b"])
-        one.finish()
+    with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as sim:
+        sim.fault(Fault(error=TOPIC, extra={"error_message": "denied by policy"}))
+        sim.send([b"a", b"b"])
+        sim.finish()
         right = "grant Write on topic t to User:ANONYMOUS"
         expected = f"denied by policy; {right}: {command('Write', '--topic t')}"
-        assert all(reason.endswith(expected) for reason in reasons(one))
-        (count,) = one.report().poison
+        assert all(reason.endswith(expected) for reason in reasons(sim))
+        (count,) = sim.report().poison
         assert count.examples[0] == f"t-0: {expected}"
         assert expected in caplog.text
 
@@ -266,8 +266,8 @@ def test_a_refused_batch_says_the_same(caplog: pytest.LogCaptureFixture) -> None
 def advisor(login: SaslConfig) -> AclAdvisor:
     security = SecurityConfig(protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=login)
     producer = replace(config(bootstrap_servers=SERVER), security=security)
-    with world() as one:
-        return AclAdvisor.of(ManualClient(producer, one.clock), None)
+    with world() as sim:
+        return AclAdvisor.of(ManualClient(producer, sim.clock), None)
 
 
 def test_the_command_is_fit_for_a_shell() -> None:

@@ -53,8 +53,8 @@ def rows(*given: Row, partition: int = 0) -> Rows:
     )
 
 
-def letters(one: World) -> list[Record]:
-    return one.cluster.logs[DEAD, 0].records()
+def letters(sim: World) -> list[Record]:
+    return sim.cluster.logs[DEAD, 0].records()
 
 
 def own(record: Record) -> dict[str, bytes | None]:
@@ -86,11 +86,11 @@ CASES: dict[str, tuple[Row, Row, str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_too_large_for_max_request_size_is_left_out(case: str) -> None:
     row, expected, words = CASES[case]
-    with world(cluster(), tolerant(), max_request_size=LIMIT, buffer_memory=64_000) as one:
-        one.session.append(rows((b"k", b"good", b"h"), row, (b"k2", b"good too", None)))
-        one.finish()
-        assert one.cluster.logs["t", 0].values() == [b"good", b"good too"]
-        (dead,) = letters(one)
+    with world(cluster(), tolerant(), max_request_size=LIMIT, buffer_memory=64_000) as sim:
+        sim.session.append(rows((b"k", b"good", b"h"), row, (b"k2", b"good too", None)))
+        sim.finish()
+        assert sim.cluster.logs["t", 0].values() == [b"good", b"good too"]
+        (dead,) = letters(sim)
         assert (dead.key, dead.value, own(dead).get("h")) == expected
         assert "larger than max.request.size" in message(dead)
         assert words in message(dead)
@@ -100,10 +100,10 @@ def test_what_is_too_large_for_max_request_size_is_left_out(case: str) -> None:
 def test_a_row_that_only_just_fits_need_not_be_oversized_with_its_context(*, context: bool) -> None:
     """Poison for another reason, and so large that the headers that say so don't fit beside it."""
     value = b"v" * (LIMIT - 150)
-    with world(cluster(), tolerant(context=context), max_request_size=LIMIT) as one:
-        one.append_stepping(rows((b"k", value, b"h"), (b"k", b"small", None), partition=9))
-        one.finish()
-        large, small = letters(one)
+    with world(cluster(), tolerant(context=context), max_request_size=LIMIT) as sim:
+        sim.append_stepping(rows((b"k", value, b"h"), (b"k", b"small", None), partition=9))
+        sim.finish()
+        large, small = letters(sim)
         assert (large.value, small.value) == (None if context else value, b"small")
         assert (large.key, own(large)) == (b"k", {"h": b"h"})
         if context:
@@ -112,10 +112,10 @@ def test_a_row_that_only_just_fits_need_not_be_oversized_with_its_context(*, con
 
 
 def test_without_context_headers_large_rows_still_fit() -> None:
-    with world(cluster(), tolerant(context=False), max_request_size=LIMIT) as one:
-        one.session.append(rows((BIG, BIG, BIG), (b"k", b"good", b"h")))
-        one.finish()
-        (dead,) = letters(one)
+    with world(cluster(), tolerant(context=False), max_request_size=LIMIT) as sim:
+        sim.session.append(rows((BIG, BIG, BIG), (b"k", b"good", b"h")))
+        sim.finish()
+        (dead,) = letters(sim)
         assert (dead.key, dead.value, dead.headers) == (None, None, ())
 
 
@@ -123,44 +123,44 @@ def test_without_context_headers_large_rows_still_fit() -> None:
 def test_what_is_too_large_for_the_dead_letter_topic_is_left_out(case: str) -> None:
     """The brokers take less than max.request.size says, from this topic as from the other."""
     row, expected, words = CASES[case]
-    with world(cluster(), tolerant(), batch_size=1_000_000) as one:
-        for log in one.cluster.logs.values():
+    with world(cluster(), tolerant(), batch_size=1_000_000) as sim:
+        for log in sim.cluster.logs.values():
             log.max_batch = LIMIT
-        one.session.append(rows(row, (b"k", b"good", b"h")))
-        one.finish()
-        assert one.cluster.logs["t", 0].values() == [b"good"]
-        (dead,) = letters(one)
+        sim.session.append(rows(row, (b"k", b"good", b"h")))
+        sim.finish()
+        assert sim.cluster.logs["t", 0].values() == [b"good"]
+        (dead,) = letters(sim)
         assert (dead.key, dead.value, own(dead).get("h")) == expected
         assert words in message(dead)
-        assert one.session._accumulator.state.incomplete == 0
-        assert one.session._accumulator.pool.used == 0
+        assert sim.session._accumulator.state.incomplete == 0
+        assert sim.session._accumulator.pool.used == 0
 
 
 def test_a_dead_letter_of_nothing_that_is_too_large_ends_the_task() -> None:
-    with world(cluster(), tolerant()) as one:
-        one.cluster.logs["t", 0].max_batch = one.cluster.logs[DEAD, 0].max_batch = 200
-        one.session.append(rows((b"k", b"v" * 500, None)))
+    with world(cluster(), tolerant()) as sim:
+        sim.cluster.logs["t", 0].max_batch = sim.cluster.logs[DEAD, 0].max_batch = 200
+        sim.session.append(rows((b"k", b"v" * 500, None)))
         with pytest.raises(DeliveryError, match="topic=dead"):
-            one.finish()
+            sim.finish()
 
 
 def test_an_ordinary_row_of_the_dead_letter_topic_loses_nothing() -> None:
-    with world(cluster(), tolerant()) as one:
-        one.cluster.logs[DEAD, 0].max_batch = 1_000
-        one.send([b"v" * 2_000], 0, DEAD)
+    with world(cluster(), tolerant()) as sim:
+        sim.cluster.logs[DEAD, 0].max_batch = 1_000
+        sim.send([b"v" * 2_000], 0, DEAD)
         with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE"):
-            one.finish()
-        assert letters(one) == []
+            sim.finish()
+        assert letters(sim) == []
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_letters_of_a_large_batch_are_cut_as_other_batches_are(codec: str) -> None:
-    with world(cluster(), tolerant(), batch_size=8_000, compression_type=codec) as one:
-        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
-        one.send([b"%04d" % number for number in range(500)])
-        one.finish()
-        assert [record.value for record in letters(one)] == [b"%04d" % n for n in range(500)]
-        batches = one.cluster.logs[DEAD, 0].batches
+    with world(cluster(), tolerant(), batch_size=8_000, compression_type=codec) as sim:
+        sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
+        sim.send([b"%04d" % number for number in range(500)])
+        sim.finish()
+        assert [record.value for record in letters(sim)] == [b"%04d" % n for n in range(500)]
+        batches = sim.cluster.logs[DEAD, 0].batches
         assert len(batches) > 10
         if codec == "none":
             assert max(map(len, batches)) <= 8_000

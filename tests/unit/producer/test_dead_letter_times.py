@@ -51,10 +51,10 @@ def cluster() -> FakeCluster:
     return made
 
 
-def send(one: World, stamps: list[int], partitions: list[int] | None = None) -> None:
-    one.appended += len(stamps)
+def send(sim: World, stamps: list[int], partitions: list[int] | None = None) -> None:
+    sim.appended += len(stamps)
     values = [b"%d" % number for number in range(len(stamps))]
-    one.session.append(
+    sim.session.append(
         Rows(
             columns=Columns(
                 value=pa.array(values, pa.binary()), timestamps=np.array(stamps, np.int64)
@@ -63,44 +63,44 @@ def send(one: World, stamps: list[int], partitions: list[int] | None = None) -> 
             partition=pa.array(partitions or [0] * len(stamps), pa.int32()),
         )
     )
-    one.finish()
+    sim.finish()
 
 
-def letters(one: World) -> dict[bytes | None, Record]:
-    return {record.value: record for record in one.cluster.logs[DEAD, 0].records()}
+def letters(sim: World) -> dict[bytes | None, Record]:
+    return {record.value: record for record in sim.cluster.logs[DEAD, 0].records()}
 
 
 @pytest.mark.parametrize("headers", [True, False])
 def test_rows_of_the_far_future_become_dead_letters_of_today(*, headers: bool) -> None:
-    with world(cluster(), settings(headers=headers), batch_size=16_384) as one:
-        send(one, [START_MS, FUTURE, START_MS + 1, FUTURE, START_MS + 2])
-        assert one.cluster.logs["t", 0].values() == [b"0", b"2", b"4"]
-        found = letters(one)
+    with world(cluster(), settings(headers=headers), batch_size=16_384) as sim:
+        send(sim, [START_MS, FUTURE, START_MS + 1, FUTURE, START_MS + 2])
+        assert sim.cluster.logs["t", 0].values() == [b"0", b"2", b"4"]
+        found = letters(sim)
         assert found.keys() == {b"1", b"3"}
         assert all(abs(letter.timestamp - START_MS) < HOUR_MS for letter in found.values())
-        one.check_accounts()
+        sim.check_accounts()
 
 
 def test_letters_for_another_reason_lose_a_wrong_time() -> None:
-    with world(cluster(), settings(), batch_size=16_384) as one:
-        send(one, [START_MS - HOUR_MS, FUTURE, START_MS], [9, 9, 0])
-        found = letters(one)
+    with world(cluster(), settings(), batch_size=16_384) as sim:
+        send(sim, [START_MS - HOUR_MS, FUTURE, START_MS], [9, 9, 0])
+        found = letters(sim)
         assert found.keys() == {b"0", b"1"}
         assert found[b"1"].timestamp < START_MS + HOUR_MS
-        one.check_accounts()
+        sim.check_accounts()
 
 
 def test_letters_that_are_refused_at_any_time_end_the_task() -> None:
-    with world(cluster(), settings()) as one:
-        one.fault(*[Fault(error=ErrorCode.invalid_timestamp)] * 2)
+    with world(cluster(), settings()) as sim:
+        sim.fault(*[Fault(error=ErrorCode.invalid_timestamp)] * 2)
         with pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"):
-            send(one, [START_MS], [9])
+            send(sim, [START_MS], [9])
 
 
 def test_other_records_of_the_dead_letter_topic_keep_their_time() -> None:
     """Without its headers nothing tells a letter from them."""
     with (
-        world(cluster(), settings(headers=False)) as one,
+        world(cluster(), settings(headers=False)) as sim,
         pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"),
     ):
-        send(one, [FUTURE], [9])
+        send(sim, [FUTURE], [9])

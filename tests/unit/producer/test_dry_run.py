@@ -35,14 +35,14 @@ def test_the_report_is_that_of_a_write_and_nothing_is_sent(
     found = []
     for settings in (None, DRY):
         cluster = FakeCluster(nodes=2, topics={"t": 4})
-        with world(cluster, settings, enable_idempotence="false", compression_type=codec) as one:
-            one.send_batches(9, partition)
-            one.finish()
-            one.check_accounts()
-            found.append(one.report())
+        with world(cluster, settings, enable_idempotence="false", compression_type=codec) as sim:
+            sim.send_batches(9, partition)
+            sim.finish()
+            sim.check_accounts()
+            found.append(sim.report())
             assert bool(cluster.seen) == (settings is None)
-            assert one.session.producer_state.state is ProducerIdState.MISSING
-            assert one.session.progress().counts.would_be_written == found[-1].would_be_written
+            assert sim.session.producer_state.state is ProducerIdState.MISSING
+            assert sim.session.progress().counts.would_be_written == found[-1].would_be_written
     wet, dry = found
     assert (dry.dry_run, dry.persisted, dry.would_be_written) == (True, 0, 27)
     assert (wet.dry_run, wet.persisted, wet.would_be_written) == (False, 27, 0)
@@ -57,10 +57,10 @@ def test_rows_for_the_dead_letter_topic_are_counted_and_sent_nowhere() -> None:
     policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=DEAD)
     cluster = FakeCluster(topics={"t": 1, DEAD: 1})
     settings = replace(DRY, dead_letters=policy)
-    with world(cluster, settings, enable_idempotence="false", max_request_size=3_000) as one:
-        one.send([b"a", b"." * 5_000, b"b"])
-        one.finish()
-        report = one.report()
+    with world(cluster, settings, enable_idempotence="false", max_request_size=3_000) as sim:
+        sim.send([b"a", b"." * 5_000, b"b"])
+        sim.finish()
+        report = sim.report()
         assert {part.topic: part.would_be_written for part in report.partitions} == {
             "t": 2,
             DEAD: 1,
@@ -72,13 +72,13 @@ def test_rows_for_the_dead_letter_topic_are_counted_and_sent_nowhere() -> None:
 def test_a_topic_that_is_to_be_created_is_taken_for_there_in_this_session_alone() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     settings = replace(DRY, assumed_topics=(("new", 3), ("t", 9)))
-    with world(cluster, settings, enable_idempotence="false") as one:
-        one.learn(("new", "t"))
-        one.send_batches(6, None, "new")
-        one.send_batches(2, 2, "new")
-        one.send_batches(1, 0)
-        one.finish()
-        parts = one.report().partitions
+    with world(cluster, settings, enable_idempotence="false") as sim:
+        sim.learn(("new", "t"))
+        sim.send_batches(6, None, "new")
+        sim.send_batches(2, 2, "new")
+        sim.send_batches(1, 0)
+        sim.finish()
+        parts = sim.report().partitions
         assert [(part.key, part.leader) for part in parts] == [
             (("new", 0), 1),
             (("new", 1), 2),
@@ -87,21 +87,21 @@ def test_a_topic_that_is_to_be_created_is_taken_for_there_in_this_session_alone(
         ]
         assert sum(part.would_be_written for part in parts) == 27
         assert "new" not in cluster.ids
-        metadata = one.client.metadata
+        metadata = sim.client.metadata
         before = metadata.updates
         metadata.refresh()
-        one.run(lambda: metadata.updates > before)
+        sim.run(lambda: metadata.updates > before)
         assert set(metadata.cluster.topics) == {"new", "t"}
-        one.session.close()
+        sim.session.close()
         assert "new" not in metadata.cluster.topics
 
 
 def test_a_record_that_is_too_large_ends_a_dry_run() -> None:
     with (
-        world(settings=DRY, enable_idempotence="false", max_request_size=3_000) as one,
+        world(settings=DRY, enable_idempotence="false", max_request_size=3_000) as sim,
         pytest.raises(RecordTooLargeError),
     ):
-        one.send([b"." * 5_000])
+        sim.send([b"." * 5_000])
 
 
 def test_a_session_with_a_producer_id_makes_no_dry_run() -> None:

@@ -37,10 +37,10 @@ def named(found: list[Event], context: str, name: str) -> list[dict[str, str]]:
 
 
 def test_a_batch_can_be_followed_from_append_to_answer(caplog: pytest.LogCaptureFixture) -> None:
-    with world(debug="msg,protocol,eos") as one:
-        one.send_batches(3)
-        one.finish()
-        session = one.session.context.events.session
+    with world(debug="msg,protocol,eos") as sim:
+        sim.send_batches(3)
+        sim.finish()
+        session = sim.session.context.events.session
     found = events(caplog)
     for number in range(3):
         ids = {"session": session, "partition": "t-0", "batch": str(number + 1)}
@@ -61,10 +61,10 @@ def test_a_batch_can_be_followed_from_append_to_answer(caplog: pytest.LogCapture
 
 
 def test_a_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptureFixture) -> None:
-    with world(debug="msg") as one:
-        one.fault(Fault(lose=True))
-        one.send_batches(1)
-        one.finish()
+    with world(debug="msg") as sim:
+        sim.fault(Fault(lose=True))
+        sim.send_batches(1)
+        sim.finish()
     found = events(caplog)
     first, second = named(found, "msg", "send")
     assert (first["attempt"], second["attempt"]) == ("1", "2")
@@ -75,13 +75,13 @@ def test_a_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptu
 
 
 def test_a_split_and_a_new_epoch_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    with world(debug="queue,eos", batch_size=2_000) as one:
-        one.fault(Fault(error=ErrorCode.message_too_large))
-        one.send_batches(2)
-        one.finish()
-        one.fault(Fault(error=ErrorCode.unknown_producer_id))
-        one.send_batches(1)
-        one.finish()
+    with world(debug="queue,eos", batch_size=2_000) as sim:
+        sim.fault(Fault(error=ErrorCode.message_too_large))
+        sim.send_batches(2)
+        sim.finish()
+        sim.fault(Fault(error=ErrorCode.unknown_producer_id))
+        sim.send_batches(1)
+        sim.finish()
     found = events(caplog)
     (split,) = named(found, "queue", "split")
     assert split["into"] == f"{split['batch']}.0,{split['batch']}.1"
@@ -92,9 +92,9 @@ def test_a_split_and_a_new_epoch_are_told(caplog: pytest.LogCaptureFixture) -> N
 def test_a_batch_without_a_key_is_followed_to_its_partition(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with world(FakeCluster(topics={"t": 1}), debug="msg") as one:
-        one.send_batches(1, None)
-        one.finish()
+    with world(FakeCluster(topics={"t": 1}), debug="msg") as sim:
+        sim.send_batches(1, None)
+        sim.finish()
     ours = [event for event in events(caplog) if event.fields["batch"] == "1"]
     assert [(event.name, event.fields["partition"]) for event in ours] == [
         ("append", "t--1"),
@@ -106,21 +106,21 @@ def test_a_batch_without_a_key_is_followed_to_its_partition(
 
 
 def test_failures_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    with world(debug="msg") as one:
-        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
-        one.send_batches(1)
+    with world(debug="msg") as sim:
+        sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
+        sim.send_batches(1)
         with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
-            one.finish()
+            sim.finish()
     (failed,) = named(events(caplog), "msg", "fail")
     assert (failed["status"], failed["error"]) == ("not_persisted", "TOPIC_AUTHORIZATION_FAILED")
 
 
 def test_connections_metadata_and_leaders_are_told(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
-    with world(cluster, debug="broker,metadata,topic,security") as one:
-        one.send_batches(1)
-        one.finish()
-        client = one.client.name
+    with world(cluster, debug="broker,metadata,topic,security") as sim:
+        sim.send_batches(1)
+        sim.finish()
+        client = sim.client.name
     found = events(caplog)
     assert {event.fields["client"] for event in found} == {client}
     assert named(found, "broker", "connect")[0]["node"] == "127.0.0.1:40000"
@@ -133,16 +133,16 @@ def test_connections_metadata_and_leaders_are_told(caplog: pytest.LogCaptureFixt
 
 
 def test_nothing_is_told_unasked(caplog: pytest.LogCaptureFixture) -> None:
-    with world() as one:
-        one.send_batches(2)
-        one.finish()
+    with world() as sim:
+        sim.send_batches(2)
+        sim.finish()
     assert events(caplog) == []
 
 
 def test_no_event_holds_data(caplog: pytest.LogCaptureFixture) -> None:
-    with world(debug="all") as one:
-        one.send([b"sesame-open" * 40], 0)
-        one.finish()
+    with world(debug="all") as sim:
+        sim.send([b"sesame-open" * 40], 0)
+        sim.finish()
     assert len(events(caplog)) > 10
     assert "sesame" not in caplog.text
 

@@ -27,49 +27,49 @@ NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
 LOADING = 14
 
 
-def fails(one: World, tick: float = 0.005) -> DeliveryError:
+def fails(sim: World, tick: float = 0.005) -> DeliveryError:
     """Run into the failure; its statuses and the report agree and miss no record."""
     with pytest.raises(DeliveryError) as caught:
-        one.finish(tick)
-    one.check_accounts()
+        sim.finish(tick)
+    sim.check_accounts()
     told: dict[DeliveryStatus, int] = {}
     for status in caught.value.statuses:
         told[status.status] = told.get(status.status, 0) + status.records
-    assert told == {s: n for s, n in one.statuses().items() if s is not PERSISTED}
+    assert told == {s: n for s, n in sim.statuses().items() if s is not PERSISTED}
     return caught.value
 
 
 @pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 87, 32, 31, 49, 53, 90, 47, 45])
 def test_a_refusal_ends_the_session_and_is_not_persisted(code: int) -> None:
-    with world() as one:
-        one.send_batches(1)
-        one.finish()
-        one.fault(Fault(error=code))
-        one.send_batches(4)
-        one.send_batches(2, partition=1)
-        error = fails(one)
+    with world() as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(error=code))
+        sim.send_batches(4)
+        sim.send_batches(2, partition=1)
+        error = fails(sim)
         assert (error.topic, error.partition) in {("t", 0), ("t", 1)}
-        assert one.statuses()[PERSISTED] >= 3
-        assert NOT in one.statuses()
+        assert sim.statuses()[PERSISTED] >= 3
+        assert NOT in sim.statuses()
 
 
 @pytest.mark.parametrize("code", [-1, 9_999])
 def test_an_unknown_error_leaves_doubt(code: int) -> None:
-    with world() as one:
-        one.fault(Fault(error=code))
-        one.send_batches(3)
-        fails(one)
-        assert one.statuses() == {POSSIBLY: 3, NOT: 6}
+    with world() as sim:
+        sim.fault(Fault(error=code))
+        sim.send_batches(3)
+        fails(sim)
+        assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 def test_one_record_too_large_is_named_as_the_client_names_one(codec: str) -> None:
     """Rows of many partitions in turn, so that a batch has rows that do not follow each other."""
-    with world(batch_size=60_000, max_request_size=60_000, compression_type=codec) as one:
-        one.cluster.logs["t", 1].max_batch = 3_000
+    with world(batch_size=60_000, max_request_size=60_000, compression_type=codec) as sim:
+        sim.cluster.logs["t", 1].max_batch = 3_000
         values = [Random(row).randbytes(4_000 if row == 41 else 1_200) for row in range(60)]
-        one.appended = len(values)
-        one.session.append(
+        sim.appended = len(values)
+        sim.session.append(
             Rows(
                 columns=Columns(
                     value=pa.array(values, pa.binary()),
@@ -81,90 +81,90 @@ def test_one_record_too_large_is_named_as_the_client_names_one(codec: str) -> No
                 spark_partition=3,
             )
         )
-        error = fails(one)
+        error = fails(sim)
         assert isinstance(error, RecordTooLargeError)
         assert error.error == "MESSAGE_TOO_LARGE"
         assert "row 7,041 of Spark partition 3 (key 'k41') is 4,0" in str(error)
         assert "more than the broker accepts" in str(error)
         assert "max.message.bytes" in str(error)
-        assert one.statuses()[PERSISTED] + one.statuses()[NOT] == 60
+        assert sim.statuses()[PERSISTED] + sim.statuses()[NOT] == 60
 
 
 def test_delivery_timeout_in_the_queue_is_not_persisted() -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, delivery_timeout_ms=31_000) as one:
+    with world(cluster, delivery_timeout_ms=31_000) as sim:
         cluster.stop(1)
-        one.send_batches(2)
-        error = fails(one, 0.25)
-        assert one.statuses() == {NOT: 6}
+        sim.send_batches(2)
+        error = fails(sim, 0.25)
+        assert sim.statuses() == {NOT: 6}
         assert "delivery.timeout.ms" in str(error)
         assert "refused" in str(error)
 
 
 def test_delivery_timeout_does_not_count_the_wait_for_others_of_the_leader() -> None:
     """Ten batches, each acknowledged after 20 s: the last one waits for longer than the timeout."""
-    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as one:
-        one.fault(*[Fault(hold=True)] * 10)
-        one.send_batches(10)
+    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
+        sim.fault(*[Fault(hold=True)] * 10)
+        sim.send_batches(10)
         for _ in range(10):
-            one.steps(100, 0.2)
-            one.cluster.release()
-        one.finish()
-        one.check_accounts()
+            sim.steps(100, 0.2)
+            sim.cluster.release()
+        sim.finish()
+        sim.check_accounts()
 
 
 def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
-    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as one:
-        one.fault(*[Fault(throttle_ms=50_000)] * 10)
-        one.send_batches(10)
-        one.finish(0.2)
-        one.check_accounts()
-        assert one.report().throttle_ms == 500_000
+    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
+        sim.fault(*[Fault(throttle_ms=50_000)] * 10)
+        sim.send_batches(10)
+        sim.finish(0.2)
+        sim.check_accounts()
+        assert sim.report().throttle_ms == 500_000
 
 
 def test_delivery_timeout_after_refusals_counts_pauses_and_the_error_tells_of_them() -> None:
-    with world(delivery_timeout_ms=31_000) as one:
-        one.fault(*[Fault(error=ErrorCode.not_enough_replicas, throttle_ms=2_000)] * 1_000)
-        one.send_batches(1)
-        begun = one.clock.monotonic()
-        error = fails(one, 0.25)
-        assert one.clock.monotonic() - begun < 36
+    with world(delivery_timeout_ms=31_000) as sim:
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas, throttle_ms=2_000)] * 1_000)
+        sim.send_batches(1)
+        begun = sim.clock.monotonic()
+        error = fails(sim, 0.25)
+        assert sim.clock.monotonic() - begun < 36
         assert (
-            f"a quota of the brokers has throttled this task for {one.report().throttle_ms:,}"
+            f"a quota of the brokers has throttled this task for {sim.report().throttle_ms:,}"
             in (str(error))
         )
 
 
 def test_delivery_timeout_after_lost_answers_counts_pauses() -> None:
     """A quota throttles other requests, and Produce is never answered."""
-    with world(delivery_timeout_ms=31_000) as one:
-        one.cluster.throttle_ms = 2_000
-        one.fault(*[Fault(lose=True)] * 1_000)
-        one.send_batches(1)
-        begun = one.clock.monotonic()
-        assert "throttled this task for" in str(fails(one, 0.25))
-        assert one.clock.monotonic() - begun < 36
+    with world(delivery_timeout_ms=31_000) as sim:
+        sim.cluster.throttle_ms = 2_000
+        sim.fault(*[Fault(lose=True)] * 1_000)
+        sim.send_batches(1)
+        begun = sim.clock.monotonic()
+        assert "throttled this task for" in str(fails(sim, 0.25))
+        assert sim.clock.monotonic() - begun < 36
 
 
 def test_delivery_timeout_without_a_producer_id_counts_pauses() -> None:
     """A quota throttles each refusal: the batches are never sent."""
-    with world(delivery_timeout_ms=31_000) as one:
-        one.cluster.throttle_ms = 2_000
-        one.cluster.init_errors.extend([LOADING] * 1_000)
-        one.session.producer_state.transition_to(ProducerIdState.MISSING)
-        one.send_batches(1)
-        begun = one.clock.monotonic()
-        assert "throttled this task for" in str(fails(one, 0.25))
-        assert one.clock.monotonic() - begun < 36
+    with world(delivery_timeout_ms=31_000) as sim:
+        sim.cluster.throttle_ms = 2_000
+        sim.cluster.init_errors.extend([LOADING] * 1_000)
+        sim.session.producer_state.transition_to(ProducerIdState.MISSING)
+        sim.send_batches(1)
+        begun = sim.clock.monotonic()
+        assert "throttled this task for" in str(fails(sim, 0.25))
+        assert sim.clock.monotonic() - begun < 36
 
 
 def test_a_throttled_broker_that_hangs_is_noticed_after_its_pause() -> None:
-    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as one:
-        one.fault(Fault(throttle_ms=100_000), *[Fault(hold=True)] * 50)
-        one.send_batches(3)
-        begun = one.clock.monotonic()
-        error = fails(one, 0.25)
-        assert 131 <= one.clock.monotonic() - begun < 165
+    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
+        sim.fault(Fault(throttle_ms=100_000), *[Fault(hold=True)] * 50)
+        sim.send_batches(3)
+        begun = sim.clock.monotonic()
+        error = fails(sim, 0.25)
+        assert 131 <= sim.clock.monotonic() - begun < 165
         assert "producer_byte_rate" in str(error.hint)
 
 
@@ -174,10 +174,10 @@ def test_a_throttled_broker_that_hangs_is_noticed_after_its_pause() -> None:
 )
 def test_delivery_timeout_after_refusals_names_the_latest(code: int, name: str) -> None:
     """Also brokers before 2.4, which call a record that they won't have corrupt (KIP-467)."""
-    with world(delivery_timeout_ms=31_000) as one:
-        one.fault(*[Fault(error=code)] * 10_000)
-        one.send_batches(1)
-        error = fails(one, 0.25)
+    with world(delivery_timeout_ms=31_000) as sim:
+        sim.fault(*[Fault(error=code)] * 10_000)
+        sim.send_batches(1)
+        error = fails(sim, 0.25)
         assert f"latest response was {name}" in str(error)
         assert str(error.error).startswith(name)
         assert "delivery.timeout.ms" in str(error)
@@ -185,13 +185,13 @@ def test_delivery_timeout_after_refusals_names_the_latest(code: int, name: str) 
 
 
 def test_delivery_timeout_under_way_is_possibly_persisted() -> None:
-    with world(delivery_timeout_ms=31_000) as one:
-        one.send_batches(1)
-        one.finish()
-        one.fault(Fault(hold=True), *[Fault(hold=True)] * 50)
-        one.send_batches(8)
-        fails(one, 0.25)
-        assert one.statuses() == {PERSISTED: 3, POSSIBLY: 15, NOT: 9}
+    with world(delivery_timeout_ms=31_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(hold=True), *[Fault(hold=True)] * 50)
+        sim.send_batches(8)
+        fails(sim, 0.25)
+        assert sim.statuses() == {PERSISTED: 3, POSSIBLY: 15, NOT: 9}
 
 
 def test_delivery_timeout_before_the_request_times_out_is_possibly_persisted() -> None:
@@ -201,23 +201,23 @@ def test_delivery_timeout_before_the_request_times_out_is_possibly_persisted() -
         "retry_backoff_ms": 6_000,
         "retry_backoff_max_ms": 6_000,
     }
-    with world(delivery_timeout_ms=10_000, **times) as one:
-        one.fault(Fault(error=ErrorCode.not_enough_replicas), *[Fault(hold=True)] * 5)
-        one.send_batches(1)
-        fails(one, 0.05)
-        assert one.statuses() == {POSSIBLY: 3}
+    with world(delivery_timeout_ms=10_000, **times) as sim:
+        sim.fault(Fault(error=ErrorCode.not_enough_replicas), *[Fault(hold=True)] * 5)
+        sim.send_batches(1)
+        fails(sim, 0.05)
+        assert sim.statuses() == {POSSIBLY: 3}
 
 
 @pytest.mark.parametrize("append", [True, False])
 def test_delivery_timeout_after_a_lost_answer_is_possibly_persisted(append: bool) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, delivery_timeout_ms=31_000) as one:
-        one.fault(Fault(lose=True, error=None if append else 0))
-        one.send_batches(1)
-        one.run(lambda: bool(cluster.seen))
+    with world(cluster, delivery_timeout_ms=31_000) as sim:
+        sim.fault(Fault(lose=True, error=None if append else 0))
+        sim.send_batches(1)
+        sim.run(lambda: bool(cluster.seen))
         cluster.stop(1)
-        fails(one, 0.25)
-        assert one.statuses() == {POSSIBLY: 3}
+        fails(sim, 0.25)
+        assert sim.statuses() == {POSSIBLY: 3}
         assert cluster.logs["t", 0].end == (3 if append else 0)
 
 
@@ -226,111 +226,111 @@ def test_delivery_timeout_after_a_lost_answer_is_possibly_persisted(append: bool
 )
 def test_delivery_timeout_while_it_is_retried(code: int, status: DeliveryStatus) -> None:
     backoff: dict[str, Any] = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 1_000}
-    with world(delivery_timeout_ms=31_000, **backoff) as one:
-        one.fault(*[Fault(error=code)] * 1_000)
-        one.send_batches(1)
-        fails(one, 0.02)
-        assert one.statuses() == {status: 3}
+    with world(delivery_timeout_ms=31_000, **backoff) as sim:
+        sim.fault(*[Fault(error=code)] * 1_000)
+        sim.send_batches(1)
+        fails(sim, 0.02)
+        assert sim.statuses() == {status: 3}
 
 
 @pytest.mark.parametrize("retries", [1, 3])
 def test_retries_run_out(retries: int) -> None:
-    with world(retries=retries) as one:
-        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 10)
-        one.send_batches(1)
-        error = fails(one)
-        assert len(one.cluster.seen) == 1 + retries
+    with world(retries=retries) as sim:
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 10)
+        sim.send_batches(1)
+        error = fails(sim)
+        assert len(sim.cluster.seen) == 1 + retries
         assert error.error == "NOT_ENOUGH_REPLICAS"
-        assert one.statuses() == {NOT: 3}
+        assert sim.statuses() == {NOT: 3}
 
 
 def test_unknown_producer_id_after_a_lost_answer_is_not_repeated() -> None:
-    with world() as one:
-        one.fault(Fault(lose=True), Fault(error=ErrorCode.unknown_producer_id))
-        one.send_batches(1)
-        fails(one)
-        assert one.statuses() == {POSSIBLY: 3}
-        assert len(one.cluster.seen) == 2
+    with world() as sim:
+        sim.fault(Fault(lose=True), Fault(error=ErrorCode.unknown_producer_id))
+        sim.send_batches(1)
+        fails(sim)
+        assert sim.statuses() == {POSSIBLY: 3}
+        assert len(sim.cluster.seen) == 2
 
 
 def test_what_is_under_way_when_the_session_fails_still_counts() -> None:
-    with world() as one:
-        one.send_batches(1, partition=0)
-        one.send_batches(1, partition=1)
-        one.finish()
-        one.fault(Fault(error=ErrorCode.topic_authorization_failed), None)
-        one.send_batches(1, partition=0)
-        one.steps(1)
-        one.send_batches(1, partition=1)
-        one.steps(1)
-        fails(one)
-        assert one.statuses() == {PERSISTED: 9, NOT: 3}
+    with world() as sim:
+        sim.send_batches(1, partition=0)
+        sim.send_batches(1, partition=1)
+        sim.finish()
+        sim.fault(Fault(error=ErrorCode.topic_authorization_failed), None)
+        sim.send_batches(1, partition=0)
+        sim.steps(1)
+        sim.send_batches(1, partition=1)
+        sim.steps(1)
+        fails(sim)
+        assert sim.statuses() == {PERSISTED: 9, NOT: 3}
 
 
 def test_records_that_were_named_are_in_the_message() -> None:
     named = [{"batch_index": 1, "batch_index_error_message": "no key"}]
-    with world() as one:
-        one.fault(
+    with world() as sim:
+        sim.fault(
             Fault(
                 error=ErrorCode.invalid_record,
                 extra={"record_errors": named, "error_message": "bad records"},
             )
         )
-        one.send_batches(1)
-        error = fails(one)
+        sim.send_batches(1)
+        error = fails(sim)
         assert "record 1: no key" in str(error)
         assert "bad records" in str(error)
 
 
 def test_no_producer_id_is_granted() -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster) as one:
-        one.session.producer_state.state = ProducerIdState.MISSING
+    with world(cluster) as sim:
+        sim.session.producer_state.state = ProducerIdState.MISSING
         cluster.init_errors.append(31)
-        one.send_batches(2)
-        error = fails(one)
+        sim.send_batches(2)
+        error = fails(sim)
         assert error.error == "CLUSTER_AUTHORIZATION_FAILED"
         assert "IdempotentWrite" in str(error)
-        assert one.statuses() == {NOT: 6}
+        assert sim.statuses() == {NOT: 6}
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 def test_compressed_batches_that_fail_give_their_memory_back(codec: str) -> None:
-    with world(compression_type=codec) as one:
-        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
-        one.send_batches(9)
-        one.send([b"open"], partition=2)
-        fails(one)
+    with world(compression_type=codec) as sim:
+        sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
+        sim.send_batches(9)
+        sim.send([b"open"], partition=2)
+        fails(sim)
 
 
 def test_a_write_after_the_failure_raises_it_again() -> None:
-    with world() as one:
-        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
-        one.send_batches(1)
-        error = fails(one)
+    with world() as sim:
+        sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
+        sim.send_batches(1)
+        error = fails(sim)
         with pytest.raises(DeliveryError) as again:
-            one.session.append(_rows_like(one))
+            sim.session.append(_rows_like(sim))
         assert again.value is error
-        assert one.session._accumulator.pool.used == 0
+        assert sim.session._accumulator.pool.used == 0
 
 
-def _rows_like(one: World) -> Rows:
+def _rows_like(sim: World) -> Rows:
     return Rows(columns=Columns(value=pa.array([b"late"], pa.binary())), topics=("t",))
 
 
 @pytest.mark.parametrize("code", [3, 6, 7, 20, 56])
 def test_a_doubtful_answer_is_remembered_when_it_fails_for_good(code: int) -> None:
-    with world() as one:
-        one.fault(Fault(error=code, append=True), Fault(error=ErrorCode.topic_authorization_failed))
-        one.send_batches(1)
-        fails(one)
-        assert one.statuses() == {POSSIBLY: 3}
+    with world() as sim:
+        sim.fault(Fault(error=code, append=True), Fault(error=ErrorCode.topic_authorization_failed))
+        sim.send_batches(1)
+        fails(sim)
+        assert sim.statuses() == {POSSIBLY: 3}
 
 
 def test_flush_never_takes_a_failure_for_success() -> None:
     """The last batch is settled a moment before the error is set: flush must not end then."""
-    with world(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as one:
-        accumulator = one.session._accumulator
+    with world(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as sim:
+        accumulator = sim.session._accumulator
         complete = accumulator.complete
 
         def slowly(batch: ProducerBatch) -> None:
@@ -339,30 +339,30 @@ def test_flush_never_takes_a_failure_for_success() -> None:
 
         def flush_into(outcome: Future[None]) -> None:
             try:
-                one.session.flush()
+                sim.session.flush()
                 outcome.set_result(None)
             except DeliveryError as error:
                 outcome.set_exception(error)
 
         accumulator.complete = slowly  # type: ignore[method-assign]
-        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 100)
-        one.send_batches(1)
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 100)
+        sim.send_batches(1)
         outcome: Future[None] = Future()
         Thread(target=lambda: flush_into(outcome), daemon=True).start()
-        one.run(lambda: accumulator.state.error is not None)
+        sim.run(lambda: accumulator.state.error is not None)
         assert isinstance(outcome.exception(timeout=10), DeliveryError)
-        assert one.statuses() == {NOT: 3}
+        assert sim.statuses() == {NOT: 3}
 
 
 def test_a_sender_that_crashes_leaves_no_record_untold() -> None:
-    with world() as one:
-        one.fault(Fault(hold=True))
-        one.send_batches(3)  # the first goes alone
-        one.steps(3)
-        one.session._sender.crashed(RuntimeError("a bug"))
-        error = fails(one)
+    with world() as sim:
+        sim.fault(Fault(hold=True))
+        sim.send_batches(3)  # the first goes alone
+        sim.steps(3)
+        sim.session._sender.crashed(RuntimeError("a bug"))
+        error = fails(sim)
         assert "the sender thread stopped: RuntimeError: a bug" in str(error)
-        assert one.statuses() == {POSSIBLY: 3, NOT: 6}
+        assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
 
 
 def test_a_codec_that_fails_ends_the_session_and_leaves_no_record_untold(
@@ -371,11 +371,11 @@ def test_a_codec_that_fails_ends_the_session_and_leaves_no_record_untold(
     def compressed(_: ProducerBatch, *__: object) -> bytes:
         raise MemoryError("no room")
 
-    with world(compression_type="lz4") as one:
-        one.send_batches(1)
-        one.finish()
+    with world(compression_type="lz4") as sim:
+        sim.send_batches(1)
+        sim.finish()
         monkeypatch.setattr(ProducerBatch, "compressed", compressed)
-        one.send_batches(2)
-        error = fails(one)
+        sim.send_batches(2)
+        error = fails(sim)
         assert "compression failed: no room" in str(error)
-        assert one.statuses() == {PERSISTED: 3, NOT: 6}
+        assert sim.statuses() == {PERSISTED: 3, NOT: 6}

@@ -78,7 +78,7 @@ def test_a_secret_behind_a_reference_that_changes_ends_the_client(
     name: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "password"
-    file.write_text("one")
+    file.write_text("sim")
     first = client_of(settings(name, password=f"file:{file}"))
     assert client_of(settings(name, password=f"file:{file}")) is first
     file.write_text("another")
@@ -98,19 +98,19 @@ def test_what_a_session_is_kept_by_shows_no_secret(name: str) -> None:
 def test_tasks_of_two_queries_share_a_client_under_their_own_names() -> None:
     """Quotas and metrics by client id tell them apart; connections are not opened again."""
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, SessionSettings(client_id="kafkaprod-etl-clicks")) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, SessionSettings(client_id="kafkaprod-etl-clicks")) as sim:
+        sim.send_batches(1)
+        sim.finish()
         opened = cluster.connections
         first = cluster.client_ids.copy()
-        one._settings = SessionSettings(client_id="kafkaprod-etl-orders")
-        one.next_session()
-        one.send_batches(1)
-        one.finish()
+        sim._settings = SessionSettings(client_id="kafkaprod-etl-orders")
+        sim.next_session()
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.connections == opened
         assert set(first) == {"kafkaprod-etl-clicks"}
         assert set(cluster.client_ids[len(first) :]) == {"kafkaprod-etl-orders"}
-        assert dict(one.report().metrics.settings)["client.id"] == "kafkaprod-etl-orders"
+        assert dict(sim.report().metrics.settings)["client.id"] == "kafkaprod-etl-orders"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_tasks_of_two_queries_share_a_client_under_their_own_names() -> None:
 )
 def test_the_users_client_id_wins(given: str, of_task: str, shown: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, SessionSettings(client_id=of_task), client_id=given) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(cluster, SessionSettings(client_id=of_task), client_id=given) as sim:
+        sim.send_batches(1)
+        sim.finish()
         assert set(cluster.client_ids) == {shown}

@@ -62,8 +62,8 @@ class StallingCluster(FakeCluster):
 class Writer:
     """Appends in a thread of its own; the test turns the clock meanwhile."""
 
-    def __init__(self, one: World, chunks: list[Rows]) -> None:
-        self.one = one
+    def __init__(self, sim: World, chunks: list[Rows]) -> None:
+        self.sim = sim
         self.error: BaseException | None = None
         self.appended = 0
         self._chunks = chunks
@@ -72,9 +72,9 @@ class Writer:
     def _run(self) -> None:
         try:
             for chunk in self._chunks:
-                self.one.session.append(chunk)
+                self.sim.session.append(chunk)
                 self.appended += 1
-                self.one.appended += len(chunk)
+                self.sim.appended += len(chunk)
         except BaseException as error:  # noqa: BLE001
             self.error = error
 
@@ -90,7 +90,7 @@ class Writer:
         while not done():
             if time.monotonic() > deadline:
                 return False
-            self.one.step()
+            self.sim.step()
             time.sleep(0.0005)  # the writer's turn
         return True
 
@@ -106,17 +106,17 @@ def stalling(
         "request_timeout_ms": 10**7,
         "delivery_timeout_ms": 10**8,
     }
-    with world(cluster, settings, **{**given, **options}) as one:
+    with world(cluster, settings, **{**given, **options}) as sim:
         for partition in range(4):
-            one.send([b"first"], partition)
-        close_all(one)
-        one.finish()
+            sim.send([b"first"], partition)
+        close_all(sim)
+        sim.finish()
         cluster.stalled.add(STALLED)
-        yield one, cluster
+        yield sim, cluster
 
 
-def close_all(one: World) -> None:
-    accumulator = one.session._accumulator
+def close_all(sim: World) -> None:
+    accumulator = sim.session._accumulator
     with accumulator.state.lock:
         for place in list(accumulator._open):
             accumulator._close(place, CloseReason.FLUSH)
@@ -136,24 +136,24 @@ def in_turn(first: int, rows: int) -> Rows:
     )
 
 
-def held_by_stalled(one: World) -> int:
-    quotas = one.session._accumulator.quotas
+def held_by_stalled(sim: World) -> int:
+    quotas = sim.session._accumulator.quotas
     return sum(quotas.held(TopicPartition("t", number)) for number in (1, 3))
 
 
-def unassigned(one: World) -> list[ProducerBatch]:
+def unassigned(sim: World) -> list[ProducerBatch]:
     """What waits for a partition, open batches included."""
-    accumulator = one.session._accumulator
+    accumulator = sim.session._accumulator
     place = TopicPartition("t", UNASSIGNED)
     with accumulator.state.lock:
         waiting = accumulator.queued(lambda each: each == place)
         return waiting + [batch for where, batch in accumulator.open_batches() if where == place]
 
 
-def in_flight(one: World, *partitions: int) -> int:
+def in_flight(sim: World, *partitions: int) -> int:
     """Records sent to these partitions and not yet answered."""
     mine = [
-        each for each in one.session._sender._partitions if each.partition.partition in partitions
+        each for each in sim.session._sender._partitions if each.partition.partition in partitions
     ]
     return sum(batch.records for each in mine for batch in each.in_flight)
 
@@ -165,15 +165,15 @@ def logged(cluster: FakeCluster, *partitions: int) -> int:
 class Learning(dict[str, TopicInfo]):
     """Topics as the sender looks them up; meanwhile the writer comes with rows of other ones."""
 
-    def __init__(self, topics: Mapping[str, TopicInfo], one: World) -> None:
+    def __init__(self, topics: Mapping[str, TopicInfo], sim: World) -> None:
         super().__init__(topics)
         others = [info for name, info in topics.items() if name != "t"]
-        self._writer = threading.Thread(target=self._come, args=(one, others))
+        self._writer = threading.Thread(target=self._come, args=(sim, others))
 
     @staticmethod
-    def _come(one: World, others: list[TopicInfo]) -> None:
+    def _come(sim: World, others: list[TopicInfo]) -> None:
         for info in others:
-            list(one.session._admission.in_turn(routed(one, unkeyed(1), info)))
+            list(sim.session._admission.in_turn(routed(sim, unkeyed(1), info)))
 
     def __contains__(self, name: object) -> bool:
         if not self._writer.ident:
@@ -186,75 +186,75 @@ class Learning(dict[str, TopicInfo]):
 
 
 def test_the_writer_learns_of_a_topic_while_the_sender_counts_shares() -> None:
-    with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as one:
-        one.send([b"." * 5_000], 0)
-        quotas, cluster = one.session._accumulator.quotas, one.client.metadata.cluster
-        learning = Learning(cluster.topics, one)
+    with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as sim:
+        sim.send([b"." * 5_000], 0)
+        quotas, cluster = sim.session._accumulator.quotas, sim.client.metadata.cluster
+        learning = Learning(cluster.topics, sim)
         full = quotas.full(SHARE, replace(cluster, topics=learning))
         assert full.partitions == {TopicPartition("t", 0)}
         learning.join()
         assert quotas._topics == {"t", "u"}
-        close_all(one)
-        one.finish()
+        close_all(sim)
+        sim.finish()
 
 
 @pytest.mark.parametrize("batch_size", [1_000, 8_000])
 def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> None:
-    with stalling(batch_size=batch_size) as (one, cluster):
+    with stalling(batch_size=batch_size) as (sim, cluster):
         rows = 10 * BUFFER // 100
-        writer = Writer(one, [unkeyed(40)] * (rows // 40))
+        writer = Writer(sim, [unkeyed(40)] * (rows // 40))
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
-        assert held_by_stalled(one) <= SHARE
-        one.run(lambda: unassigned(one) == [])
+        assert held_by_stalled(sim) <= SHARE
+        sim.run(lambda: unassigned(sim) == [])
         # With the stalled broker is nothing but what is under way to it.
-        stuck = in_flight(one, 1, 3)
-        assert 0 < stuck <= 2 * one.config.max_in_flight * batch_size // 90
+        stuck = in_flight(sim, 1, 3)
+        assert 0 < stuck <= 2 * sim.config.max_in_flight * batch_size // 90
         assert logged(cluster, 0, 2) >= rows - stuck
-        assert not one.session._accumulator.queued(lambda _: True)
+        assert not sim.session._accumulator.queued(lambda _: True)
         cluster.go_on()
-        one.finish()
-        one.check_accounts()
-        assert one.statuses() == {DeliveryStatus.PERSISTED: one.appended}
+        sim.finish()
+        sim.check_accounts()
+        assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended}
 
 
 def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_first() -> None:
-    with stalling() as (one, cluster):
+    with stalling() as (sim, cluster):
         chunk, count = 40, 200
-        writer = Writer(one, [in_turn(40 * number, chunk) for number in range(count)])
+        writer = Writer(sim, [in_turn(40 * number, chunk) for number in range(count)])
         most = quiet = 0
 
         def stuck() -> bool:
             """For two seconds the writer waits, and the others have nothing left to send."""
             nonlocal most, quiet
-            most = max(most, held_by_stalled(one))
-            waits = one.session._accumulator.pool.waiting_since is not None
-            quiet = quiet + 1 if waits and not any(held_now(one)[::2]) else 0
+            most = max(most, held_by_stalled(sim))
+            waits = sim.session._accumulator.pool.waiting_since is not None
+            quiet = quiet + 1 if waits and not any(held_now(sim)[::2]) else 0
             return quiet == 400
 
         assert writer.step_until(stuck)
         assert SHARE * 3 // 4 < most <= SHARE
         # Of the chunk that is stuck too, the rows of the others have been delivered.
         assert logged(cluster, 0, 2) - 2 == (writer.appended + 1) * chunk // 2
-        assert one.session._accumulator.pool.used <= BUFFER
+        assert sim.session._accumulator.pool.used <= BUFFER
         cluster.go_on()
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
-        one.finish()
-        one.check_accounts()
+        sim.finish()
+        sim.check_accounts()
         for partition in range(4):
             values = [int(v[:6]) for v in cluster.logs["t", partition].values()[1:] if v]
             assert values == list(range(partition, chunk * count, 4))
 
 
-def held_now(one: World) -> list[int]:
-    quotas = one.session._accumulator.quotas
+def held_now(sim: World) -> list[int]:
+    quotas = sim.session._accumulator.quotas
     return [quotas.held(TopicPartition("t", number)) for number in range(4)]
 
 
 def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() -> None:
-    with stalling(max_block_ms=2_000) as (one, _):
-        writer = Writer(one, [in_turn(0, 40)] * 1_000)
+    with stalling(max_block_ms=2_000) as (sim, _):
+        writer = Writer(sim, [in_turn(0, 40)] * 1_000)
         assert writer.step_until(lambda: writer.done)
         assert isinstance(writer.error, BufferTimeoutError)
         text = str(writer.error)
@@ -262,47 +262,47 @@ def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() ->
         assert f"limits a broker to {SHARE:,} bytes and a partition to half of that" in text
         assert writer.error.partition in {1, 3}
         assert writer.error.broker == str(STALLED)
-        assert one.session._accumulator.pool.used < BUFFER
+        assert sim.session._accumulator.pool.used < BUFFER
 
 
 def test_without_shares_the_stalled_broker_gets_all_of_the_buffer() -> None:
     no_quotas = SessionSettings(throttling=ThrottlingConfig(buffer_share=100))
-    with stalling(no_quotas) as (one, _):
-        writer = Writer(one, [in_turn(0, 40)] * 1_000)
-        assert writer.step_until(lambda: held_by_stalled(one) > SHARE)
-        one.session._accumulator.state.fail(DeliveryError("enough"))
+    with stalling(no_quotas) as (sim, _):
+        writer = Writer(sim, [in_turn(0, 40)] * 1_000)
+        assert writer.step_until(lambda: held_by_stalled(sim) > SHARE)
+        sim.session._accumulator.state.fail(DeliveryError("enough"))
         assert writer.step_until(lambda: writer.done)
 
 
 def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
-    with stalling(buffer_memory=1 << 20, batch_size=100_000, linger_ms=10**6) as (one, cluster):
-        one.session.append(in_turn(0, 400))
-        one.appended += 400
-        close_all(one)
-        accumulator = one.session._accumulator
-        one.run(lambda: not any(held_now(one)[::2]))
+    with stalling(buffer_memory=1 << 20, batch_size=100_000, linger_ms=10**6) as (sim, cluster):
+        sim.session.append(in_turn(0, 400))
+        sim.appended += 400
+        close_all(sim)
+        accumulator = sim.session._accumulator
+        sim.run(lambda: not any(held_now(sim)[::2]))
         before = accumulator.pool.used
-        assert before > 1.8 * held_by_stalled(one)
-        one.clock.advance(1.0)
-        with one.writer_waiting():
-            one.steps(2)
-        assert accumulator.pool.used == held_by_stalled(one)
+        assert before > 1.8 * held_by_stalled(sim)
+        sim.clock.advance(1.0)
+        with sim.writer_waiting():
+            sim.steps(2)
+        assert accumulator.pool.used == held_by_stalled(sim)
         cluster.go_on()
-        one.finish()
-        one.check_accounts()
+        sim.finish()
+        sim.check_accounts()
         assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
 
 
-def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk:
-    info = info or one.client.metadata.cluster.topics["t"]
+def routed(sim: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk:
+    info = info or sim.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
-    route = one.session._partitioner.assign(rows, (info,))
-    admission = one.session._admission.decide(Chunk(rows, (info,), sizes))
+    route = sim.session._partitioner.assign(rows, (info,))
+    admission = sim.session._admission.decide(Chunk(rows, (info,), sizes))
     return RoutedChunk(rows, sizes, route, int(sizes.sum()), admission)
 
 
-def broken_rows(one: World, rows: Rows) -> list[bool] | None:
-    chunk = routed(one, rows)
+def broken_rows(sim: World, rows: Rows) -> list[bool] | None:
+    chunk = routed(sim, rows)
     mask = chunk.admission.broken_rows(chunk.route)
     return None if mask is None else mask.tolist()
 
@@ -313,62 +313,62 @@ def guarded(breaker: BreakerConfig) -> SessionSettings:
 
 def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
     breaker = BreakerConfig(each=Thresholds(retry_percent=75), min_batches=4, open_for=9.0)
-    with world(settings=guarded(breaker)) as one:
-        one.send_batches(1)
-        one.finish()
-        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 3)
-        one.send_batches(1)
-        one.run(lambda: len(one.cluster.seen) == 4, 0.1)
-        one.steps(1, 0.1)
-        opened = one.clock.monotonic()
-        info = one.client.metadata.cluster.topics["t"]
-        assert one.session._admission.broken(info) == {0, 1, 2, 3, UNASSIGNED}
-        one.finish(0.1)
-        assert one.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
-        assert one.session._admission.broken(info) == frozenset()
-        one.check_accounts()
+    with world(settings=guarded(breaker)) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 3)
+        sim.send_batches(1)
+        sim.run(lambda: len(sim.cluster.seen) == 4, 0.1)
+        sim.steps(1, 0.1)
+        opened = sim.clock.monotonic()
+        info = sim.client.metadata.cluster.topics["t"]
+        assert sim.session._admission.broken(info) == {0, 1, 2, 3, UNASSIGNED}
+        sim.finish(0.1)
+        assert sim.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
+        assert sim.session._admission.broken(info) == frozenset()
+        sim.check_accounts()
 
 
 def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
     breaker = BreakerConfig(job=Thresholds(retry_percent=80), min_batches=5)
-    with world(settings=guarded(breaker)) as one:
-        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 50)
-        one.send_batches(2)
+    with world(settings=guarded(breaker)) as sim:
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 50)
+        sim.send_batches(2)
         with pytest.raises(DeliveryError, match="the job's circuit breaker opened: of 5 responses"):
-            one.finish(0.1)
-        assert one.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
-        assert len(one.cluster.seen) == 5
-        one.check_accounts()
+            sim.finish(0.1)
+        assert sim.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
+        assert len(sim.cluster.seen) == 5
+        sim.check_accounts()
 
 
 def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
-    with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (one, _):
-        info = one.client.metadata.cluster.topics["t"]
+    with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (sim, _):
+        info = sim.client.metadata.cluster.topics["t"]
         rows = in_turn(0, 8)
-        assert broken_rows(one, rows) is None
-        breakers = one.session.context.breakers
-        breakers.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", one.clock.monotonic())
-        assert broken_rows(one, rows) == [n % 4 == 3 for n in range(8)]
-        breakers.record(TopicPartition("t", 0), 1, BatchOutcome.FAILED, "X", one.clock.monotonic())
-        assert broken_rows(one, rows) == [n % 4 != 1 for n in range(8)]
-        one.clock.advance(60.0)
-        assert broken_rows(one, rows) is None
-        assert one.session._admission.broken(info) == frozenset()
+        assert broken_rows(sim, rows) is None
+        breakers = sim.session.context.breakers
+        breakers.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", sim.clock.monotonic())
+        assert broken_rows(sim, rows) == [n % 4 == 3 for n in range(8)]
+        breakers.record(TopicPartition("t", 0), 1, BatchOutcome.FAILED, "X", sim.clock.monotonic())
+        assert broken_rows(sim, rows) == [n % 4 != 1 for n in range(8)]
+        sim.clock.advance(60.0)
+        assert broken_rows(sim, rows) is None
+        assert sim.session._admission.broken(info) == frozenset()
 
 
 def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
-    with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (one, _):
+    with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (sim, _):
         rows = unkeyed(3)
         for partition in range(4):
-            assert broken_rows(one, rows) is None
-            place, now = TopicPartition("t", partition), one.clock.monotonic()
-            one.session.context.breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
-        assert broken_rows(one, rows) == [True] * 3
+            assert broken_rows(sim, rows) is None
+            place, now = TopicPartition("t", partition), sim.clock.monotonic()
+            sim.session.context.breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
+        assert broken_rows(sim, rows) == [True] * 3
 
 
 def test_a_batch_is_full_at_its_number_of_records() -> None:
-    with world(batch_num_messages=3, linger_ms=10**6) as one:
-        one.send([b"%d" % number for number in range(8)])
-        one.run(lambda: one.cluster.logs["t", 0].end == 6)
-        one.steps(50)
-        assert [len(one.cluster.logs["t", 0].batches), one.cluster.logs["t", 0].end] == [2, 6]
+    with world(batch_num_messages=3, linger_ms=10**6) as sim:
+        sim.send([b"%d" % number for number in range(8)])
+        sim.run(lambda: sim.cluster.logs["t", 0].end == 6)
+        sim.steps(50)
+        assert [len(sim.cluster.logs["t", 0].batches), sim.cluster.logs["t", 0].end] == [2, 6]

@@ -51,8 +51,8 @@ class WatchedClock(ManualClock):
 class Writer:
     """The writer's thread, while the test turns the clock."""
 
-    def __init__(self, one: World, pool: ThreadPoolExecutor) -> None:
-        self.one = one
+    def __init__(self, sim: World, pool: ThreadPoolExecutor) -> None:
+        self.sim = sim
         self._pool = pool
 
     def call(self, work: Callable[[], object], tick: float = 0.005) -> BaseException | None:
@@ -61,20 +61,20 @@ class Writer:
 
     def start(self, work: Callable[[], object]) -> Future[object]:
         """Do it there until it wakes the sender, which stands still meanwhile."""
-        woken, wakeup = Event(), self.one.client.network.wakeup
+        woken, wakeup = Event(), self.sim.client.network.wakeup
 
         def wake() -> None:
             woken.set()
             wakeup()
 
-        with patch.object(self.one.client.network, "wakeup", wake):
+        with patch.object(self.sim.client.network, "wakeup", wake):
             done = self._pool.submit(work)
             assert woken.wait(SOON)
         return done
 
     def finish(self, done: Future[object], tick: float = 0.005) -> BaseException | None:
         """Turns of the sender until what was started is done; what that raises is returned."""
-        self.one.run(lambda: _is_done(done), tick)
+        self.sim.run(lambda: _is_done(done), tick)
         return done.exception(SOON)
 
     def call_in_step(self, work: Callable[[], object], clock: WatchedClock, tick: float) -> Any:
@@ -85,11 +85,11 @@ class Writer:
             deadline = time.monotonic() + SOON
             while not done.done() and not clock.was_seen_elsewhere():
                 assert time.monotonic() < deadline, "it never looks at the clock"
-                self.one.session._accumulator.state.notify()
+                self.sim.session._accumulator.state.notify()
                 time.sleep(0)
             return done.done()
 
-        self.one.run(has_looked, tick)
+        self.sim.run(has_looked, tick)
         return done.exception(SOON)
 
     def call_alone(self, work: Callable[[], object]) -> None:
@@ -122,69 +122,69 @@ def keyless(values: list[bytes], *topics: str) -> Rows:
     )
 
 
-def sizes(one: World) -> list[int]:
-    batches = one.session._accumulator._incomplete
+def sizes(sim: World) -> list[int]:
+    batches = sim.session._accumulator._incomplete
     return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
 
 
 def test_rows_without_a_key_are_taken_at_once(pool: ThreadPoolExecutor) -> None:
-    with world(FakeCluster()) as one:
-        writer = Writer(one, pool)
-        writer.call_alone(lambda: one.send(VALUES, None))
-        writer.call_alone(lambda: one.session.append(keyless(VALUES)))
-        one.appended += len(VALUES)
-        laid_out = sizes(one)
-        one.cluster.create("t", 4)
-        assert writer.call(one.session.flush) is None
-        assert sum(log.end for log in one.cluster.logs.values()) == 60
-        one.check_accounts()
-    with world(FakeCluster(topics={"t": 4})) as one:
-        one.send(VALUES, None)
-        one.session.append(keyless(VALUES))
-        assert sizes(one) == laid_out
+    with world(FakeCluster()) as sim:
+        writer = Writer(sim, pool)
+        writer.call_alone(lambda: sim.send(VALUES, None))
+        writer.call_alone(lambda: sim.session.append(keyless(VALUES)))
+        sim.appended += len(VALUES)
+        laid_out = sizes(sim)
+        sim.cluster.create("t", 4)
+        assert writer.call(sim.session.flush) is None
+        assert sum(log.end for log in sim.cluster.logs.values()) == 60
+        sim.check_accounts()
+    with world(FakeCluster(topics={"t": 4})) as sim:
+        sim.send(VALUES, None)
+        sim.session.append(keyless(VALUES))
+        assert sizes(sim) == laid_out
 
 
 def test_the_first_request_for_metadata_is_not_put_off(pool: ThreadPoolExecutor) -> None:
-    with world(FakeCluster(topics={"known": 1})) as one:
-        one.send([b"first"], topic="known")
-        one.finish()
-        one.cluster.create("t", 1)
-        asked = len(one.cluster.requests)
-        Writer(one, pool).call_alone(lambda: one.send([b"a"], None))
-        one.step()
-        assert (1, ApiKey.METADATA) in one.cluster.requests[asked:]
+    with world(FakeCluster(topics={"known": 1})) as sim:
+        sim.send([b"first"], topic="known")
+        sim.finish()
+        sim.cluster.create("t", 1)
+        asked = len(sim.cluster.requests)
+        Writer(sim, pool).call_alone(lambda: sim.send([b"a"], None))
+        sim.step()
+        assert (1, ApiKey.METADATA) in sim.cluster.requests[asked:]
 
 
 def test_a_key_or_a_partition_waits_for_the_number_of_partitions(pool: ThreadPoolExecutor) -> None:
-    with world(FakeCluster()) as one:
-        writer = Writer(one, pool)
-        writer.call_alone(lambda: one.send(VALUES, None))
-        first = pool.submit(one.send, VALUES, 0)
-        one.steps(20)
+    with world(FakeCluster()) as sim:
+        writer = Writer(sim, pool)
+        writer.call_alone(lambda: sim.send(VALUES, None))
+        first = pool.submit(sim.send, VALUES, 0)
+        sim.steps(20)
         assert not first.done()
-        one.cluster.create("t", 1)
-        one.run(lambda: _is_done(first))
-        assert writer.call(one.session.flush) is None
-        assert one.cluster.logs["t", 0].values() == VALUES + VALUES
+        sim.cluster.create("t", 1)
+        sim.run(lambda: _is_done(first))
+        assert writer.call(sim.session.flush) is None
+        assert sim.cluster.logs["t", 0].values() == VALUES + VALUES
 
 
 @pytest.mark.parametrize("later", ["flush", "append"])
 def test_a_topic_that_does_not_come_is_named_in_time(pool: ThreadPoolExecutor, later: str) -> None:
     clock = WatchedClock()
-    with world(FakeCluster(), clock=clock, max_block_ms=3_000) as one:
-        writer = Writer(one, pool)
-        writer.call_alone(lambda: one.send(VALUES, None))
-        began = one.clock.monotonic()
+    with world(FakeCluster(), clock=clock, max_block_ms=3_000) as sim:
+        writer = Writer(sim, pool)
+        writer.call_alone(lambda: sim.send(VALUES, None))
+        began = sim.clock.monotonic()
         if later == "append":
-            one.steps(61, 0.05)
-            error = writer.call_in_step(lambda: one.send(VALUES, None), clock, 0.05)
+            sim.steps(61, 0.05)
+            error = writer.call_in_step(lambda: sim.send(VALUES, None), clock, 0.05)
         else:
-            error = writer.call_in_step(one.session.flush, clock, 0.05)
+            error = writer.call_in_step(sim.session.flush, clock, 0.05)
         assert isinstance(error, UnknownTopicError)
         assert "not available within max.block.ms = 3000" in str(error)
         assert "create the topic: topic.create=true, or kafka-topics" in str(error)
         assert (error.topic, error.error) == ("t", "UNKNOWN_TOPIC_OR_PARTITION")
-        assert 3 <= one.clock.monotonic() - began < 3.2
+        assert 3 <= sim.clock.monotonic() - began < 3.2
 
 
 @pytest.mark.parametrize("partition", [None, 0])
@@ -192,58 +192,58 @@ def test_a_missing_topic_is_named_in_time_though_each_answer_is_throttled(
     pool: ThreadPoolExecutor, partition: int | None
 ) -> None:
     """Pauses without an end must not put off the end of max.block.ms."""
-    with world(FakeCluster(), learn=False, max_block_ms=3_000) as one:
-        one.cluster.throttle_ms = 1_000
-        began = one.clock.monotonic()
+    with world(FakeCluster(), learn=False, max_block_ms=3_000) as sim:
+        sim.cluster.throttle_ms = 1_000
+        began = sim.clock.monotonic()
 
         def write() -> None:
-            one.send(VALUES, partition)
-            one.session.flush()
+            sim.send(VALUES, partition)
+            sim.session.flush()
 
-        error = Writer(one, pool).call(write, 0.05)
+        error = Writer(sim, pool).call(write, 0.05)
         assert isinstance(error, UnknownTopicError)
-        assert 3 <= one.clock.monotonic() - began < 6
+        assert 3 <= sim.clock.monotonic() - began < 6
 
 
 def test_a_topic_that_is_refused_is_named_at_once(pool: ThreadPoolExecutor) -> None:
-    with world(FakeCluster()) as one:
-        one.cluster.metadata_errors["t"] = DENIED
-        writer = Writer(one, pool)
-        writer.call_alone(lambda: one.send(VALUES, None))
-        one.steps(10)
-        error = writer.call(lambda: one.send(VALUES, None))
+    with world(FakeCluster()) as sim:
+        sim.cluster.metadata_errors["t"] = DENIED
+        writer = Writer(sim, pool)
+        writer.call_alone(lambda: sim.send(VALUES, None))
+        sim.steps(10)
+        error = writer.call(lambda: sim.send(VALUES, None))
         assert isinstance(error, AuthorizationError)
         assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
         assert error.error == "TOPIC_AUTHORIZATION_FAILED"
 
 
 def test_without_a_broker_it_is_the_brokers_that_are_named(pool: ThreadPoolExecutor) -> None:
-    with world(FakeCluster(), max_block_ms=3_000) as one:
-        one.cluster.stop(1)
-        writer = Writer(one, pool)
-        writer.call_alone(lambda: one.send(VALUES, None))
-        error = writer.call(one.session.flush, 0.05)
+    with world(FakeCluster(), max_block_ms=3_000) as sim:
+        sim.cluster.stop(1)
+        writer = Writer(sim, pool)
+        writer.call_alone(lambda: sim.send(VALUES, None))
+        error = writer.call(sim.session.flush, 0.05)
         assert isinstance(error, BrokerUnavailableError)
         assert "no broker responded within max.block.ms = 3000" in str(error)
         assert "127.0.0.1:40000" in str(error)
 
 
 def test_a_full_buffer_waits_for_the_topic_and_names_it(pool: ThreadPoolExecutor) -> None:
-    with world(FakeCluster(), max_block_ms=3_000, buffer_memory=20_000) as one:
-        writer = Writer(one, pool)
+    with world(FakeCluster(), max_block_ms=3_000, buffer_memory=20_000) as sim:
+        writer = Writer(sim, pool)
         for _ in range(2):
-            writer.call_alone(lambda: one.send(VALUES, None))
-        error = writer.call(lambda: one.send(VALUES * 3, None), 0.05)
+            writer.call_alone(lambda: sim.send(VALUES, None))
+        error = writer.call(lambda: sim.send(VALUES * 3, None), 0.05)
         assert isinstance(error, UnknownTopicError)
 
 
 def test_one_topic_that_does_not_come_does_not_hide_behind_another(
     pool: ThreadPoolExecutor,
 ) -> None:
-    with world(FakeCluster(topics={"known": 2}), max_block_ms=3_000) as one:
-        writer = Writer(one, pool)
-        writer.call_alone(lambda: one.send(VALUES, None))
-        assert writer.call(lambda: one.send(VALUES, None, "known")) is None
-        error = writer.call(one.session.flush, 0.05)
+    with world(FakeCluster(topics={"known": 2}), max_block_ms=3_000) as sim:
+        writer = Writer(sim, pool)
+        writer.call_alone(lambda: sim.send(VALUES, None))
+        assert writer.call(lambda: sim.send(VALUES, None, "known")) is None
+        error = writer.call(sim.session.flush, 0.05)
         assert isinstance(error, UnknownTopicError)
         assert error.topic == "t"

@@ -29,53 +29,53 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield made
 
 
-def grow(one: World) -> None:
+def grow(sim: World) -> None:
     for partition in range(PARTITIONS, 2 * PARTITIONS):
-        one.cluster.logs["t", partition] = FakeLog(leader=1)
+        sim.cluster.logs["t", partition] = FakeLog(leader=1)
 
 
-def asked(one: World) -> int:
-    return sum(api is ApiKey.METADATA for _, api in one.cluster.requests)
+def asked(sim: World) -> int:
+    return sum(api is ApiKey.METADATA for _, api in sim.cluster.requests)
 
 
 @pytest.mark.parametrize("settings", [None, TOLERANT], ids=["strict", "tolerant"])
 def test_a_new_partition_is_written_to(
     pool: ThreadPoolExecutor, settings: SessionSettings | None
 ) -> None:
-    with world(FakeCluster(topics={"t": PARTITIONS}), settings) as one:
-        writer = Writer(one, pool)
-        assert writer.call(lambda: one.send([b"old"], 1)) is None
-        one.clock.advance(5)
-        grow(one)
-        assert writer.call(lambda: one.send([b"new"], 3)) is None
-        assert writer.call(one.session.flush) is None
-        assert one.cluster.logs["t", 3].values() == [b"new"]
-        one.check_accounts()
+    with world(FakeCluster(topics={"t": PARTITIONS}), settings) as sim:
+        writer = Writer(sim, pool)
+        assert writer.call(lambda: sim.send([b"old"], 1)) is None
+        sim.clock.advance(5)
+        grow(sim)
+        assert writer.call(lambda: sim.send([b"new"], 3)) is None
+        assert writer.call(sim.session.flush) is None
+        assert sim.cluster.logs["t", 3].values() == [b"new"]
+        sim.check_accounts()
 
 
 def test_a_partition_that_is_not_there_is_refused_after_one_more_look(
     pool: ThreadPoolExecutor,
 ) -> None:
-    with world(FakeCluster(topics={"t": PARTITIONS})) as one:
-        one.clock.advance(5)
-        before, began = asked(one), one.clock.monotonic()
-        error = Writer(one, pool).call(lambda: one.send([b"a"], 7))
+    with world(FakeCluster(topics={"t": PARTITIONS})) as sim:
+        sim.clock.advance(5)
+        before, began = asked(sim), sim.clock.monotonic()
+        error = Writer(sim, pool).call(lambda: sim.send([b"a"], 7))
         assert isinstance(error, ColumnError)
         assert "the topic has partitions 0 to 1" in str(error)
-        assert asked(one) == before + 1
-        assert one.clock.monotonic() - began < 10  # max.block.ms is a minute
+        assert asked(sim) == before + 1
+        assert sim.clock.monotonic() - began < 10  # max.block.ms is a minute
 
 
 def test_poison_rows_don_t_have_the_brokers_asked_all_the_time(pool: ThreadPoolExecutor) -> None:
-    with world(FakeCluster(topics={"t": PARTITIONS}), TOLERANT) as one:
-        one.clock.advance(5)
-        before, writer = asked(one), Writer(one, pool)
+    with world(FakeCluster(topics={"t": PARTITIONS}), TOLERANT) as sim:
+        sim.clock.advance(5)
+        before, writer = asked(sim), Writer(sim, pool)
         for _ in range(20):
-            assert writer.call(lambda: one.send([b"a"], 7)) is None
-        assert one.clock.monotonic() < 106
-        assert asked(one) == before + 1
-        one.clock.advance(5)
-        grow(one)
-        assert writer.call(lambda: one.send([b"new"], 3)) is None
-        assert writer.call(one.session.flush) is None
-        assert one.cluster.logs["t", 3].values() == [b"new"]
+            assert writer.call(lambda: sim.send([b"a"], 7)) is None
+        assert sim.clock.monotonic() < 106
+        assert asked(sim) == before + 1
+        sim.clock.advance(5)
+        grow(sim)
+        assert writer.call(lambda: sim.send([b"new"], 3)) is None
+        assert writer.call(sim.session.flush) is None
+        assert sim.cluster.logs["t", 3].values() == [b"new"]

@@ -30,34 +30,34 @@ PLACE = TopicPartition("t", UNASSIGNED)
 PLACES = [TopicPartition("t", number) for number in range(4)]
 
 
-def waiting(one: World) -> list[ProducerBatch]:
+def waiting(sim: World) -> list[ProducerBatch]:
     """Closed batches that wait for a partition."""
-    return one.session._accumulator.queued(lambda each: each == PLACE)
+    return sim.session._accumulator.queued(lambda each: each == PLACE)
 
 
-def prove(one: World) -> None:
+def prove(sim: World) -> None:
     """Each partition has taken a batch: the next ones need not go alone."""
-    for partition in range(sum(name == "t" for name, _ in one.cluster.logs)):
-        one.send_batches(1, partition)
-    close_all(one)
-    one.finish()
-    one.cluster.seen.clear()
+    for partition in range(sum(name == "t" for name, _ in sim.cluster.logs)):
+        sim.send_batches(1, partition)
+    close_all(sim)
+    sim.finish()
+    sim.cluster.seen.clear()
 
 
-def sent(one: World) -> list[tuple[int, BatchHeader]]:
+def sent(sim: World) -> list[tuple[int, BatchHeader]]:
     """Partition and header of each batch, as the brokers saw them."""
-    found = [(place, data) for seen in one.cluster.seen for place, data in seen.batches.items()]
+    found = [(place, data) for seen in sim.cluster.seen for place, data in seen.batches.items()]
     return [(partition, BatchHeader.parse(data)) for (_, partition), data in found]
 
 
-def close(one: World, place: TopicPartition) -> None:
-    with one.session._accumulator.state.lock:
-        one.session._accumulator._close(place, CloseReason.FLUSH)
+def close(sim: World, place: TopicPartition) -> None:
+    with sim.session._accumulator.state.lock:
+        sim.session._accumulator._close(place, CloseReason.FLUSH)
 
 
-def close_all(one: World) -> None:
-    for place, _ in one.session._accumulator.open_batches():
-        close(one, place)
+def close_all(sim: World) -> None:
+    for place, _ in sim.session._accumulator.open_batches():
+        close(sim, place)
 
 
 def leaderless() -> FakeCluster:
@@ -70,49 +70,49 @@ def leaderless() -> FakeCluster:
 
 
 def test_each_batch_of_a_chunk_has_a_partition_of_its_own() -> None:
-    with world(linger_ms=10**6) as one:
-        prove(one)
-        values = one.send_batches(4, None)
-        close_all(one)
-        assert [batch.records for batch in waiting(one)] == [3] * 4
-        one.finish()
-        assert sorted(partition for partition, _ in sent(one)) == [0, 1, 2, 3]
-        found = [value for log in one.cluster.logs.values() for value in log.values()[3:]]
+    with world(linger_ms=10**6) as sim:
+        prove(sim)
+        values = sim.send_batches(4, None)
+        close_all(sim)
+        assert [batch.records for batch in waiting(sim)] == [3] * 4
+        sim.finish()
+        assert sorted(partition for partition, _ in sent(sim)) == [0, 1, 2, 3]
+        found = [value for log in sim.cluster.logs.values() for value in log.values()[3:]]
         assert sorted(value or b"" for value in found) == values
-        one.check_accounts()
+        sim.check_accounts()
 
 
 def test_rows_stay_in_one_batch_until_it_is_full() -> None:
-    with world(linger_ms=10**6) as one:
+    with world(linger_ms=10**6) as sim:
         for number in range(7):
-            one.send([b"%03d" % number + b"." * 270], None)
-            one.steps(3)
-        close_all(one)
-        one.finish()
-        batches = [data for log in one.cluster.logs.values() for data in log.batches]
+            sim.send([b"%03d" % number + b"." * 270], None)
+            sim.steps(3)
+        close_all(sim)
+        sim.finish()
+        batches = [data for log in sim.cluster.logs.values() for data in log.batches]
         assert sorted(BatchHeader.parse(data).record_count for data in batches) == [1, 3, 3]
 
 
 def test_nothing_is_assigned_that_can_not_be_sent_at_once() -> None:
-    with world() as one:
-        prove(one)
-        one.fault(*[Fault(hold=True)] * 5)
-        one.send_batches(100, None)
-        one.steps(20)
-        in_flight = sum(len(each.in_flight) for each in one.session._sender._partitions)
+    with world() as sim:
+        prove(sim)
+        sim.fault(*[Fault(hold=True)] * 5)
+        sim.send_batches(100, None)
+        sim.steps(20)
+        in_flight = sum(len(each.in_flight) for each in sim.session._sender._partitions)
         assert in_flight == 20
-        assert len(waiting(one)) == 80
-        quotas = one.session._accumulator.quotas
-        assert sum(quotas.held(each) for each in PLACES) < 20 * one.config.batch_size
-        assert not one.session._accumulator.queued(lambda each: each != PLACE)
-        one.cluster.release()
-        one.finish()
-        one.check_accounts()
+        assert len(waiting(sim)) == 80
+        quotas = sim.session._accumulator.quotas
+        assert sum(quotas.held(each) for each in PLACES) < 20 * sim.config.batch_size
+        assert not sim.session._accumulator.queued(lambda each: each != PLACE)
+        sim.cluster.release()
+        sim.finish()
+        sim.check_accounts()
         assert not any(quotas.held(each) for each in PLACES)
 
 
-def drawn_first(one: World) -> Counter[int]:
-    drainer, now = one.session._sender._drainer, one.clock.monotonic()
+def drawn_first(sim: World) -> Counter[int]:
+    drainer, now = sim.session._sender._drainer, sim.clock.monotonic()
     leaders = {0: 1, 1: 2}
     draws = [drainer._drawn("t", leaders, Drained({1: 99, 2: 99}, now)) for _ in range(4_000)]
     return Counter(next(draw) for draw in draws)
@@ -121,14 +121,14 @@ def drawn_first(one: World) -> Counter[int]:
 @pytest.mark.parametrize(("adaptive", "share"), [("true", 1 / 5), ("false", 1 / 2)])
 def test_a_partition_with_more_under_way_is_drawn_less_often(adaptive: str, share: float) -> None:
     options: dict[str, Any] = {"partitioner_adaptive_partitioning_enable": adaptive}
-    with world(FakeCluster(nodes=2, topics={"t": 2}), **options) as one:
-        prove(one)
-        one.fault(*[Fault(hold=True)] * 3)
-        one.send_batches(3, 1)
-        one.steps(5)
-        assert drawn_first(one)[1] / 4_000 == pytest.approx(share, abs=0.03)
-        one.cluster.release()
-        one.finish()
+    with world(FakeCluster(nodes=2, topics={"t": 2}), **options) as sim:
+        prove(sim)
+        sim.fault(*[Fault(hold=True)] * 3)
+        sim.send_batches(3, 1)
+        sim.steps(5)
+        assert drawn_first(sim)[1] / 4_000 == pytest.approx(share, abs=0.03)
+        sim.cluster.release()
+        sim.finish()
 
 
 @pytest.mark.parametrize("keyed", [0, 1])
@@ -139,22 +139,22 @@ def test_without_adaptive_partitioning_load_does_not_count(keyed: int) -> None:
         "partitioner_adaptive_partitioning_enable": "false",
         "linger_ms": 10**6,
     }
-    with world(cluster, **options) as one:
+    with world(cluster, **options) as sim:
         counts: Counter[int] = Counter()
         for turn in range(400):
             if turn % 40 == 20:
                 cluster.release()
-            one.fault(Fault(hold=True) if turn % 3 == 0 else None)
-            one.send_batches(4, None)
+            sim.fault(Fault(hold=True) if turn % 3 == 0 else None)
+            sim.send_batches(4, None)
             for partition in range(8 * keyed):
-                one.send([b"keyed"], partition)
-            one.step()
-        close_all(one)
+                sim.send([b"keyed"], partition)
+            sim.step()
+        close_all(sim)
         cluster.faults.clear()
         for _ in range(100):
             cluster.release()
-            one.steps(5)
-        one.finish()
+            sim.steps(5)
+        sim.finish()
         for (_, partition), log in cluster.logs.items():
             counts[partition] = sum(value != b"keyed" for value in log.values())
         draws = sum(counts.values()) / 3
@@ -165,186 +165,186 @@ def test_without_adaptive_partitioning_load_does_not_count(keyed: int) -> None:
 
 
 def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
-    with world() as one:
-        one.fault(
+    with world() as sim:
+        sim.fault(
             Fault(error=ErrorCode.not_enough_replicas),
             Fault(lose=True),
             Fault(error=ErrorCode.request_timed_out),
         )
-        one.send_batches(1, None)
-        one.finish()
-        assert len(sent(one)) == 4
-        assert len({partition for partition, _ in sent(one)}) == 1
-        assert {header.base_sequence for _, header in sent(one)} == {0}
-        one.check_accounts()
+        sim.send_batches(1, None)
+        sim.finish()
+        assert len(sent(sim)) == 4
+        assert len({partition for partition, _ in sent(sim)}) == 1
+        assert {header.base_sequence for _, header in sent(sim)} == {0}
+        sim.check_accounts()
 
 
 def test_rows_with_a_partition_that_come_later_are_sent_later_and_go_again_later() -> None:
-    with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as one:
-        prove(one)
-        one.fault(
+    with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as sim:
+        prove(sim)
+        sim.fault(
             Fault(error=ErrorCode.not_enough_replicas, hold=True),
             Fault(error=ErrorCode.not_enough_replicas),
         )
-        values = one.send_batches(2, None)
-        one.send([b"newer"])
-        close(one, TopicPartition("t", 0))
-        one.run(lambda: len(one.cluster.seen) == 3)
-        one.cluster.release()
-        one.finish()
-        assert [header.base_sequence for _, header in sent(one)] == [3, 6, 9, 3, 6, 9]
-        assert one.cluster.logs["t", 0].values()[3:] == [*values, b"newer"]
-        one.check_accounts()
+        values = sim.send_batches(2, None)
+        sim.send([b"newer"])
+        close(sim, TopicPartition("t", 0))
+        sim.run(lambda: len(sim.cluster.seen) == 3)
+        sim.cluster.release()
+        sim.finish()
+        assert [header.base_sequence for _, header in sent(sim)] == [3, 6, 9, 3, 6, 9]
+        assert sim.cluster.logs["t", 0].values()[3:] == [*values, b"newer"]
+        sim.check_accounts()
 
 
 def test_rows_join_the_batch_of_rows_with_a_partition_that_still_wait() -> None:
-    with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as one:
+    with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as sim:
         for number, partition in enumerate([0, None] * 4):
-            one.send([b"%d" % number], partition)
-        close_all(one)
-        one.finish()
-        assert one.cluster.logs["t", 0].values() == [b"%d" % number for number in range(8)]
-        assert len(sent(one)) == 1
+            sim.send([b"%d" % number], partition)
+        close_all(sim)
+        sim.finish()
+        assert sim.cluster.logs["t", 0].values() == [b"%d" % number for number in range(8)]
+        assert len(sent(sim)) == 1
 
 
 def test_rows_wait_unassigned_again_once_those_with_a_partition_are_sent() -> None:
-    with world(linger_ms=10**6) as one:
-        one.send([b"first"], 2)
-        one.send([b"second"], None)
-        assert unassigned_rows(one) == 0
-        close_all(one)
-        one.finish()
-        one.send([b"third"], None)
-        assert unassigned_rows(one) == 1
-        one.send([b"fourth"], 2)
-        assert [batch.records for batch in waiting(one)] == [1]
-        close_all(one)
-        one.finish()
-        one.check_accounts()
+    with world(linger_ms=10**6) as sim:
+        sim.send([b"first"], 2)
+        sim.send([b"second"], None)
+        assert unassigned_rows(sim) == 0
+        close_all(sim)
+        sim.finish()
+        sim.send([b"third"], None)
+        assert unassigned_rows(sim) == 1
+        sim.send([b"fourth"], 2)
+        assert [batch.records for batch in waiting(sim)] == [1]
+        close_all(sim)
+        sim.finish()
+        sim.check_accounts()
 
 
-def unassigned_rows(one: World) -> int:
-    open_batches = dict(one.session._accumulator.open_batches())
+def unassigned_rows(sim: World) -> int:
+    open_batches = dict(sim.session._accumulator.open_batches())
     return open_batches[PLACE].records if PLACE in open_batches else 0
 
 
 def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
     cluster = FakeCluster(topics={"t": 2})
     cluster.mute.add(ApiKey.INIT_PRODUCER_ID)
-    with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as one:
-        one.send_batches(20, None)
-        quotas, places = one.session._accumulator.quotas, [TopicPartition("t", n) for n in (0, 1)]
+    with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as sim:
+        sim.send_batches(20, None)
+        quotas, places = sim.session._accumulator.quotas, [TopicPartition("t", n) for n in (0, 1)]
         for place in places:
             while quotas.held(place) < 31_100:
-                one.send_batches(1, place.partition)
-        assert quotas.full(900, one.client.metadata.cluster).partitions == set(places)
+                sim.send_batches(1, place.partition)
+        assert quotas.full(900, sim.client.metadata.cluster).partitions == set(places)
         cluster.mute.clear()
-        one.finish()
-        one.check_accounts()
+        sim.finish()
+        sim.check_accounts()
 
 
 def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None:
     tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
-    with world(FakeCluster(topics={"t": 1}), tolerant) as one:
-        prove(one)
+    with world(FakeCluster(topics={"t": 1}), tolerant) as sim:
+        prove(sim)
         records = [{"batch_index": n, "batch_index_error_message": "no key"} for n in range(3)]
-        one.fault(
+        sim.fault(
             Fault(error=ErrorCode.invalid_record, hold=True, extra={"record_errors": records})
         )
-        one.send_batches(1, None)
-        one.run(lambda: len(one.cluster.seen) == 1)
-        values = one.send_batches(1)
-        one.run(lambda: len(one.cluster.seen) == 2)
-        one.cluster.release()
-        one.finish()
-        assert [header.base_sequence for _, header in sent(one)] == [3, 6, 0]
-        assert one.cluster.logs["t", 0].values()[3:] == values
-        assert one.statuses() == {DeliveryStatus.PERSISTED: 6}
+        sim.send_batches(1, None)
+        sim.run(lambda: len(sim.cluster.seen) == 1)
+        values = sim.send_batches(1)
+        sim.run(lambda: len(sim.cluster.seen) == 2)
+        sim.cluster.release()
+        sim.finish()
+        assert [header.base_sequence for _, header in sent(sim)] == [3, 6, 0]
+        assert sim.cluster.logs["t", 0].values()[3:] == values
+        assert sim.statuses() == {DeliveryStatus.PERSISTED: 6}
 
 
 def test_what_expires_unassigned_is_not_persisted_and_of_no_partition() -> None:
-    with world(leaderless(), delivery_timeout_ms=2_000, request_timeout_ms=1_000) as one:
-        one.send([b"a", b"b"], None)
+    with world(leaderless(), delivery_timeout_ms=2_000, request_timeout_ms=1_000) as sim:
+        sim.send([b"a", b"b"], None)
         with pytest.raises(DeliveryError) as caught:
-            one.finish(0.1)
+            sim.finish(0.1)
         assert caught.value.partition == UNASSIGNED
         (status,) = caught.value.statuses
         assert (status.partition, status.records) == (UNASSIGNED, 2)
         assert status.status is DeliveryStatus.NOT_PERSISTED
-        (part,) = one.report().partitions
+        (part,) = sim.report().partitions
         assert (part.topic, part.partition, part.not_persisted) == ("t", UNASSIGNED, 2)
-        assert one.cluster.seen == []
-        one.check_accounts()
+        assert sim.cluster.seen == []
+        sim.check_accounts()
 
 
 def test_what_waits_goes_to_a_topic_made_anew_with_fewer_partitions() -> None:
-    with world(leaderless()) as one:
-        one.send_batches(3, None)
-        one.steps(50)
-        assert len(waiting(one)) + len(one.session._accumulator.open_batches()) == 3
-        one.cluster.logs.clear()
-        one.cluster.create("t", 1)
-        one.finish()
-        assert one.cluster.logs["t", 0].end == 9
-        assert [part.partition for part in one.report().partitions] == [0]
-        one.check_accounts()
+    with world(leaderless()) as sim:
+        sim.send_batches(3, None)
+        sim.steps(50)
+        assert len(waiting(sim)) + len(sim.session._accumulator.open_batches()) == 3
+        sim.cluster.logs.clear()
+        sim.cluster.create("t", 1)
+        sim.finish()
+        assert sim.cluster.logs["t", 0].end == 9
+        assert [part.partition for part in sim.report().partitions] == [0]
+        sim.check_accounts()
 
 
 def test_a_partition_with_an_open_breaker_gets_nothing() -> None:
     breaker = BreakerConfig(each=Thresholds(failures=1), open_for=100.0)
     settings = SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
-    with world(settings=settings) as one:
-        prove(one)
-        breakers = one.session.context.breakers
+    with world(settings=settings) as sim:
+        prove(sim)
+        breakers = sim.session.context.breakers
         for partition in (0, 2, 3):
-            place, now = TopicPartition("t", partition), one.clock.monotonic()
+            place, now = TopicPartition("t", partition), sim.clock.monotonic()
             breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
-        one.send_batches(8, None)
-        one.finish()
-        assert {partition for partition, _ in sent(one)} == {1}
+        sim.send_batches(8, None)
+        sim.finish()
+        assert {partition for partition, _ in sent(sim)} == {1}
 
 
 def test_a_broker_that_owes_an_answer_for_long_gets_nothing() -> None:
     options: dict[str, Any] = {"partitioner_availability_timeout_ms": 1_000}
-    with world(FakeCluster(nodes=2, topics={"t": 2}), **options) as one:
-        prove(one)
-        one.fault(Fault(hold=True))
-        one.send_batches(1, 1)
-        one.steps(250)
-        one.send_batches(20, None)
-        one.run(lambda: one.cluster.logs["t", 0].end == 63)
-        assert [partition for partition, _ in sent(one)] == [1] + [0] * 20
-        one.cluster.release()
-        one.finish()
-        one.send_batches(20, None)
-        one.finish()
-        assert {partition for partition, _ in sent(one)[21:]} == {0, 1}
-        one.check_accounts()
+    with world(FakeCluster(nodes=2, topics={"t": 2}), **options) as sim:
+        prove(sim)
+        sim.fault(Fault(hold=True))
+        sim.send_batches(1, 1)
+        sim.steps(250)
+        sim.send_batches(20, None)
+        sim.run(lambda: sim.cluster.logs["t", 0].end == 63)
+        assert [partition for partition, _ in sent(sim)] == [1] + [0] * 20
+        sim.cluster.release()
+        sim.finish()
+        sim.send_batches(20, None)
+        sim.finish()
+        assert {partition for partition, _ in sent(sim)[21:]} == {0, 1}
+        sim.check_accounts()
 
 
 def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
-    with world(FakeCluster(topics={"t": 2, "u": 2}), max_request_size=1_000) as one:
-        prove(one)
+    with world(FakeCluster(topics={"t": 2, "u": 2}), max_request_size=1_000) as sim:
+        prove(sim)
         for _ in range(40):
             for partition in range(2):
-                one.send_batches(4, partition, "u")
-            one.steps(1)
-        one.send_batches(1, None)
-        close_all(one)
-        others = len(one.session._accumulator.queued(lambda _: True))
+                sim.send_batches(4, partition, "u")
+            sim.steps(1)
+        sim.send_batches(1, None)
+        close_all(sim)
+        others = len(sim.session._accumulator.queued(lambda _: True))
         assert others > 100
-        assert len(waiting(one)) == 1
-        one.run(lambda: not waiting(one))
-        left = len(one.session._accumulator.queued(lambda _: True))
+        assert len(waiting(sim)) == 1
+        sim.run(lambda: not waiting(sim))
+        left = len(sim.session._accumulator.queued(lambda _: True))
         assert left > others - 40
-        one.finish()
-        one.check_accounts()
+        sim.finish()
+        sim.check_accounts()
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_order_and_sequences_hold_when_keyed_and_other_rows_mix(seed: int) -> None:
     random = Random(seed)
-    with world(FakeCluster(nodes=2, topics={"t": 3}), linger_ms=random.choice([0, 20])) as one:
+    with world(FakeCluster(nodes=2, topics={"t": 3}), linger_ms=random.choice([0, 20])) as sim:
         faults = [
             None,
             None,
@@ -353,21 +353,21 @@ def test_order_and_sequences_hold_when_keyed_and_other_rows_mix(seed: int) -> No
             Fault(lose=True),
             Fault(lose=True, append=True),
         ]
-        one.fault(*random.choices([*faults, Fault(hold=True)], k=60))
+        sim.fault(*random.choices([*faults, Fault(hold=True)], k=60))
         for number in range(150):
             partition = random.choice([0, 1, 2, None, None])
             mark = b"%r-%04d" % (partition, number)
-            one.send([mark + b"." * random.randrange(400)], partition)
-            one.steps(random.randrange(3))
+            sim.send([mark + b"." * random.randrange(400)], partition)
+            sim.steps(random.randrange(3))
             if number % 20 == 0:
-                one.cluster.release()
-        one.cluster.faults.clear()
+                sim.cluster.release()
+        sim.cluster.faults.clear()
         for _ in range(400):
-            one.cluster.release()
-            one.steps(5)
-        one.finish()
-        one.check_accounts()
-        values = {place: log.values() for place, log in one.cluster.logs.items()}
+            sim.cluster.release()
+            sim.steps(5)
+        sim.finish()
+        sim.check_accounts()
+        values = {place: log.values() for place, log in sim.cluster.logs.items()}
         assert sum(len(found) for found in values.values()) == 150
         for (_, partition), found in values.items():
             mine = [value[:6] for value in found if value and value.startswith(b"%d" % partition)]
@@ -376,22 +376,22 @@ def test_order_and_sequences_hold_when_keyed_and_other_rows_mix(seed: int) -> No
 
 
 def test_without_acknowledgements_each_batch_counts_for_its_partition() -> None:
-    with world(acks="0", enable_idempotence="false") as one:
-        one.send_batches(8, None)
-        one.finish()
-        assert one.statuses() == {DeliveryStatus.SENT: 24}
-        assert {part.partition for part in one.report().partitions} <= {0, 1, 2, 3}
+    with world(acks="0", enable_idempotence="false") as sim:
+        sim.send_batches(8, None)
+        sim.finish()
+        assert sim.statuses() == {DeliveryStatus.SENT: 24}
+        assert {part.partition for part in sim.report().partitions} <= {0, 1, 2, 3}
 
 
 def test_statistics_show_what_waits_unassigned() -> None:
-    with world() as one:
-        prove(one)
-        one.fault(*[Fault(hold=True)] * 5)
-        one.send_batches(25, None)
-        one.steps(10)
-        line = one.session._sender._statistics.collect(one.clock.monotonic())
+    with world() as sim:
+        prove(sim)
+        sim.fault(*[Fault(hold=True)] * 5)
+        sim.send_batches(25, None)
+        sim.steps(10)
+        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
         part = line["topics"]["t"]["partitions"]["-1"]
         assert (part["xmit_msgq_cnt"], part["leader"], part["msgs_inflight"]) == (15, -1, 0)
         assert line["msg_cnt"] == 75
-        one.cluster.release()
-        one.finish()
+        sim.cluster.release()
+        sim.finish()

@@ -59,19 +59,19 @@ def place(data: bytes) -> tuple[int, int, int, int]:
     )
 
 
-def check(one: World, doubtful: list[bytes]) -> None:
+def check(sim: World, doubtful: list[bytes]) -> None:
     """The log holds each row once, the report tells of doubt, and nobody else has the rows."""
     with pytest.raises(DeliveryError) as caught:
-        one.finish(0.02)
-    one.check_accounts()
-    statuses = one.statuses()
+        sim.finish(0.02)
+    sim.check_accounts()
+    statuses = sim.statuses()
     assert statuses[POSSIBLY] == len(doubtful)
     assert any(each.status is POSSIBLY for each in caught.value.statuses)
-    values = one.cluster.logs["t", 0].values()
+    values = sim.cluster.logs["t", 0].values()
     assert len(values) == len(set(values))
     assert len(values) == statuses[PERSISTED] + len(doubtful)
-    assert not one.cluster.logs["dead", 0].values()
-    assert not one.report().poison
+    assert not sim.cluster.logs["dead", 0].values()
+    assert not sim.report().poison
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
@@ -82,13 +82,13 @@ def test_what_may_be_in_the_log_is_not_appended_again(
 ) -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
     refused = replace(REFUSALS[refusal], extra={}) if rows == 1 else REFUSALS[refusal]
-    with world(cluster, settings, request_timeout_ms=1_000) as one:
-        one.send([b"first"])
-        one.finish()
-        one.fault(DOUBTS[doubt], refused)
+    with world(cluster, settings, request_timeout_ms=1_000) as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.fault(DOUBTS[doubt], refused)
         values = [b"%d" % row + b"." * 270 for row in range(rows)]
-        one.send(values)
-        check(one, values)
+        sim.send(values)
+        check(sim, values)
         again = [place(data) for seen in cluster.seen[1:] for data in seen.batches.values()]
         assert again[:2] == [again[0]] * 2
         parts = [(*again[0][:3], 1)] if rows > 1 and refusal == "too large" else []
@@ -101,25 +101,25 @@ def test_what_was_clearly_refused_before_still_goes_in_parts(refusal: str) -> No
     tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     cluster = FakeCluster(topics={"t": 1})
     rows = 1 if refusal == "unnamed" else 3
-    with world(cluster, tolerant) as one:
-        one.send([b"first"])
-        one.finish()
-        one.fault(Fault(error=ErrorCode.not_enough_replicas), REFUSALS[refusal])
+    with world(cluster, tolerant) as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.fault(Fault(error=ErrorCode.not_enough_replicas), REFUSALS[refusal])
         values = [b"%d" % row + b"." * 270 for row in range(rows)]
-        one.send(values)
-        one.finish()
+        sim.send(values)
+        sim.finish()
         log = cluster.logs["t", 0].values()[1:]
         assert log == ([] if rows == 1 else [values[0], values[2]])
-        assert one.statuses() == {PERSISTED: 1 + len(log)}
+        assert sim.statuses() == {PERSISTED: 1 + len(log)}
 
 
 def test_a_batch_too_large_without_doubt_is_split() -> None:
-    with world() as one:
-        one.send([b"first"])
-        one.finish()
-        one.fault(
+    with world() as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.fault(
             Fault(error=ErrorCode.not_enough_replicas), Fault(error=ErrorCode.message_too_large)
         )
-        values = one.send_batches(1)
-        one.finish()
-        assert one.cluster.logs["t", 0].values()[1:] == values
+        values = sim.send_batches(1)
+        sim.finish()
+        assert sim.cluster.logs["t", 0].values()[1:] == values

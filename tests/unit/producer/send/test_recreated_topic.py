@@ -32,78 +32,78 @@ def without_ids() -> FakeCluster:
     return cluster
 
 
-def begun(one: World, *faults: Fault | None) -> list[bytes]:
+def begun(sim: World, *faults: Fault | None) -> list[bytes]:
     """A partition that has taken a batch; these faults await the next ones."""
-    values = one.send_batches(1)
-    one.finish()
-    one.fault(*faults)
+    values = sim.send_batches(1)
+    sim.finish()
+    sim.fault(*faults)
     return values
 
 
-def recreate(one: World) -> None:
+def recreate(sim: World) -> None:
     """The topic is recreated, and the client has not heard of it."""
-    one.cluster.create("t", 4)
+    sim.cluster.create("t", 4)
 
 
-def learn(one: World) -> None:
+def learn(sim: World) -> None:
     """Let the client hear of the new topic."""
-    metadata, topic_id = one.client.metadata, one.cluster.ids["t"]
+    metadata, topic_id = sim.client.metadata, sim.cluster.ids["t"]
     metadata.refresh()
-    one.run(lambda: "t" in metadata.cluster.topics and metadata_id(one) == topic_id)
+    sim.run(lambda: "t" in metadata.cluster.topics and metadata_id(sim) == topic_id)
 
 
-def metadata_id(one: World) -> object:
-    return one.client.metadata.cluster.topics["t"].topic_id
+def metadata_id(sim: World) -> object:
+    return sim.client.metadata.cluster.topics["t"].topic_id
 
 
-def log_of(one: World) -> list[bytes | None]:
-    return one.cluster.logs["t", 0].values()
+def log_of(sim: World) -> list[bytes | None]:
+    return sim.cluster.logs["t", 0].values()
 
 
-def check_failure(one: World, deleted: int) -> None:
+def check_failure(sim: World, deleted: int) -> None:
     """The write fails, says how many records are gone, and each one has an outcome."""
     with pytest.raises(DeliveryError) as caught:
-        one.finish()
+        sim.finish()
     assert caught.value.topic == "t"
     plural = "1 record of the" if deleted == 1 else f"{deleted} records of the"
     assert "was deleted and recreated during the write" in str(caught.value)
     assert plural in str(caught.value)
-    assert sum(one.statuses().values()) == one.appended
-    one.check_accounts_of_memory()
+    assert sum(sim.statuses().values()) == sim.appended
+    sim.check_accounts_of_memory()
 
 
-def all_delivered(one: World) -> None:
-    one.finish()
-    assert one.statuses() == {DeliveryStatus.PERSISTED: one.appended}
+def all_delivered(sim: World) -> None:
+    sim.finish()
+    assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended}
 
 
 @pytest.mark.parametrize("doubtful", [0, 1, 2])
 def test_what_the_deleted_topic_has_acknowledged_fails_the_write(doubtful: int) -> None:
-    with world(**SLOW_RETRIES) as one:
-        begun(one, *[None] * doubtful, Fault(error=ErrorCode.request_timed_out, append=True))
-        values = one.send_batches(5)
-        one.run(lambda: len(one.cluster.seen) == 6)
-        recreate(one)
-        one.send([b"later"])
-        check_failure(one, 15)
-        assert log_of(one) == values[3 * doubtful : 3 * doubtful + 3]
+    with world(**SLOW_RETRIES) as sim:
+        begun(sim, *[None] * doubtful, Fault(error=ErrorCode.request_timed_out, append=True))
+        values = sim.send_batches(5)
+        sim.run(lambda: len(sim.cluster.seen) == 6)
+        recreate(sim)
+        sim.send([b"later"])
+        check_failure(sim, 15)
+        assert log_of(sim) == values[3 * doubtful : 3 * doubtful + 3]
 
 
 def test_the_error_counts_a_single_record() -> None:
-    with world() as one:
-        one.send([b"first"])
-        one.finish()
-        recreate(one)
-        one.send([b"second"], 3)
-        check_failure(one, 1)
+    with world() as sim:
+        sim.send([b"first"])
+        sim.finish()
+        recreate(sim)
+        sim.send([b"second"], 3)
+        check_failure(sim, 1)
 
 
 def test_acks_1_fails_as_well() -> None:
-    with world(acks="1") as one:
-        begun(one)
-        recreate(one)
-        one.send([b"second"])
-        check_failure(one, 3)
+    with world(acks="1") as sim:
+        begun(sim)
+        recreate(sim)
+        sim.send([b"second"])
+        check_failure(sim, 3)
 
 
 @pytest.mark.parametrize("kind", [FakeCluster, by_name, without_ids])
@@ -119,115 +119,115 @@ def test_where_nothing_was_acknowledged_nothing_is_lost(
         else Fault(lose=lost.lose, hold=lost.hold, error=ErrorCode.not_enough_replicas)
     )
     cluster = kind(topics={"t": 1}) if kind is FakeCluster else kind()
-    with world(cluster, request_timeout_ms=1_000, **SLOW_RETRIES) as one:
-        one.fault(fault)
-        values = one.send_batches(4)
-        one.run(lambda: len(one.cluster.seen) >= 1)
-        recreate(one)
-        all_delivered(one)
-        assert log_of(one) == values
+    with world(cluster, request_timeout_ms=1_000, **SLOW_RETRIES) as sim:
+        sim.fault(fault)
+        values = sim.send_batches(4)
+        sim.run(lambda: len(sim.cluster.seen) >= 1)
+        recreate(sim)
+        all_delivered(sim)
+        assert log_of(sim) == values
 
 
 @pytest.mark.parametrize("code", [3, 6, 100, 103])
 def test_a_leader_that_does_not_have_the_new_topic_yet(code: int) -> None:
-    with world() as one:
-        recreate(one)
-        learn(one)
-        one.fault(*[Fault(error=code)] * 3)
-        values = one.send_batches(5)
-        all_delivered(one)
-        assert log_of(one) == values
+    with world() as sim:
+        recreate(sim)
+        learn(sim)
+        sim.fault(*[Fault(error=code)] * 3)
+        values = sim.send_batches(5)
+        all_delivered(sim)
+        assert log_of(sim) == values
 
 
 def test_a_late_acknowledgement_of_the_deleted_topic_counts() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
-    with world(cluster, metadata_max_age_ms=50) as one:
-        one.fault(Fault(hold=True))
-        one.send_batches(1)
-        one.run(lambda: len(cluster.seen) == 1)
+    with world(cluster, metadata_max_age_ms=50) as sim:
+        sim.fault(Fault(hold=True))
+        sim.send_batches(1)
+        sim.run(lambda: len(cluster.seen) == 1)
         cluster.create("t", 1)
-        learn(one)
+        learn(sim)
         cluster.release()
-        one.send_batches(2)
-        check_failure(one, 3)
+        sim.send_batches(2)
+        check_failure(sim, 3)
 
 
 def test_the_next_session_goes_on_with_the_new_topic() -> None:
     """It has lost nothing of its own."""
-    with world() as one:
-        begun(one)
-        recreate(one)
-        one.next_session()
-        learn(one)
-        values = one.send_batches(4)
-        all_delivered(one)
-        assert log_of(one) == values
+    with world() as sim:
+        begun(sim)
+        recreate(sim)
+        sim.next_session()
+        learn(sim)
+        values = sim.send_batches(4)
+        all_delivered(sim)
+        assert log_of(sim) == values
 
 
 def test_metadata_that_lags_behind_does_not_bring_the_old_topic_back() -> None:
     """The answer is lost: under a new number the batch would be there twice."""
-    with world(metadata_max_age_ms=50, **SLOW_RETRIES) as one:
-        old = one.cluster.ids["t"]
-        recreate(one)
-        learn(one)
-        one.fault(Fault(lose=True))
-        values = one.send_batches(4)
-        one.run(lambda: len(one.cluster.seen) == 1)
-        one.cluster.told_ids["t"] = old
-        one.run(lambda: metadata_id(one) == old)
-        one.steps(200)
-        one.cluster.told_ids.clear()
-        all_delivered(one)
-        assert log_of(one) == values
+    with world(metadata_max_age_ms=50, **SLOW_RETRIES) as sim:
+        old = sim.cluster.ids["t"]
+        recreate(sim)
+        learn(sim)
+        sim.fault(Fault(lose=True))
+        values = sim.send_batches(4)
+        sim.run(lambda: len(sim.cluster.seen) == 1)
+        sim.cluster.told_ids["t"] = old
+        sim.run(lambda: metadata_id(sim) == old)
+        sim.steps(200)
+        sim.cluster.told_ids.clear()
+        all_delivered(sim)
+        assert log_of(sim) == values
 
 
 def test_metadata_of_a_topic_that_was_deleted_before_the_write_fails_nothing() -> None:
-    with world(metadata_max_age_ms=50, **SLOW_RETRIES) as one:
-        old = one.cluster.ids["t"]
-        recreate(one)
-        one.next_session()
-        learn(one)
-        values = begun(one)
-        one.cluster.told_ids["t"] = old
-        one.run(lambda: metadata_id(one) == old)
-        values += one.send_batches(4)
-        one.steps(200)
-        one.cluster.told_ids.clear()
-        all_delivered(one)
-        assert log_of(one) == values
+    with world(metadata_max_age_ms=50, **SLOW_RETRIES) as sim:
+        old = sim.cluster.ids["t"]
+        recreate(sim)
+        sim.next_session()
+        learn(sim)
+        values = begun(sim)
+        sim.cluster.told_ids["t"] = old
+        sim.run(lambda: metadata_id(sim) == old)
+        values += sim.send_batches(4)
+        sim.steps(200)
+        sim.cluster.told_ids.clear()
+        all_delivered(sim)
+        assert log_of(sim) == values
 
 
 @pytest.mark.parametrize("code", [3, 5, 6])
 def test_by_name_a_topic_that_is_gone_for_a_while(code: int) -> None:
-    with world(by_name(), **SLOW_RETRIES) as one:
-        begun(one, *[Fault(error=code)] * 5)
-        one.send_batches(5)
-        one.run(lambda: len(one.cluster.seen) == 6)
-        recreate(one)
-        check_failure(one, 3)
+    with world(by_name(), **SLOW_RETRIES) as sim:
+        begun(sim, *[Fault(error=code)] * 5)
+        sim.send_batches(5)
+        sim.run(lambda: len(sim.cluster.seen) == 6)
+        recreate(sim)
+        check_failure(sim, 3)
 
 
 @pytest.mark.parametrize("kind", [by_name, without_ids])
 def test_by_name_offsets_that_go_back_fail_the_write(kind: Any) -> None:
     """The new topic answers to the name, and nothing else says that it is another one."""
-    with world(kind()) as one:
-        begun(one)
-        one.send([b"more"])
-        one.finish()
-        recreate(one)
-        one.send([b"later"])
+    with world(kind()) as sim:
+        begun(sim)
+        sim.send([b"more"])
+        sim.finish()
+        recreate(sim)
+        sim.send([b"later"])
         with pytest.raises(DeliveryError, match="lost acknowledged records") as caught:
-            one.finish()
+            sim.finish()
         assert (caught.value.topic, caught.value.partition) == ("t", 0)
         assert "at offset 0, after a batch at offset 3" in str(caught.value)
 
 
 def test_topics_that_a_session_has_written_to() -> None:
     cluster = FakeCluster(topics={"t": 4, "u": 1})
-    with world(cluster) as one:
-        begun(one)
-        one.send([b"a"], 1)
-        one.send([b"b"], 0, "u")
-        one.finish()
-        found = {each.topic: (each.topic_id, each.records) for each in one.session.written_topics}
+    with world(cluster) as sim:
+        begun(sim)
+        sim.send([b"a"], 1)
+        sim.send([b"b"], 0, "u")
+        sim.finish()
+        found = {each.topic: (each.topic_id, each.records) for each in sim.session.written_topics}
         assert found == {"t": (cluster.ids["t"], 4), "u": (cluster.ids["u"], 1)}

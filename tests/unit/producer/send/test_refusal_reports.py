@@ -22,11 +22,11 @@ def test_each_letter_says_what_the_broker_said_of_its_record() -> None:
             {"batch_index": index, "batch_index_error_message": text} for index, text in named
         ],
     }
-    with world(cluster(), tolerant()) as one:
-        one.fault(Fault(error=ErrorCode.invalid_record, extra=extra))
-        one.send([b"a", b"b", b"c", b"d"])
-        one.finish()
-        told = {record.value: reason(record).rpartition(": ")[2] for record in letters(one)}
+    with world(cluster(), tolerant()) as sim:
+        sim.fault(Fault(error=ErrorCode.invalid_record, extra=extra))
+        sim.send([b"a", b"b", b"c", b"d"])
+        sim.finish()
+        told = {record.value: reason(record).rpartition(": ")[2] for record in letters(sim)}
         assert told == {b"a": "no key", b"c": "in general", b"d": "late"}
 
 
@@ -38,34 +38,34 @@ def test_each_letter_says_what_the_broker_said_of_its_record() -> None:
     ],
 )
 def test_an_example_of_a_broker_that_says_nothing_explains_itself(code: int, example: str) -> None:
-    with world(cluster(), tolerant()) as one:
-        one.fault(Fault(error=code))
-        one.send([b"a"])
-        one.finish()
-        [count] = one.report().poison
+    with world(cluster(), tolerant()) as sim:
+        sim.fault(Fault(error=code))
+        sim.send([b"a"])
+        sim.finish()
+        [count] = sim.report().poison
         assert count.examples == (f"t-0: {example}",)
 
 
 def test_errors_that_the_task_outlives_are_reported() -> None:
-    with world(cluster(), tolerant(), batch_size=16_384) as one:
-        one.cluster.logs["t", 0] = Picky(87)
-        one.cluster.logs["t", 1].max_batch = 300
-        one.cluster.logs[DEAD, 0].max_batch = 600
-        one.send([b"bad"])
-        one.send([b"x" * 200, b"y" * 150], 1)
-        one.send([b"z" * 500], 9)
-        one.finish()
-        errors = dict(one.report().errors)
+    with world(cluster(), tolerant(), batch_size=16_384) as sim:
+        sim.cluster.logs["t", 0] = Picky(87)
+        sim.cluster.logs["t", 1].max_batch = 300
+        sim.cluster.logs[DEAD, 0].max_batch = 600
+        sim.send([b"bad"])
+        sim.send([b"x" * 200, b"y" * 150], 1)
+        sim.send([b"z" * 500], 9)
+        sim.finish()
+        errors = dict(sim.report().errors)
         assert errors["INVALID_RECORD"] == 1
         assert errors["MESSAGE_TOO_LARGE"] >= 2
-        assert one.report().retries == 0
+        assert sim.report().retries == 0
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_too_many_bad_rows_are_named_by_the_error(*, keep: bool) -> None:
-    with world(cluster(), tolerant(letters=keep)) as one:
+    with world(cluster(), tolerant(letters=keep)) as sim:
         with pytest.raises(DeliveryError, match=r"maxRatio") as caught:
-            one.send([b"v"] * 2_000, 9)
+            sim.send([b"v"] * 2_000, 9)
         assert "2,000 PARTITION_OUT_OF_RANGE, first row 0" in str(caught.value)
 
 
@@ -74,17 +74,17 @@ def test_the_time_of_a_batch_that_the_broker_had_already_is_no_append_time(
     *, repeats: bool
 ) -> None:
     """The topic keeps CreateTime: a broker that finds the batch in its log answers with that."""
-    with world() as one:
-        one.fault(Fault(lose=True) if repeats else Fault(hold=True))
-        one.send([b"a"])
-        one.run(lambda: len(one.cluster.seen) == 1)
-        [data] = one.cluster.seen[0].batches.values()
+    with world() as sim:
+        sim.fault(Fault(lose=True) if repeats else Fault(hold=True))
+        sim.send([b"a"])
+        sim.run(lambda: len(sim.cluster.seen) == 1)
+        [data] = sim.cluster.seen[0].batches.values()
         told = datetime.fromtimestamp(BatchHeader.parse(data).max_timestamp / 1000, UTC)
-        one.fault(Fault(extra={"log_append_time": told}))
-        one.cluster.release()
+        sim.fault(Fault(extra={"log_append_time": told}))
+        sim.cluster.release()
         if not repeats:
-            one.finish()
-            one.send([b"b"])
-        one.finish()
-        [part] = one.report().partitions
+            sim.finish()
+            sim.send([b"b"])
+        sim.finish()
+        [part] = sim.report().partitions
         assert (part.first_append_time is None) == repeats

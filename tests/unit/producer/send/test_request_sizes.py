@@ -14,26 +14,26 @@ MIB = 1 << 20
 PARTITIONS = 8
 
 
-def sizes(one: World) -> list[int]:
+def sizes(sim: World) -> list[int]:
     """Bytes of the batches of each request that a broker has seen."""
-    return [sum(map(len, seen.batches.values())) for seen in one.cluster.seen]
+    return [sum(map(len, seen.batches.values())) for seen in sim.cluster.seen]
 
 
-def send_to_all(one: World, size: int) -> None:
+def send_to_all(sim: World, size: int) -> None:
     """One batch to each partition."""
-    one.cluster.seen.clear()
+    sim.cluster.seen.clear()
     for partition in range(PARTITIONS):
-        one.send([b"." * size], partition)
+        sim.send([b"." * size], partition)
 
 
 def test_requests_are_larger_than_records_may_be() -> None:
     producer = config()
     assert (producer.max_request_size, producer.largest_request) == (MIB, 4 * MIB)
-    with world(FakeCluster(topics={"t": PARTITIONS}), batch_size=MIB, linger_ms=1_000) as one:
-        send_to_all(one, 900 * KIB)
-        one.finish()
-        assert max(sizes(one)) > 3 * MIB
-        assert max(sizes(one)) <= 4 * MIB
+    with world(FakeCluster(topics={"t": PARTITIONS}), batch_size=MIB, linger_ms=1_000) as sim:
+        send_to_all(sim, 900 * KIB)
+        sim.finish()
+        assert max(sizes(sim)) > 3 * MIB
+        assert max(sizes(sim)) <= 4 * MIB
 
 
 def test_max_request_size_limits_both_where_it_is_set() -> None:
@@ -52,56 +52,56 @@ def test_what_may_be_lost_or_repeated_is_not_risked(options: dict[str, object]) 
 
 def test_a_broker_that_owes_an_answer_for_long_gets_smaller_requests() -> None:
     cluster = FakeCluster(topics={"t": PARTITIONS})
-    with world(cluster, batch_size=900 * KIB, request_timeout_ms=30_000) as one:
-        send_to_all(one, 1_000)
-        one.finish()
+    with world(cluster, batch_size=900 * KIB, request_timeout_ms=30_000) as sim:
+        send_to_all(sim, 1_000)
+        sim.finish()
         for owed, largest in ((2.9, 4 * MIB), (3.1, MIB)):
             cluster.faults.append(Fault(hold=True))
-            one.send([b"."], 0)
-            one.run(lambda: one.client.network.in_flight(1) == 1)
-            one.clock.advance(owed)
-            send_to_all(one, 900 * KIB)
-            one.steps(20, tick=0.001)
-            assert largest - MIB < max(sizes(one)) <= largest
+            sim.send([b"."], 0)
+            sim.run(lambda: sim.client.network.in_flight(1) == 1)
+            sim.clock.advance(owed)
+            send_to_all(sim, 900 * KIB)
+            sim.steps(20, tick=0.001)
+            assert largest - MIB < max(sizes(sim)) <= largest
             cluster.release()
-            one.finish()
-        one.check_accounts()
+            sim.finish()
+        sim.check_accounts()
 
 
 def test_the_time_of_a_request_begins_when_the_socket_takes_it() -> None:
     """Five of them would be too late together, and none of them is alone."""
-    with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as one:
-        one.send_batches(1)
-        one.finish()
-        one.cluster.room[1] = 0
-        one.send_batches(5)
-        state = one.session._accumulator.state
+    with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.cluster.room[1] = 0
+        sim.send_batches(5)
+        state = sim.session._accumulator.state
         while state.incomplete:
-            assert one.client.network.in_flight(1) <= 2
-            one.cluster.room[1] += 100  # 2 KB a second, of batches of nearly 1 KB
-            one.step(0.05)
-        assert one.report().retries == 0
-        one.check_accounts()
+            assert sim.client.network.in_flight(1) <= 2
+            sim.cluster.room[1] += 100  # 2 KB a second, of batches of nearly 1 KB
+            sim.step(0.05)
+        assert sim.report().retries == 0
+        sim.check_accounts()
 
 
 def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
     cluster = FakeCluster(topics={"t": PARTITIONS})
-    with world(cluster, batch_size=MIB, linger_ms=1_000, buffer_memory=64 * MIB) as one:
+    with world(cluster, batch_size=MIB, linger_ms=1_000, buffer_memory=64 * MIB) as sim:
         cluster.faults.append(Fault(lose=True))
-        send_to_all(one, 900 * KIB)
-        one.finish()
-        lost, *later = sizes(one)
+        send_to_all(sim, 900 * KIB)
+        sim.finish()
+        lost, *later = sizes(sim)
         assert lost > 3 * MIB
         assert max(later) <= MIB
-        send_to_all(one, 900 * KIB)
-        one.finish()
-        assert max(sizes(one)) <= MIB
+        send_to_all(sim, 900 * KIB)
+        sim.finish()
+        assert max(sizes(sim)) <= MIB
 
-        one.clock.advance(DOUBLED_AFTER_S)
-        send_to_all(one, 900 * KIB)
-        one.finish()
-        assert max(sizes(one)) > 3 * MIB
-        one.check_accounts()
+        sim.clock.advance(DOUBLED_AFTER_S)
+        send_to_all(sim, 900 * KIB)
+        sim.finish()
+        assert max(sizes(sim)) > 3 * MIB
+        sim.check_accounts()
 
 
 def test_what_is_lost_teaches_nothing_where_it_was_small() -> None:

@@ -17,54 +17,54 @@ PERSISTED = DeliveryStatus.PERSISTED
 RETRIABLE = (2, 3, 5, 6, 7, 9, 13, 19, 20, 56, 72, 74, 100, 103)
 
 
-def settled(one: World, count: int = 1) -> None:
+def settled(sim: World, count: int = 1) -> None:
     """Let the partition's first batch be acknowledged, so that the next ones go together."""
-    one.send_batches(count)
-    one.finish()
+    sim.send_batches(count)
+    sim.finish()
 
 
-def headers(one: World, start: int = 0) -> list[BatchHeader]:
+def headers(sim: World, start: int = 0) -> list[BatchHeader]:
     return [
         BatchHeader.parse(data)
-        for seen in one.cluster.seen[start:]
+        for seen in sim.cluster.seen[start:]
         for data in seen.batches.values()
     ]
 
 
-def check_log(one: World, values: list[bytes], partition: int = 0) -> None:
-    log = one.cluster.logs["t", partition]
+def check_log(sim: World, values: list[bytes], partition: int = 0) -> None:
+    log = sim.cluster.logs["t", partition]
     assert log.values() == values
     found = [BatchHeader.parse(data) for data in log.batches]
     next_sequence = 0
     for header in found:
         assert header.base_sequence == next_sequence
         next_sequence += header.record_count
-    assert one.statuses() == {PERSISTED: one.appended}
-    one.check_accounts()
+    assert sim.statuses() == {PERSISTED: sim.appended}
+    sim.check_accounts()
 
 
 @pytest.mark.parametrize("code", RETRIABLE)
 def test_a_retriable_error_costs_nothing_but_time(code: int) -> None:
-    with world() as one:
-        first = one.send_batches(1)
-        one.finish()
-        one.fault(None, Fault(error=code), None)
-        values = first + one.send_batches(4)
-        one.finish()
-        check_log(one, values)
-        assert one.report().retries >= 1
-        assert error_name(code) in dict(one.report().errors)
+    with world() as sim:
+        first = sim.send_batches(1)
+        sim.finish()
+        sim.fault(None, Fault(error=code), None)
+        values = first + sim.send_batches(4)
+        sim.finish()
+        check_log(sim, values)
+        assert sim.report().retries >= 1
+        assert error_name(code) in dict(sim.report().errors)
 
 
 @pytest.mark.parametrize("position", range(5))
 def test_an_error_anywhere_among_those_under_way_keeps_the_order(position: int) -> None:
-    with world() as one:
-        first = one.send_batches(1)
-        one.finish()
-        one.fault(*[None] * position, Fault(error=ErrorCode.not_enough_replicas))
-        values = first + one.send_batches(8)
-        one.finish()
-        check_log(one, values)
+    with world() as sim:
+        first = sim.send_batches(1)
+        sim.finish()
+        sim.fault(*[None] * position, Fault(error=ErrorCode.not_enough_replicas))
+        values = first + sim.send_batches(8)
+        sim.finish()
+        check_log(sim, values)
 
 
 @pytest.mark.parametrize("append", [True, False])
@@ -72,167 +72,167 @@ def test_an_error_anywhere_among_those_under_way_keeps_the_order(position: int) 
 def test_a_lost_answer_is_asked_for_again_with_the_same_sequence(
     position: int, append: bool
 ) -> None:
-    with world() as one:
-        first = one.send_batches(1)
-        one.finish()
+    with world() as sim:
+        first = sim.send_batches(1)
+        sim.finish()
         lost = Fault(lose=True) if append else Fault(lose=True, error=ErrorCode.none)
-        one.fault(*[None] * position, lost)
-        values = first + one.send_batches(8)
-        one.finish()
-        check_log(one, values)
-        again = [header.base_sequence for header in headers(one)]
+        sim.fault(*[None] * position, lost)
+        values = first + sim.send_batches(8)
+        sim.finish()
+        check_log(sim, values)
+        again = [header.base_sequence for header in headers(sim)]
         assert len(again) > len(set(again))
 
 
 def test_duplicate_sequence_is_success_with_an_unknown_offset() -> None:
-    with world() as one:
-        one.fault(Fault(lose=True), Fault(error=ErrorCode.duplicate_sequence_number))
-        one.send_batches(1)
-        one.finish()
-        (part,) = one.report().partitions
+    with world() as sim:
+        sim.fault(Fault(lose=True), Fault(error=ErrorCode.duplicate_sequence_number))
+        sim.send_batches(1)
+        sim.finish()
+        (part,) = sim.report().partitions
         assert (part.persisted, part.first_offset, part.last_offset) == (3, None, None)
-        one.check_accounts()
+        sim.check_accounts()
 
 
 def test_a_sequence_gap_behind_a_failed_batch_is_retried() -> None:
-    with world() as one:
-        first = one.send_batches(1)
-        one.finish()
-        one.fault(
+    with world() as sim:
+        first = sim.send_batches(1)
+        sim.finish()
+        sim.fault(
             Fault(error=ErrorCode.not_enough_replicas)
         )  # the four behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
-        values = first + one.send_batches(5)
-        one.finish()
-        check_log(one, values)
-        assert dict(one.report().errors)["OUT_OF_ORDER_SEQUENCE_NUMBER"] == 4
+        values = first + sim.send_batches(5)
+        sim.finish()
+        check_log(sim, values)
+        assert dict(sim.report().errors)["OUT_OF_ORDER_SEQUENCE_NUMBER"] == 4
 
 
 def test_retries_back_off() -> None:
-    with world(retry_backoff_ms=100, retry_backoff_max_ms=1_000) as one:
-        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 12)
-        one.send_batches(1)
-        one.finish()
-        times = [seen.at for seen in one.cluster.seen]
+    with world(retry_backoff_ms=100, retry_backoff_max_ms=1_000) as sim:
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 12)
+        sim.send_batches(1)
+        sim.finish()
+        times = [seen.at for seen in sim.cluster.seen]
         gaps = [later - earlier for earlier, later in pairwise(times)]
         assert max(gaps) <= 1.0 + 0.05
         assert sum(gaps) > 2.0
 
 
-def moved(one: World, *, hint: bool) -> None:
+def moved(sim: World, *, hint: bool) -> None:
     """The partition moves from broker 1 to broker 2, and broker 1 says so, by hint or bare."""
-    one.cluster.move("t", 0, 2)
+    sim.cluster.move("t", 0, 2)
     extra = {"current_leader": {"leader_id": 2, "leader_epoch": 1}} if hint else {}
-    one.fault(*[Fault(error=ErrorCode.not_leader_or_follower, extra=extra)] * 5)
+    sim.fault(*[Fault(error=ErrorCode.not_leader_or_follower, extra=extra)] * 5)
 
 
 @pytest.mark.parametrize("hint", [True, False])
 def test_a_moved_partition_goes_to_its_new_leader(hint: bool) -> None:
-    with world(FakeCluster(nodes=2, topics={"t": 1})) as one:
-        first = one.send_batches(1)
-        one.finish()
-        before = [api for _, api in one.cluster.requests].count(ApiKey.METADATA)
-        moved(one, hint=hint)
-        values = first + one.send_batches(5)
-        one.finish()
-        check_log(one, values)
-        assert {seen.node for seen in one.cluster.seen[6:]} == {2}
-        after = [api for _, api in one.cluster.requests].count(ApiKey.METADATA)
+    with world(FakeCluster(nodes=2, topics={"t": 1})) as sim:
+        first = sim.send_batches(1)
+        sim.finish()
+        before = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
+        moved(sim, hint=hint)
+        values = first + sim.send_batches(5)
+        sim.finish()
+        check_log(sim, values)
+        assert {seen.node for seen in sim.cluster.seen[6:]} == {2}
+        after = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
         assert (after == before) is hint
 
 
 def test_nothing_goes_to_the_new_leader_before_the_old_one_has_answered() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
-    with world(cluster) as one:
-        first = one.send_batches(1)
-        one.finish()
+    with world(cluster) as sim:
+        first = sim.send_batches(1)
+        sim.finish()
         extra = {"current_leader": {"leader_id": 2, "leader_epoch": 1}}
-        one.fault(
+        sim.fault(
             Fault(error=ErrorCode.not_leader_or_follower, extra=extra),
             Fault(hold=True, error=ErrorCode.not_leader_or_follower),
         )
-        values = first + one.send_batches(5)
-        one.steps(30)
+        values = first + sim.send_batches(5)
+        sim.steps(30)
         cluster.move("t", 0, 2)
-        one.steps(50)
+        sim.steps(50)
         assert {seen.node for seen in cluster.seen} == {1}
         cluster.release()
-        one.finish()
+        sim.finish()
         assert cluster.seen[-1].node == 2
-        check_log(one, values)
+        check_log(sim, values)
 
 
 def test_a_hint_may_name_a_broker_that_is_new() -> None:
     cluster = FakeCluster(nodes=3, topics={"t": 1})
     cluster.alive = {1}
-    with world(cluster) as one:
-        settled(one)
+    with world(cluster) as sim:
+        settled(sim)
         cluster.alive = {1, 3}
         cluster.move("t", 0, 3)
-        one.fault(
+        sim.fault(
             Fault(
                 error=ErrorCode.not_leader_or_follower,
                 extra={"current_leader": {"leader_id": 3, "leader_epoch": 1}},
             )
         )
-        one.send_batches(1)
-        one.finish()
+        sim.send_batches(1)
+        sim.finish()
         assert cluster.seen[-1].node == 3
         assert [api for _, api in cluster.requests].count(ApiKey.METADATA) == 1
 
 
 def test_an_old_hint_is_not_believed() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
-    with world(cluster) as one:
-        settled(one)
-        one.fault(
+    with world(cluster) as sim:
+        settled(sim)
+        sim.fault(
             Fault(
                 error=ErrorCode.not_leader_or_follower,
                 extra={"current_leader": {"leader_id": 2, "leader_epoch": 0}},
             )
         )
-        one.send_batches(1)
-        one.finish()
+        sim.send_batches(1)
+        sim.finish()
         assert {seen.node for seen in cluster.seen} == {1}
 
 
 def test_a_broker_that_dies_and_its_partition_moves() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
-    with world(cluster) as one:
-        first = one.send_batches(1)
-        one.finish()
-        one.fault(Fault(hold=True))
-        values = first + one.send_batches(4)
-        one.steps(20)
+    with world(cluster) as sim:
+        first = sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(hold=True))
+        values = first + sim.send_batches(4)
+        sim.steps(20)
         cluster.stop(1)
         log = cluster.logs["t", 0]
         cluster.move("t", 0, 2)
         assert log.end == 15
-        one.finish()
-        check_log(one, values)
+        sim.finish()
+        check_log(sim, values)
 
 
 def test_a_transient_metadata_error_does_not_lose_an_answer() -> None:
     """Topic ids in the answer are those of the request, whatever the cluster knows by then."""
-    with world(metadata_max_age_ms=100) as one:
-        settled(one)
-        one.fault(Fault(hold=True))
-        one.send_batches(1)
-        one.steps(5)
-        one.cluster.metadata_errors["t"] = 3
-        one.run(lambda: "t" not in one.client.metadata.cluster.topics, 0.05)
-        one.cluster.release()
-        one.finish()
-        assert one.statuses() == {PERSISTED: 6}
+    with world(metadata_max_age_ms=100) as sim:
+        settled(sim)
+        sim.fault(Fault(hold=True))
+        sim.send_batches(1)
+        sim.steps(5)
+        sim.cluster.metadata_errors["t"] = 3
+        sim.run(lambda: "t" not in sim.client.metadata.cluster.topics, 0.05)
+        sim.cluster.release()
+        sim.finish()
+        assert sim.statuses() == {PERSISTED: 6}
 
 
 def test_unknown_producer_id_begins_a_new_epoch() -> None:
-    with world() as one:
-        one.send_batches(2, partition=1)
-        settled(one, 2)
-        one.fault(Fault(error=ErrorCode.unknown_producer_id))
-        one.send_batches(3)
-        one.finish()
-        found = [BatchHeader.parse(data) for data in one.cluster.logs["t", 0].batches]
+    with world() as sim:
+        sim.send_batches(2, partition=1)
+        settled(sim, 2)
+        sim.fault(Fault(error=ErrorCode.unknown_producer_id))
+        sim.send_batches(3)
+        sim.finish()
+        found = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
         assert [(h.producer_epoch, h.base_sequence) for h in found] == [
             (0, 0),
             (0, 3),
@@ -240,129 +240,129 @@ def test_unknown_producer_id_begins_a_new_epoch() -> None:
             (1, 3),
             (1, 6),
         ]
-        one.send_batches(1, partition=1)
-        one.finish()
-        other = BatchHeader.parse(one.cluster.logs["t", 1].batches[-1])
+        sim.send_batches(1, partition=1)
+        sim.finish()
+        other = BatchHeader.parse(sim.cluster.logs["t", 1].batches[-1])
         assert (other.producer_epoch, other.base_sequence) == (0, 6)
-        assert one.statuses() == {PERSISTED: one.appended}
+        assert sim.statuses() == {PERSISTED: sim.appended}
 
 
 def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
-    with world() as one:
-        settled(one)
-        one.session.producer_state.epoch = (1 << 15) - 1
-        old = one.session.producer_state.producer_id
-        one.fault(Fault(error=ErrorCode.unknown_producer_id))
-        one.send_batches(2)
-        one.finish()
-        found = [BatchHeader.parse(data) for data in one.cluster.logs["t", 0].batches]
+    with world() as sim:
+        settled(sim)
+        sim.session.producer_state.epoch = (1 << 15) - 1
+        old = sim.session.producer_state.producer_id
+        sim.fault(Fault(error=ErrorCode.unknown_producer_id))
+        sim.send_batches(2)
+        sim.finish()
+        found = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
         places = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in found]
         assert places == [(old, 0, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
 
 
 def test_two_partitions_bump_at_the_last_epoch() -> None:
-    with world() as one:
-        one.send_batches(1, partition=0)
-        one.send_batches(1, partition=1)
-        one.finish()
-        one.session.producer_state.epoch = (1 << 15) - 1
-        one.fault(*[Fault(error=ErrorCode.unknown_producer_id)] * 1)
-        one.send_batches(1, partition=0)
-        one.send_batches(1, partition=1)
-        one.finish()
-        assert one.statuses() == {PERSISTED: 12}
+    with world() as sim:
+        sim.send_batches(1, partition=0)
+        sim.send_batches(1, partition=1)
+        sim.finish()
+        sim.session.producer_state.epoch = (1 << 15) - 1
+        sim.fault(*[Fault(error=ErrorCode.unknown_producer_id)] * 1)
+        sim.send_batches(1, partition=0)
+        sim.send_batches(1, partition=1)
+        sim.finish()
+        assert sim.statuses() == {PERSISTED: 12}
 
 
 @pytest.mark.parametrize("code", [15, 14, 16, 7, 51])
 def test_a_producer_id_is_asked_for_until_there_is_one(code: int) -> None:
     cluster = FakeCluster(topics={"t": 1})
     cluster.init_errors.extend([code] * 3)
-    with world(cluster) as one:
-        settled(one)
+    with world(cluster) as sim:
+        settled(sim)
         asked = [api for _, api in cluster.requests].count(ApiKey.INIT_PRODUCER_ID)
         assert asked == 4
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_batch_too_large_is_split_and_keeps_its_content(codec: str) -> None:
-    with world(compression_type=codec, batch_size=4_000, retries=1) as one:
-        one.send([b"first"])
-        one.finish()
-        one.cluster.logs["t", 0].max_batch = 800 if codec == "none" else 200
+    with world(compression_type=codec, batch_size=4_000, retries=1) as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.cluster.logs["t", 0].max_batch = 800 if codec == "none" else 200
         values = [b"%03d" % number + b"." * 100 for number in range(64)]
-        one.send(values)
-        one.finish()
-        check_log(one, [b"first", *values])
-        assert one.report().splits >= 2
-        found = {header.codec.name.lower() for header in headers(one)[1:]}
+        sim.send(values)
+        sim.finish()
+        check_log(sim, [b"first", *values])
+        assert sim.report().splits >= 2
+        found = {header.codec.name.lower() for header in headers(sim)[1:]}
         assert found == {codec}
 
 
 def test_batches_behind_one_that_is_split_keep_their_order() -> None:
-    with world() as one:
-        first = one.send_batches(1)
-        one.finish()
-        one.fault(Fault(error=ErrorCode.message_too_large))
-        values = first + one.send_batches(6)
-        one.finish()
-        check_log(one, values)
+    with world() as sim:
+        first = sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(error=ErrorCode.message_too_large))
+        values = first + sim.send_batches(6)
+        sim.finish()
+        check_log(sim, values)
 
 
 def test_request_timeout_closes_the_connection_and_resends() -> None:
-    with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as one:
-        first = one.send_batches(1)
-        one.finish()
-        one.fault(Fault(hold=True))
-        values = first + one.send_batches(3)
-        one.finish(tick=0.05)
-        check_log(one, values)
-        latest = one.cluster.seen[-1].at - one.cluster.seen[1].at
+    with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as sim:
+        first = sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(hold=True))
+        values = first + sim.send_batches(3)
+        sim.finish(tick=0.05)
+        check_log(sim, values)
+        latest = sim.cluster.seen[-1].at - sim.cluster.seen[1].at
         assert 1.0 <= latest < 3.0
-        assert dict(one.report().errors)["DISCONNECTED"] == 3
+        assert dict(sim.report().errors)["DISCONNECTED"] == 3
 
 
 def test_a_move_seen_in_metadata_waits_for_the_old_leader_too() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
-    with world(cluster, metadata_max_age_ms=50, max_in_flight_requests_per_connection=2) as one:
-        first = one.send_batches(1)
-        one.finish()
-        one.fault(Fault(hold=True))
-        values = first + one.send_batches(4)
-        one.run(lambda: len(cluster.seen) == 3)
+    with world(cluster, metadata_max_age_ms=50, max_in_flight_requests_per_connection=2) as sim:
+        first = sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(hold=True))
+        values = first + sim.send_batches(4)
+        sim.run(lambda: len(cluster.seen) == 3)
         cluster.move("t", 0, 2)
-        one.run(lambda: one.client.metadata.cluster.leader("t", 0) == 2)
-        one.steps(50)
+        sim.run(lambda: sim.client.metadata.cluster.leader("t", 0) == 2)
+        sim.steps(50)
         assert {seen.node for seen in cluster.seen} == {1}
         cluster.release()
-        one.finish()
+        sim.finish()
         assert {seen.node for seen in cluster.seen[3:]} == {2}
-        check_log(one, values)
+        check_log(sim, values)
 
 
 def test_a_dead_leader_is_asked_about_until_there_is_a_new_one() -> None:
     """The cluster takes a while to notice, and names the old leader meanwhile."""
     cluster = FakeCluster(nodes=2, topics={"t": 2})
-    with world(cluster) as one:
-        first = one.send_batches(1)
-        one.finish()
+    with world(cluster) as sim:
+        first = sim.send_batches(1)
+        sim.finish()
         cluster.unnoticed = {1}
         cluster.stop(1)
-        values = first + one.send_batches(3)
-        one.steps(400)
+        values = first + sim.send_batches(3)
+        sim.steps(400)
         assert not cluster.logs["t", 0].values()[3:]
         cluster.unnoticed = set()
         cluster.move("t", 0, 2)
-        one.finish()
-        check_log(one, values)
+        sim.finish()
+        check_log(sim, values)
 
 
 def test_a_retry_stays_among_the_batches_that_brokers_remember() -> None:
     """It is in the log, four more behind it; four new ones behind its retry would be too many."""
-    with world(request_timeout_ms=1_000) as one:
-        first = one.send_batches(1)
-        one.finish()
+    with world(request_timeout_ms=1_000) as sim:
+        first = sim.send_batches(1)
+        sim.finish()
         timed_out = Fault(error=ErrorCode.request_timed_out, append=True)
-        one.fault(timed_out, *[None] * 4, Fault(hold=True), *[None] * 3, Fault(lose=True))
-        values = first + one.send_batches(15)
-        one.finish()
-        check_log(one, values)
+        sim.fault(timed_out, *[None] * 4, Fault(hold=True), *[None] * 3, Fault(lose=True))
+        values = first + sim.send_batches(15)
+        sim.finish()
+        check_log(sim, values)

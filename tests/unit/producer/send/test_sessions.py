@@ -29,12 +29,12 @@ NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no k
 BROKERS = pytest.mark.parametrize("since_2_5", [True, False], ids=["since 2.5", "before 2.5"])
 
 
-def log_of(one: World, partition: int = 0) -> list[bytes | None]:
-    return one.cluster.logs["t", partition].values()
+def log_of(sim: World, partition: int = 0) -> list[bytes | None]:
+    return sim.cluster.logs["t", partition].values()
 
 
-def epochs(one: World, partition: int = 0) -> list[int]:
-    headers = map(BatchHeader.parse, one.cluster.logs["t", partition].batches)
+def epochs(sim: World, partition: int = 0) -> list[int]:
+    headers = map(BatchHeader.parse, sim.cluster.logs["t", partition].batches)
     return [header.producer_epoch for header in headers]
 
 
@@ -49,22 +49,22 @@ def kept(_one: World) -> None:
     """The brokers remember all."""
 
 
-def forgotten(one: World) -> None:
+def forgotten(sim: World) -> None:
     """As after producer.id.expiration.ms."""
-    one.cluster.forget_producers()
+    sim.cluster.forget_producers()
 
 
-def outdated(one: World) -> None:
+def outdated(sim: World) -> None:
     """As after a move to a replica that has not seen the last batch."""
-    for state in one.cluster.logs["t", 0].producers.values():
+    for state in sim.cluster.logs["t", 0].producers.values():
         state.next -= 3
         del state.last[-1]
 
 
-def moved(one: World) -> None:
+def moved(sim: World) -> None:
     """To a replica that has got nothing, as all was deleted."""
-    one.cluster.forget_producers()
-    one.cluster.move("t", 0, 2)
+    sim.cluster.forget_producers()
+    sim.cluster.move("t", 0, 2)
 
 
 @BROKERS
@@ -85,16 +85,16 @@ def moved(one: World) -> None:
 def test_what_brokers_know_of_an_earlier_session_does_not_matter(
     since_2_5: bool, lost: Callable[[World], None], fault: Fault | None
 ) -> None:
-    with world(brokers(since_2_5)) as one:
-        first = one.send_batches(6)
-        one.finish()
-        lost(one)
-        one.next_session()
-        one.fault(fault)
-        second = one.send_batches(6)
-        one.finish()
-        assert log_of(one) == first + second
-        assert one.statuses() == {DeliveryStatus.PERSISTED: one.appended}
+    with world(brokers(since_2_5)) as sim:
+        first = sim.send_batches(6)
+        sim.finish()
+        lost(sim)
+        sim.next_session()
+        sim.fault(fault)
+        second = sim.send_batches(6)
+        sim.finish()
+        assert log_of(sim) == first + second
+        assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended}
 
 
 @BROKERS
@@ -103,106 +103,106 @@ def test_the_first_batch_after_a_pause_goes_alone(
     since_2_5: bool, lost: Callable[[World], None]
 ) -> None:
     """Within a session: brokers may have lost the producer state, and one refuses a batch."""
-    with world(brokers(since_2_5)) as one:
-        values = one.send_batches(6)
-        one.finish()
-        lost(one)
-        one.clock.advance(20.0)
-        one.client.metadata.refresh()
-        one.steps(5)
-        one.fault(Fault(error=ErrorCode.not_enough_replicas))
-        values += one.send_batches(6)
-        one.finish()
-        assert log_of(one) == values
+    with world(brokers(since_2_5)) as sim:
+        values = sim.send_batches(6)
+        sim.finish()
+        lost(sim)
+        sim.clock.advance(20.0)
+        sim.client.metadata.refresh()
+        sim.steps(5)
+        sim.fault(Fault(error=ErrorCode.not_enough_replicas))
+        values += sim.send_batches(6)
+        sim.finish()
+        assert log_of(sim) == values
 
 
 def test_a_new_leader_gets_one_batch_first() -> None:
-    with world(brokers(since_2_5=True)) as one:
-        values = one.send_batches(2)
-        one.finish()
-        moved(one)
-        one.client.metadata.refresh()
-        one.steps(5)
-        one.fault(Fault(error=ErrorCode.not_enough_replicas))
-        values += one.send_batches(6)
-        one.finish()
-        assert log_of(one) == values
+    with world(brokers(since_2_5=True)) as sim:
+        values = sim.send_batches(2)
+        sim.finish()
+        moved(sim)
+        sim.client.metadata.refresh()
+        sim.steps(5)
+        sim.fault(Fault(error=ErrorCode.not_enough_replicas))
+        values += sim.send_batches(6)
+        sim.finish()
+        assert log_of(sim) == values
 
 
 @pytest.mark.parametrize("refused", [19, 45, 59, 13])
 def test_a_batch_that_was_passed_by_a_later_one_is_not_written_behind_it(refused: int) -> None:
     """A broker that forgets the producer in mid-stream takes any batch as the next."""
-    with world(brokers(since_2_5=True), max_in_flight_requests_per_connection=3) as one:
-        values = one.send_batches(2)
-        one.finish()
-        one.fault(None, Fault(error=refused), Fault(forget=True))
-        values += one.send_batches(3)
-        one.steps(12)
-        forgotten(one)  # so that the broker would take the batch that was refused, too
+    with world(brokers(since_2_5=True), max_in_flight_requests_per_connection=3) as sim:
+        values = sim.send_batches(2)
+        sim.finish()
+        sim.fault(None, Fault(error=refused), Fault(forget=True))
+        values += sim.send_batches(3)
+        sim.steps(12)
+        forgotten(sim)  # so that the broker would take the batch that was refused, too
         with pytest.raises(DeliveryError) as caught:
-            one.finish()
+            sim.finish()
         assert "out of order" in str(caught.value) or refused == 45
-        assert log_of(one) == values[:9] + values[12:]
-        assert one.statuses()[DeliveryStatus.NOT_PERSISTED] == 3
-        one.check_accounts()
+        assert log_of(sim) == values[:9] + values[12:]
+        assert sim.statuses()[DeliveryStatus.NOT_PERSISTED] == 3
+        sim.check_accounts()
 
 
 # How a batch ends that is in no log: what its session leaves to the next one.
 
 
-def refused_last(one: World) -> int:
-    one.fault(None, Fault(error=ErrorCode.invalid_record, extra=NAMED))
-    one.send_batches(2)
+def refused_last(sim: World) -> int:
+    sim.fault(None, Fault(error=ErrorCode.invalid_record, extra=NAMED))
+    sim.send_batches(2)
     return 1
 
 
-def all_refused_last(one: World) -> int:
-    one.fault(None, Fault(error=ErrorCode.invalid_timestamp))
-    one.send([b"1"])
-    one.steps(3)
-    one.send([b"2"])
+def all_refused_last(sim: World) -> int:
+    sim.fault(None, Fault(error=ErrorCode.invalid_timestamp))
+    sim.send([b"1"])
+    sim.steps(3)
+    sim.send([b"2"])
     return 1
 
 
-def denied(one: World) -> int:
-    one.fault(None, *[Fault(error=DENIED)] * 2)
-    one.send_batches(3)
+def denied(sim: World) -> int:
+    sim.fault(None, *[Fault(error=DENIED)] * 2)
+    sim.send_batches(3)
     return 6
 
 
-def denied_while_it_waits(one: World) -> int:
+def denied_while_it_waits(sim: World) -> int:
     """The right is revoked while a batch waits to be sent again."""
-    one.fault(None, *[Fault(error=ErrorCode.not_enough_replicas)] * 40)
-    one.send_batches(3)
-    one.run(lambda: len(one.cluster.seen) > 4)
-    one.cluster.metadata_errors["t"] = DENIED
-    one.client.metadata.refresh()
-    accumulator = one.session._accumulator
-    one.run(lambda: not accumulator.state.incomplete)
-    one.cluster.faults.clear()
-    one.cluster.metadata_errors.clear()
+    sim.fault(None, *[Fault(error=ErrorCode.not_enough_replicas)] * 40)
+    sim.send_batches(3)
+    sim.run(lambda: len(sim.cluster.seen) > 4)
+    sim.cluster.metadata_errors["t"] = DENIED
+    sim.client.metadata.refresh()
+    accumulator = sim.session._accumulator
+    sim.run(lambda: not accumulator.state.incomplete)
+    sim.cluster.faults.clear()
+    sim.cluster.metadata_errors.clear()
     return 6
 
 
-def halved(one: World) -> int:
-    one.fault(
+def halved(sim: World) -> int:
+    sim.fault(
         None,
         Fault(error=ErrorCode.invalid_record),
         Fault(error=ErrorCode.invalid_record),
         Fault(error=ErrorCode.invalid_record),
     )
-    one.send_batches(3)
+    sim.send_batches(3)
     return 1
 
 
-def refused_behind_a_retry(one: World) -> int:
-    one.fault(
+def refused_behind_a_retry(sim: World) -> int:
+    sim.fault(
         None,
         Fault(error=ErrorCode.not_enough_replicas),
         Fault(error=ErrorCode.out_of_order_sequence_number),
         Fault(error=ErrorCode.invalid_timestamp, extra=NAMED),
     )
-    one.send_batches(3)
+    sim.send_batches(3)
     return 1
 
 
@@ -221,46 +221,46 @@ def refused_behind_a_retry(one: World) -> int:
 def test_a_gap_is_not_handed_to_the_next_session(
     since_2_5: bool, ends: Callable[[World], int]
 ) -> None:
-    with world(brokers(since_2_5), TOLERANT) as one:
-        one.send([b"first"])
-        one.finish()
-        dropped = ends(one)
-        one.finish()
-        assert one.statuses() == {DeliveryStatus.PERSISTED: one.appended - dropped}
-        before = log_of(one)
-        one.next_session()
-        values = one.send_batches(6)
-        one.finish()
-        assert log_of(one) == before + values
-        assert one.report().retries == 0
+    with world(brokers(since_2_5), TOLERANT) as sim:
+        sim.send([b"first"])
+        sim.finish()
+        dropped = ends(sim)
+        sim.finish()
+        assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended - dropped}
+        before = log_of(sim)
+        sim.next_session()
+        values = sim.send_batches(6)
+        sim.finish()
+        assert log_of(sim) == before + values
+        assert sim.report().retries == 0
 
 
 def test_each_session_has_an_epoch_of_its_own() -> None:
     """And the producer id is the same, so that brokers keep one state for many tasks."""
-    with world(brokers(since_2_5=True)) as one:
+    with world(brokers(since_2_5=True)) as sim:
         for _ in range(3):
-            one.send_batches(2)
-            one.finish()
-            one.next_session()
-        assert epochs(one) == [0, 0, 1, 1, 2, 2]
-        assert len(one.cluster.logs["t", 0].producers) == 1
-        one.next_session()  # a session that sends nothing takes no epoch
-        one.send([b"."])
-        one.finish()
-        assert epochs(one)[-1] == 3
+            sim.send_batches(2)
+            sim.finish()
+            sim.next_session()
+        assert epochs(sim) == [0, 0, 1, 1, 2, 2]
+        assert len(sim.cluster.logs["t", 0].producers) == 1
+        sim.next_session()  # a session that sends nothing takes no epoch
+        sim.send([b"."])
+        sim.finish()
+        assert epochs(sim)[-1] == 3
 
 
 def test_after_the_last_epoch_a_session_gets_a_new_producer_id() -> None:
-    with world(brokers(since_2_5=True)) as one:
-        one.send([b"first"])
-        one.finish()
-        one.session.producer_state.epoch = LAST_EPOCH
-        one.next_session()
-        one.send([b"second"])
-        one.finish()
-        assert log_of(one) == [b"first", b"second"]
-        assert epochs(one) == [0, 0]
-        assert len(one.cluster.logs["t", 0].producers) == 2
+    with world(brokers(since_2_5=True)) as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.session.producer_state.epoch = LAST_EPOCH
+        sim.next_session()
+        sim.send([b"second"])
+        sim.finish()
+        assert log_of(sim) == [b"first", b"second"]
+        assert epochs(sim) == [0, 0]
+        assert len(sim.cluster.logs["t", 0].producers) == 2
 
 
 # Seeded runs.
@@ -284,16 +284,16 @@ def any_fault(random: Random) -> Fault | None:
     return None
 
 
-def disturb(one: World, random: Random, states: list[object]) -> None:
+def disturb(sim: World, random: Random, states: list[object]) -> None:
     """Between two sessions: brokers forget, remember what was long ago, or move."""
-    for place, log in one.cluster.logs.items():
+    for place, log in sim.cluster.logs.items():
         match random.choice(["keep", "keep", "forget", "outdated", "move"]):
             case "forget":
                 log.producers.clear()
             case "outdated":
                 log.producers = deepcopy(random.choice(states))[place]  # type: ignore[index]
             case "move":
-                one.cluster.move(*place, 3 - log.leader)
+                sim.cluster.move(*place, 3 - log.leader)
 
 
 def run(seed: int, *, since_2_5: bool) -> int:
@@ -303,34 +303,34 @@ def run(seed: int, *, since_2_5: bool) -> int:
         "request_timeout_ms": 1_000,
         "retry_backoff_ms": random.choice([1, 50]),
     }
-    with world(cluster, TOLERANT, **options) as one:
+    with world(cluster, TOLERANT, **options) as sim:
         states: list[object] = [{place: {} for place in cluster.logs}]
         appended: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
         delivered = 0
         for session in range(4):
-            one.fault(*[any_fault(random) for _ in range(random.randint(0, 8))])
+            sim.fault(*[any_fault(random) for _ in range(random.randint(0, 8))])
             for burst in range(random.randint(1, 3)):
                 partition = random.randrange(PARTITIONS)
                 name = b"%d-%d-%d" % (seed, session, burst)
                 count = 3 * random.randint(1, 6)
                 values = [b"%s-%02d" % (name, n) + b"." * 265 for n in range(count)]
                 try:
-                    one.send(values, partition)
+                    sim.send(values, partition)
                 except DeliveryError:
                     break
                 appended[partition] += values
-                one.steps(random.randint(0, 20), random.choice([0.005, 3.0]))
+                sim.steps(random.randint(0, 20), random.choice([0.005, 3.0]))
             try:
-                one.finish(0.02)
+                sim.finish(0.02)
                 delivered += 1
             except DeliveryError:
-                one.session.producer_state = type(one.session.producer_state)()
+                sim.session.producer_state = type(sim.session.producer_state)()
             cluster.faults.clear()
             states.append({place: deepcopy(log.producers) for place, log in cluster.logs.items()})
-            disturb(one, random, states)
-            one.next_session()
+            disturb(sim, random, states)
+            sim.next_session()
         for partition, values in appended.items():
-            there = list(dict.fromkeys(log_of(one, partition)))
+            there = list(dict.fromkeys(log_of(sim, partition)))
             assert there == [value for value in values if value in set(there)], (seed, partition)
         return delivered
 

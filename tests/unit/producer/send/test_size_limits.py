@@ -38,7 +38,7 @@ LIMIT = 700
 
 
 @pytest.fixture(params=["none", "lz4"])
-def one(request: pytest.FixtureRequest) -> Iterator[World]:
+def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 2, "wide": 1})
     with world(cluster, batch_size=8_000, compression_type=request.param) as made:
         for partition in (0, 1):
@@ -52,70 +52,70 @@ def values(count: int, first: int = 0) -> list[bytes]:
     return [b"%05d" % (first + row) + noise.bytes(60) for row in range(count)]
 
 
-def write(one: World, count: int, first: int = 0, topic: str = "t") -> int:
+def write(sim: World, count: int, first: int = 0, topic: str = "t") -> int:
     """Rows for partition 0; how many splits they cost."""
-    before = one.report().splits
-    one.send(values(count, first), topic=topic)
-    one.finish()
-    return one.report().splits - before
+    before = sim.report().splits
+    sim.send(values(count, first), topic=topic)
+    sim.finish()
+    return sim.report().splits - before
 
 
-def test_later_batches_are_not_split(one: World) -> None:
-    assert write(one, 300) > 0
-    sent = len(one.cluster.seen)
-    assert write(one, 300, 300) == 0
-    assert one.cluster.logs["t", 0].values() == values(300) + values(300, 300)
-    sizes = [len(data) for seen in one.cluster.seen[sent:] for data in seen.batches.values()]
+def test_later_batches_are_not_split(sim: World) -> None:
+    assert write(sim, 300) > 0
+    sent = len(sim.cluster.seen)
+    assert write(sim, 300, 300) == 0
+    assert sim.cluster.logs["t", 0].values() == values(300) + values(300, 300)
+    sizes = [len(data) for seen in sim.cluster.seen[sent:] for data in seen.batches.values()]
     assert max(sizes) <= LIMIT
     assert sum(sizes) / len(sizes) > LIMIT / 2 - 100
-    assert one.statuses() == {DeliveryStatus.PERSISTED: 600}
-    one.check_accounts()
+    assert sim.statuses() == {DeliveryStatus.PERSISTED: 600}
+    sim.check_accounts()
 
 
-def test_the_other_partition_and_the_next_session_know_it(one: World) -> None:
-    write(one, 300)
-    before = one.report().splits
-    one.send(values(300), partition=1)
-    one.finish()
-    assert one.report().splits == before
-    one.next_session()
-    assert write(one, 300, 300) == 0
+def test_the_other_partition_and_the_next_session_know_it(sim: World) -> None:
+    write(sim, 300)
+    before = sim.report().splits
+    sim.send(values(300), partition=1)
+    sim.finish()
+    assert sim.report().splits == before
+    sim.next_session()
+    assert write(sim, 300, 300) == 0
 
 
-def test_other_topics_keep_their_size(one: World) -> None:
-    write(one, 300)
-    write(one, 300, topic="wide")
-    assert max(map(len, one.cluster.logs["wide", 0].batches)) > 6_000
+def test_other_topics_keep_their_size(sim: World) -> None:
+    write(sim, 300)
+    write(sim, 300, topic="wide")
+    assert max(map(len, sim.cluster.logs["wide", 0].batches)) > 6_000
 
 
-def test_what_was_closed_before_is_cut_to_size_at_once(one: World) -> None:
+def test_what_was_closed_before_is_cut_to_size_at_once(sim: World) -> None:
     """Not in half, and each half in half again."""
-    assert write(one, 2_000) <= 30  # of some 18 batches
+    assert write(sim, 2_000) <= 30  # of some 18 batches
 
 
-def test_a_limit_that_was_raised_is_found_out(one: World) -> None:
-    write(one, 300)
-    one.cluster.logs["t", 0].max_batch = 1 << 20
-    one.clock.advance(4 * DOUBLED_AFTER_S)
-    assert write(one, 300, 300) == 0
-    assert max(map(len, one.cluster.logs["t", 0].batches)) > 6_000
+def test_a_limit_that_was_raised_is_found_out(sim: World) -> None:
+    write(sim, 300)
+    sim.cluster.logs["t", 0].max_batch = 1 << 20
+    sim.clock.advance(4 * DOUBLED_AFTER_S)
+    assert write(sim, 300, 300) == 0
+    assert max(map(len, sim.cluster.logs["t", 0].batches)) > 6_000
 
 
-def test_a_limit_that_was_not_raised_costs_little_to_try(one: World) -> None:
-    write(one, 300)
-    one.clock.advance(DOUBLED_AFTER_S)
-    tries = write(one, 300, 300)
+def test_a_limit_that_was_not_raised_costs_little_to_try(sim: World) -> None:
+    write(sim, 300)
+    sim.clock.advance(DOUBLED_AFTER_S)
+    tries = write(sim, 300, 300)
     assert 0 < tries <= 40
-    assert write(one, 300, 600) == 0
-    assert len(one.cluster.logs["t", 0].values()) == 900
+    assert write(sim, 300, 600) == 0
+    assert len(sim.cluster.logs["t", 0].values()) == 900
 
 
-def test_one_large_record_says_little_of_the_others(one: World) -> None:
+def test_one_large_record_says_little_of_the_others(sim: World) -> None:
     """It can't be written here; that it is refused alone must not shrink all batches."""
-    one.send([np.random.default_rng(1).bytes(2 * LIMIT)])
+    sim.send([np.random.default_rng(1).bytes(2 * LIMIT)])
     with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE"):
-        one.finish()
-    assert not one.client.batch_size_limits
+        sim.finish()
+    assert not sim.client.batch_size_limits
 
 
 def test_a_ceiling_falls_and_rises() -> None:
@@ -164,22 +164,22 @@ def test_parts_hold_what_the_whole_held(codec: Codec, size: int | None) -> None:
     size = half(batch.raw_size) if size is None else size
     pieces = split(batch, size, None)
     assert len(pieces) >= 2
-    before, after = records_of(batch), [record for one in pieces for record in records_of(one)]
+    before, after = records_of(batch), [record for sim in pieces for record in records_of(sim)]
     assert [(r.key, r.value, r.headers, r.timestamp) for r in after] == [
         (r.key, r.value, r.headers, r.timestamp) for r in before
     ]
     assert header_lists(after).equals(header_lists(before))
-    assert all(one.raw_size <= max(size, HEADER_SIZE + 8) or one.records == 1 for one in pieces)
+    assert all(sim.raw_size <= max(size, HEADER_SIZE + 8) or sim.records == 1 for sim in pieces)
     sequence = batch.sequence
-    for one in pieces:
-        assert [record.offset for record in records_of(one)] == list(range(one.records))
-        assert one.max_timestamp == max(record.timestamp for record in records_of(one))
-        assert (one.producer_id, one.epoch, one.sequence) == (7, 1, sequence)
-        assert one.codec is (codec if one.size < one.raw_size else Codec.NONE)
-        assert one.size <= one.raw_size
-        sequence = one.next_sequence
+    for sim in pieces:
+        assert [record.offset for record in records_of(sim)] == list(range(sim.records))
+        assert sim.max_timestamp == max(record.timestamp for record in records_of(sim))
+        assert (sim.producer_id, sim.epoch, sim.sequence) == (7, 1, sequence)
+        assert sim.codec is (codec if sim.size < sim.raw_size else Codec.NONE)
+        assert sim.size <= sim.raw_size
+        sequence = sim.next_sequence
     assert sequence == batch.next_sequence
-    assert size < 1_000 or any(one.codec is codec for one in pieces)
+    assert size < 1_000 or any(sim.codec is codec for sim in pieces)
 
 
 @pytest.mark.parametrize("records", [2, 3, 17])
@@ -190,7 +190,7 @@ def test_even_two_records_are_taken_apart(records: int) -> None:
         TopicPartition("t", 0), 0.0, Columns(value=pa.array(rows, pa.binary()), timestamps=stamps)
     )
     pieces = split(batch, half(batch.raw_size), None)
-    assert [record.value for one in pieces for record in records_of(one)] == rows
+    assert [record.value for sim in pieces for record in records_of(sim)] == rows
     assert len(pieces) >= 2
 
 
@@ -202,22 +202,22 @@ def noise(size: int, seed: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-@pytest.mark.parametrize("sizes", [[100_000], [10_000] * 10], ids=["one", "many"])
+@pytest.mark.parametrize("sizes", [[100_000], [10_000] * 10], ids=["sim", "many"])
 def test_what_fits_uncompressed_alone_is_sent_so(codec: str, sizes: list[int]) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, batch_size=1_000_000, compression_type=codec) as one:
+    with world(cluster, batch_size=1_000_000, compression_type=codec) as sim:
         log = cluster.logs["t", 0]
         rows = [noise(size, seed) for seed, size in enumerate(sizes)]
-        one.send(rows)
-        ((_, batch),) = one.session._accumulator.open_batches()
+        sim.send(rows)
+        ((_, batch),) = sim.session._accumulator.open_batches()
         log.max_batch = batch.raw_size
-        one.finish()
+        sim.finish()
         assert log.values() == rows
         assert [BatchHeader.parse(data).codec for data in log.batches] == [Codec.NONE]
-        assert one.report().splits == 0
-        one.check_accounts()
-        one.send([b"." * 90_000])
-        one.finish()
+        assert sim.report().splits == 0
+        sim.check_accounts()
+        sim.send([b"." * 90_000])
+        sim.finish()
         assert BatchHeader.parse(log.batches[-1]).codec.name.lower() == codec
 
 
@@ -248,14 +248,14 @@ def test_pieces_that_would_grow_stay_uncompressed(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_a_limit_is_learned_also_if_the_answer_is_lost(lost: Fault, codec: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, batch_size=8_000, compression_type=codec) as one:
+    with world(cluster, batch_size=8_000, compression_type=codec) as sim:
         cluster.logs["t", 0].max_batch = LIMIT
-        one.fault(*[lost] * 3)
-        one.send(values(300))
-        one.finish()
+        sim.fault(*[lost] * 3)
+        sim.send(values(300))
+        sim.finish()
         assert cluster.logs["t", 0].values() == values(300)
-        assert one.statuses() == {DeliveryStatus.PERSISTED: 300}
-        one.check_accounts()
+        assert sim.statuses() == {DeliveryStatus.PERSISTED: 300}
+        sim.check_accounts()
 
 
 @pytest.mark.parametrize(
@@ -263,31 +263,31 @@ def test_a_limit_is_learned_also_if_the_answer_is_lost(lost: Fault, codec: str) 
 )
 def test_what_was_appended_before_the_limit_fell_is_not_appended_again(lost: Fault) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    with world(cluster, batch_size=8_000) as one:
-        one.send([b"first"])
-        one.finish()
-        one.fault(lost)
-        one.send(values(60))
-        one.run(lambda: len(cluster.seen) == 2)
+    with world(cluster, batch_size=8_000) as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.fault(lost)
+        sim.send(values(60))
+        sim.run(lambda: len(cluster.seen) == 2)
         cluster.logs["t", 0].max_batch = LIMIT
         with pytest.raises(DeliveryError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
-            one.finish()
+            sim.finish()
         assert cluster.logs["t", 0].values() == [b"first", *values(60)]
-        statuses = one.statuses()
+        statuses = sim.statuses()
         assert statuses == {DeliveryStatus.PERSISTED: 1, DeliveryStatus.POSSIBLY_PERSISTED: 60}
-        one.check_accounts()
+        sim.check_accounts()
 
 
 def test_a_piece_that_is_accepted_ends_the_doubt_about_the_others() -> None:
     """What is refused of them is set aside, as of a batch that was never in doubt."""
     tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     named = {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]}
-    with world(FakeCluster(topics={"t": 1}), tolerant, batch_size=8_000) as one:
-        one.cluster.logs["t", 0].max_batch = 2_500
-        one.fault(Fault(lose=True), None, None, Fault(error=ErrorCode.invalid_record, extra=named))
+    with world(FakeCluster(topics={"t": 1}), tolerant, batch_size=8_000) as sim:
+        sim.cluster.logs["t", 0].max_batch = 2_500
+        sim.fault(Fault(lose=True), None, None, Fault(error=ErrorCode.invalid_record, extra=named))
         rows = values(60)
-        one.send(rows)
-        one.finish()
-        there = one.cluster.logs["t", 0].values()
+        sim.send(rows)
+        sim.finish()
+        there = sim.cluster.logs["t", 0].values()
         assert len(there) == 59
         assert there == [row for row in rows if row in set(there)]

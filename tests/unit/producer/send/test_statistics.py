@@ -44,10 +44,10 @@ def info(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_line_at_every_interval_and_one_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    with world(statistics_interval_ms=1_000) as one:
-        started = one.clock.monotonic()
-        while one.clock.monotonic() < started + 3.5:
-            one.step(0.05)
+    with world(statistics_interval_ms=1_000) as sim:
+        started = sim.clock.monotonic()
+        while sim.clock.monotonic() < started + 3.5:
+            sim.step(0.05)
         assert len(lines(caplog)) == 3
     found = lines(caplog)
     assert len(found) == 4
@@ -57,8 +57,8 @@ def test_a_line_at_every_interval_and_one_at_the_end(caplog: pytest.LogCaptureFi
 
 
 def test_none_by_default(caplog: pytest.LogCaptureFixture) -> None:
-    with world() as one:
-        one.steps(100, 0.1)
+    with world() as sim:
+        sim.steps(100, 0.1)
     assert lines(caplog) == []
 
 
@@ -76,10 +76,10 @@ def paths(value: Any, path: str = "") -> set[str]:
 
 
 def test_each_of_librdkafkas_paths_is_there_or_documented_as_left_out() -> None:
-    with world(statistics_interval_ms=1_000) as one:
-        one.send_batches(2)
-        one.finish()
-        found = paths(one.session._sender._statistics.collect(one.clock.monotonic()))
+    with world(statistics_interval_ms=1_000) as sim:
+        sim.send_batches(2)
+        sim.finish()
+        found = paths(sim.session._sender._statistics.collect(sim.clock.monotonic()))
     text = DOCS.read_text().partition("### Omitted parts of librdkafka's structure")[2]
     table = text.partition("\n#")[0].splitlines()
     rows = [line for line in table if line.startswith("| `")]
@@ -95,13 +95,13 @@ def test_each_of_librdkafkas_paths_is_there_or_documented_as_left_out() -> None:
 
 
 def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
-    with world(statistics_interval_ms=1_000) as one:
-        one.send_batches(1)
-        one.finish()
-        one.cluster.room[1] = 100
-        one.send_batches(1)
-        one.steps(5)
-        line = one.session._sender._statistics.collect(one.clock.monotonic())
+    with world(statistics_interval_ms=1_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.cluster.room[1] = 100
+        sim.send_batches(1)
+        sim.steps(5)
+        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["req"]["Produce"], broker["outbuf_cnt"], broker["outbuf_msg_cnt"]) == (
             1,
@@ -109,86 +109,86 @@ def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
             3,
         )
         assert (broker["tx"], broker["waitresp_cnt"], broker["waitresp_msg_cnt"]) == (2, 0, 0)
-        one.fault(Fault(hold=True))
-        del one.cluster.room[1]
-        one.steps(2)
-        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        sim.fault(Fault(hold=True))
+        del sim.cluster.room[1]
+        sim.steps(2)
+        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["tx"], broker["outbuf_cnt"], broker["waitresp_msg_cnt"]) == (3, 0, 3)
         assert broker["outbuf_latency"]["max"] >= 5 * TICK * 1e6
-        one.cluster.release()
-        one.finish()
+        sim.cluster.release()
+        sim.finish()
 
 
 def test_a_request_that_finds_its_connection_gone_was_not_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with world() as one:
-        one.send_batches(1)
-        one.finish()
+    with world() as sim:
+        sim.send_batches(1)
+        sim.finish()
 
         def gone(_self: FakeTransport, _buffers: Sequence[Buffer]) -> int:
             monkeypatch.undo()
             raise BrokenPipeError
 
         monkeypatch.setattr(FakeTransport, "write", gone)
-        one.send_batches(1)
-        one.finish(0.02)
-        metrics = one.report().metrics
+        sim.send_batches(1)
+        sim.finish(0.02)
+        metrics = sim.report().metrics
         (broker,) = [b for b in metrics.brokers if b.node_id == 1]
     assert (broker.tx, broker.rx, broker.tx_errors) == (4, 4, 1)  # two of them ApiVersions
     assert (metrics.request_records.count, metrics.batch_records.count) == (2, 2)
 
 
 def test_writing_to_the_socket_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    with world() as one:
+    with world() as sim:
 
         def slow(self: FakeTransport, buffers: Sequence[Buffer]) -> int:
-            one.clock.advance(0.25)
+            sim.clock.advance(0.25)
             return write(self, buffers)
 
         write = FakeTransport.write
-        one.send_batches(1)
-        one.finish()
+        sim.send_batches(1)
+        sim.finish()
         monkeypatch.setattr(FakeTransport, "write", slow)
-        one.send_batches(1)
-        one.finish()
-        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
+        sim.send_batches(1)
+        sim.finish()
+        (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
         assert broker.outbuf_latency.high == pytest.approx(250_000, rel=0.01)
         assert broker.rtt.high == pytest.approx(TICK * 1e6, rel=0.01)
 
 
 def test_ages_and_idle_times_are_those_of_the_connection() -> None:
-    with world(statistics_interval_ms=60_000) as one:
-        one.send_batches(1)
-        one.finish()
-        started = one.clock.monotonic()
-        one.steps(10, 0.1)
-        line = one.session._sender._statistics.collect(one.clock.monotonic())
-        broker, age = line["brokers"][BROKER], (one.clock.monotonic() - started) * 1e6
+    with world(statistics_interval_ms=60_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        started = sim.clock.monotonic()
+        sim.steps(10, 0.1)
+        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
+        broker, age = line["brokers"][BROKER], (sim.clock.monotonic() - started) * 1e6
         assert broker["state"] == "UP"
         assert age <= broker["rxidle"] <= broker["txidle"] <= broker["stateage"] <= age + 100_000
         eos, topic = line["eos"], line["topics"]["t"]
         assert (eos["idemp_state"], eos["txn_state"], eos["epoch_cnt"]) == ("Assigned", "Init", 1)
         assert age / 1000 <= eos["idemp_stateage"] <= line["age"] / 1000
         assert age / 1000 - 1 <= topic["age"] <= topic["metadata_age"] + 1 <= line["age"] / 1000 + 2
-        one.cluster.stop(1)
-        one.steps(10, 0.05)
-        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        sim.cluster.stop(1)
+        sim.steps(10, 0.05)
+        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
         assert (line["brokers"][BROKER]["txidle"], line["brokers"][BROKER]["rxidle"]) == (-1, -1)
 
 
 def test_retried_requests_are_counted_and_connections_are_older_than_a_session() -> None:
-    with world(statistics_interval_ms=60_000) as one:
-        one.fault(Fault(error=ErrorCode.request_timed_out))
-        one.send_batches(1)
-        one.finish(0.02)
-        line = one.session._sender._statistics.collect(one.clock.monotonic())
+    with world(statistics_interval_ms=60_000) as sim:
+        sim.fault(Fault(error=ErrorCode.request_timed_out))
+        sim.send_batches(1)
+        sim.finish(0.02)
+        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
         assert line["brokers"][BROKER]["txretries"] == 1
-        one.next_session()
-        one.send_batches(1)
-        one.finish()
-        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        sim.next_session()
+        sim.send_batches(1)
+        sim.finish()
+        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
         assert line["eos"]["idemp_state"] == "Assigned"
         assert line["brokers"][BROKER]["stateage"] > line["age"]
 
@@ -198,13 +198,13 @@ def test_retried_requests_are_counted_and_connections_are_older_than_a_session()
 )
 def test_what_cannot_be_read_is_an_error_of_its_broker(frame: bytes, strange: int) -> None:
     data = len(frame).to_bytes(4, "big") + frame if strange else frame
-    with world(statistics_interval_ms=60_000) as one:
-        one.send_batches(1)
-        one.finish()
-        for peer in one.cluster._peers:
+    with world(statistics_interval_ms=60_000) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        for peer in sim.cluster._peers:
             peer.send(data, hold=False)
-        one.steps(2)
-        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        sim.steps(2)
+        line = sim.session._sender._statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["rxerrs"], broker["rxcorriderrs"]) == (1, strange)
         assert broker["disconnects"] == 1
@@ -219,10 +219,10 @@ def test_lines_go_to_a_file_that_shows_the_cluster_as_the_task_knew_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = SessionSettings(statistics_path=str(tmp_path / "new" / "t"))
-    with world(settings=settings) as one:
-        one.send_batches(2)
-        one.finish()
-        one.steps(40, 0.1)  # so that the client forgets the topics when the task ends
+    with world(settings=settings) as sim:
+        sim.send_batches(2)
+        sim.finish()
+        sim.steps(40, 0.1)  # so that the client forgets the topics when the task ends
     (line,) = read(tmp_path / "new")
     assert line["topics"]["t"]["partitions"]["0"]["leader"] == 1
     assert (line["txmsgs"], line["metadata_cache_cnt"]) == (6, 1)
@@ -233,8 +233,8 @@ def test_many_lines_fill_several_files(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(statistics, "PART_BYTES", 1)
     monkeypatch.setattr(statistics, "_MOST_PARTS", 100)
     settings = SessionSettings(statistics_path=str(tmp_path / "t"))
-    with world(settings=settings, statistics_interval_ms=1_000) as one:
-        one.steps(50, 0.1)
+    with world(settings=settings, statistics_interval_ms=1_000) as sim:
+        sim.steps(50, 0.1)
     found = read(tmp_path)
     assert len(found) == len(list(tmp_path.iterdir())) > 4
     assert [each["ts"] for each in found] == sorted(each["ts"] for each in found)
@@ -264,12 +264,12 @@ def test_a_slow_or_broken_place_costs_lines_and_nothing_else(
 
 def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:
     late: dict[str, Any] = {"retry_backoff_ms": 50_000, "retry_backoff_max_ms": 50_000}
-    with world(statistics_interval_ms=1_000, **late) as one:
-        one.send_batches(2)
-        one.steps(20)
-        one.fault(Fault(error=ErrorCode.request_timed_out))
-        one.send_batches(1)
-        one.steps(20, 0.1)
+    with world(statistics_interval_ms=1_000, **late) as sim:
+        sim.send_batches(2)
+        sim.steps(20)
+        sim.fault(Fault(error=ErrorCode.request_timed_out))
+        sim.send_batches(1)
+        sim.steps(20, 0.1)
         line = lines(caplog)[-1]
         parts = line["topics"]["t"]["partitions"]
         assert parts["0"]["leader"] == parts["0"]["broker"] == 1
@@ -285,10 +285,10 @@ def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) 
 
 
 def test_windows_begin_anew_and_counters_go_on(caplog: pytest.LogCaptureFixture) -> None:
-    with world(statistics_interval_ms=1_000) as one:
-        one.send_batches(4)
-        one.steps(24, 0.05)
-        one.steps(24, 0.05)
+    with world(statistics_interval_ms=1_000) as sim:
+        sim.send_batches(4)
+        sim.steps(24, 0.05)
+        sim.steps(24, 0.05)
     first, second = lines(caplog)[:2]
     assert first["topics"]["t"]["batchcnt"]["cnt"] == 4
     assert first["topics"]["t"]["batchcnt"]["p99_99"] == 3
@@ -302,29 +302,29 @@ def test_windows_begin_anew_and_counters_go_on(caplog: pytest.LogCaptureFixture)
 
 def test_times_are_measured_where_they_pass() -> None:
     """The clock moves by a tick a turn: an answer comes one turn after its request."""
-    with world(linger_ms=30) as one:
-        one.send([b"x"], 0)
-        one.finish()
-        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
+    with world(linger_ms=30) as sim:
+        sim.send([b"x"], 0)
+        sim.finish()
+        (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
         assert broker.rtt.count == 1
         assert broker.rtt.high == pytest.approx(TICK * 1e6, rel=0.01)
         assert broker.int_latency.low >= 30_000
-        metrics = one.report().metrics
+        metrics = sim.report().metrics
         assert (metrics.closed_linger, metrics.closed) == (1, 1)
         assert metrics.fill_time.low >= 30_000
 
 
 def test_internal_latency_is_that_of_each_record() -> None:
     """As in librdkafka: from when a record was handed over until its request is put together."""
-    with world(linger_ms=1_000) as one:
-        one.send([b"a"] * 3, 0)
-        one.clock.advance(0.4)
-        one.send([b"b"] * 2, 0)
-        one.clock.advance(0.4)
-        one.send([b"c"], 0)
-        one.clock.advance(0.4)
-        one.finish()
-        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
+    with world(linger_ms=1_000) as sim:
+        sim.send([b"a"] * 3, 0)
+        sim.clock.advance(0.4)
+        sim.send([b"b"] * 2, 0)
+        sim.clock.advance(0.4)
+        sim.send([b"c"], 0)
+        sim.clock.advance(0.4)
+        sim.finish()
+        (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
         latency = broker.int_latency
         assert latency.count == 6
         assert 400_000 <= latency.low < 450_000
@@ -333,27 +333,27 @@ def test_internal_latency_is_that_of_each_record() -> None:
 
 
 def test_every_reason_to_close_is_counted() -> None:
-    with world(linger_ms=50) as one:
-        one.send([b"." * 900, b"." * 900])  # the second one does not fit any more
-        one.steps(30)
-        one.send([b"no room"], 1)
-        with one.writer_waiting():
-            one.step()
-        one.send([b"flushed"], 2)
-        flushing = Thread(target=one.session.flush, daemon=True)
+    with world(linger_ms=50) as sim:
+        sim.send([b"." * 900, b"." * 900])  # the second one does not fit any more
+        sim.steps(30)
+        sim.send([b"no room"], 1)
+        with sim.writer_waiting():
+            sim.step()
+        sim.send([b"flushed"], 2)
+        flushing = Thread(target=sim.session.flush, daemon=True)
         flushing.start()
-        one.run(lambda: not flushing.is_alive(), 0.0)
-        metrics = one.report().metrics
+        sim.run(lambda: not flushing.is_alive(), 0.0)
+        metrics = sim.report().metrics
     assert (metrics.closed_full, metrics.closed_linger) == (1, 1)
     assert (metrics.closed_memory, metrics.closed_flush) == (1, 1)
 
 
 def test_retries_throttling_and_lost_requests_are_counted() -> None:
-    with world() as one:
-        one.fault(Fault(error=ErrorCode.request_timed_out), Fault(lose=True), Fault(throttle_ms=40))
-        one.send_batches(1)
-        one.finish(0.02)
-        report = one.report()
+    with world() as sim:
+        sim.fault(Fault(error=ErrorCode.request_timed_out), Fault(lose=True), Fault(throttle_ms=40))
+        sim.send_batches(1)
+        sim.finish(0.02)
+        report = sim.report()
         metrics = report.metrics
     (broker,) = [b for b in metrics.brokers if b.node_id == 1]
     assert (report.retries, metrics.retried_records) == (2, 6)
@@ -367,37 +367,37 @@ def test_retries_throttling_and_lost_requests_are_counted() -> None:
 
 
 def test_compression_is_measured(caplog: pytest.LogCaptureFixture) -> None:
-    with world(compression_type="lz4") as one:
-        one.send_batches(3)
-        one.finish()
-        metrics = one.report().metrics
+    with world(compression_type="lz4") as sim:
+        sim.send_batches(3)
+        sim.finish()
+        metrics = sim.report().metrics
     assert metrics.compression_time.count == metrics.compression_rate.count == 3
     assert 0 < metrics.compression_rate.high < 1_000_000
-    with world() as one:
-        one.send_batches(3)
-        one.finish()
-        assert one.report().metrics.compression_rate.count == 0
+    with world() as sim:
+        sim.send_batches(3)
+        sim.finish()
+        assert sim.report().metrics.compression_rate.count == 0
 
 
 def test_bytes_on_the_wire_are_those_that_the_brokers_saw() -> None:
-    with world() as one:
-        one.send_batches(3)
-        one.finish()
-        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
-        produced = sum(seen.size + 4 for seen in one.cluster.seen)
+    with world() as sim:
+        sim.send_batches(3)
+        sim.finish()
+        (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
+        produced = sum(seen.size + 4 for seen in sim.cluster.seen)
         negotiation = broker.tx_bytes - produced
     assert 0 < negotiation < 100  # the ApiVersions request of the connection
     assert broker.rx_bytes > 0
 
 
 def test_a_sessions_figures_are_its_own() -> None:
-    with world() as one:
-        one.send_batches(3)
-        one.finish()
-        one.next_session()
-        one.send_batches(1)
-        one.finish()
-        metrics = one.report().metrics
+    with world() as sim:
+        sim.send_batches(3)
+        sim.finish()
+        sim.next_session()
+        sim.send_batches(1)
+        sim.finish()
+        metrics = sim.report().metrics
     assert metrics.batch_records.count == 1
     assert sum(broker.tx for broker in metrics.brokers if broker.node_id == 1) == 1
     assert dict(metrics.settings)["linger.ms"] == "0"
@@ -405,14 +405,14 @@ def test_a_sessions_figures_are_its_own() -> None:
 
 def test_the_gauges_of_the_moment(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
-    with world(cluster, statistics_interval_ms=100) as one:
-        one.fault(Fault(hold=True))
-        one.send_batches(1)
-        one.steps(40, 0.05)
+    with world(cluster, statistics_interval_ms=100) as sim:
+        sim.fault(Fault(hold=True))
+        sim.send_batches(1)
+        sim.steps(40, 0.05)
         gauges = lines(caplog)[-1]["metrics"]
         assert gauges["requests-in-flight"] == 1
         assert gauges["connection-count"] == 2
-        assert gauges["buffer-available-bytes"] < one.config.buffer_memory
+        assert gauges["buffer-available-bytes"] < sim.config.buffer_memory
         assert 0 < gauges["metadata-age"] < 3
-        one.cluster.release()
-        one.finish()
+        sim.cluster.release()
+        sim.finish()

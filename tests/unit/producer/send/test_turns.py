@@ -24,41 +24,41 @@ def test_queues_have_their_turn_where_requests_have_room_for_one_batch(
         "max_request_size": 1_000,
         "max_in_flight_requests_per_connection": in_flight,
     }
-    with world(cluster, linger_ms=10**6, **options) as one:
+    with world(cluster, linger_ms=10**6, **options) as sim:
         for count in (1, 12):  # a partition's first batch goes alone
-            one.cluster.seen.clear()
+            sim.cluster.seen.clear()
             for partition in range(partitions):
-                one.send_batches(count, partition, "other")
-            one.send_batches(count, None)
-            for place, _ in one.session._accumulator.open_batches():
-                with one.session._accumulator.state.lock:
-                    one.session._accumulator._close(place, CloseReason.FLUSH)
-            one.finish()
-        places = [place for seen in one.cluster.seen for place in seen.batches]
+                sim.send_batches(count, partition, "other")
+            sim.send_batches(count, None)
+            for place, _ in sim.session._accumulator.open_batches():
+                with sim.session._accumulator.state.lock:
+                    sim.session._accumulator._close(place, CloseReason.FLUSH)
+            sim.finish()
+        places = [place for seen in sim.cluster.seen for place in seen.batches]
         for start in range(0, len(places), partitions + 1):
             assert len(set(places[start : start + partitions + 1])) == partitions + 1
 
 
 def test_what_finds_no_room_in_a_request_is_overtaken_by_nothing_smaller() -> None:
     cluster = FakeCluster(topics={"t": 3})
-    with world(cluster, max_request_size=1_000) as one:
+    with world(cluster, max_request_size=1_000) as sim:
         for partition, size in enumerate((300, 800, 100)):
-            one.send([b"." * size], partition)
-        one.finish()
+            sim.send([b"." * size], partition)
+        sim.finish()
     places = [sorted(seen.batches) for seen in cluster.seen]
     assert places == [[("t", 0)], [("t", 1)], [("t", 2)]]
 
 
 def test_what_found_no_room_goes_with_the_next_request_of_the_same_turn() -> None:
     cluster = FakeCluster(topics={"other": 1, "t": 1})
-    with world(cluster, max_request_size=1_000) as one:
+    with world(cluster, max_request_size=1_000) as sim:
         for _ in range(2):  # a partition's first batch goes alone
-            one.finish()
-            one.send_batches(1, 0, "other")
-            one.send_batches(1, None)
-        one.step()
-        assert one.client.network.in_flight(1) == 2
-        one.finish()
+            sim.finish()
+            sim.send_batches(1, 0, "other")
+            sim.send_batches(1, None)
+        sim.step()
+        assert sim.client.network.in_flight(1) == 2
+        sim.finish()
 
 
 def test_a_request_that_is_closed_takes_nothing_more() -> None:

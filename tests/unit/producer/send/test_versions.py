@@ -43,9 +43,9 @@ def cluster_of(highest: Mapping[ApiKey, int]) -> FakeCluster:
     return cluster
 
 
-def write_through_trouble(one: World) -> None:
+def write_through_trouble(sim: World) -> None:
     """Retries, a lost answer, a leader that moves, a split, a broker that dies; all arrives."""
-    cluster, sent = one.cluster, []
+    cluster, sent = sim.cluster, []
     for faults in (
         (),
         (Fault(error=ErrorCode.request_timed_out), Fault(error=ErrorCode.not_enough_replicas)),
@@ -53,134 +53,134 @@ def write_through_trouble(one: World) -> None:
         (Fault(error=ErrorCode.message_too_large),),
         (Fault(throttle_ms=20),),
     ):
-        one.fault(*faults)
-        sent += one.send_batches(4)
-        one.finish()
+        sim.fault(*faults)
+        sent += sim.send_batches(4)
+        sim.finish()
     cluster.move("t", 0, 2)
-    sent += one.send_batches(3)
-    one.finish()
+    sent += sim.send_batches(3)
+    sim.finish()
     cluster.move("t", 0, 1)
     cluster.stop(2)
     cluster.move("t", 1, 1)
-    sent += one.send_batches(2)
-    other = one.send_batches(2, partition=1)
-    one.finish()
+    sent += sim.send_batches(2)
+    other = sim.send_batches(2, partition=1)
+    sim.finish()
     assert cluster.logs["t", 0].values() == sent
     assert cluster.logs["t", 1].values() == other
-    assert one.statuses() == {PERSISTED: one.appended}
-    one.check_accounts()
+    assert sim.statuses() == {PERSISTED: sim.appended}
+    sim.check_accounts()
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY, ids=lambda value: getattr(value, "name", None))
 def test_every_version_of_every_api(api: ApiKey, version: int) -> None:
-    with world(cluster_of({api: version})) as one:
-        write_through_trouble(one)
-        assert (api, version) in one.cluster.asked
+    with world(cluster_of({api: version})) as sim:
+        write_through_trouble(sim)
+        assert (api, version) in sim.cluster.asked
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("release", HIGHEST)
 def test_every_codec_on_brokers_of_each_release(release: str, codec: str) -> None:
-    with world(cluster_of(HIGHEST[release]), compression_type=codec) as one:
-        write_through_trouble(one)
-        assert one.cluster.asked == set(HIGHEST[release].items())
-        headers = map(BatchHeader.parse, one.cluster.logs["t", 0].batches)
+    with world(cluster_of(HIGHEST[release]), compression_type=codec) as sim:
+        write_through_trouble(sim)
+        assert sim.cluster.asked == set(HIGHEST[release].items())
+        headers = map(BatchHeader.parse, sim.cluster.logs["t", 0].batches)
         assert {header.codec.name.lower() for header in headers} == {codec}
 
 
 @pytest.mark.parametrize("release", HIGHEST)
 def test_a_topic_that_does_not_exist_yet(release: str) -> None:
     """A broker that creates it says so with LEADER_NOT_AVAILABLE."""
-    with world(cluster_of(HIGHEST[release])) as one:
-        one.cluster.metadata_errors["late"] = 5
-        one.session._topics.want(("late",))
-        one.steps(100)
-        assert "late" not in one.client.metadata.cluster.topics
-        one.cluster.create("late", 1)
-        del one.cluster.metadata_errors["late"]
-        one.run(lambda: "late" in one.client.metadata.cluster.topics)
-        values = one.send_batches(2, topic="late")
-        one.finish()
-        assert one.cluster.logs["late", 0].values() == values
+    with world(cluster_of(HIGHEST[release])) as sim:
+        sim.cluster.metadata_errors["late"] = 5
+        sim.session._topics.want(("late",))
+        sim.steps(100)
+        assert "late" not in sim.client.metadata.cluster.topics
+        sim.cluster.create("late", 1)
+        del sim.cluster.metadata_errors["late"]
+        sim.run(lambda: "late" in sim.client.metadata.cluster.topics)
+        values = sim.send_batches(2, topic="late")
+        sim.finish()
+        assert sim.cluster.logs["late", 0].values() == values
 
 
 @pytest.mark.parametrize("release", HIGHEST)
 @pytest.mark.parametrize("code", [10, 17, 29, 43, 87, 90])
 def test_a_refusal_on_brokers_of_each_release(release: str, code: int) -> None:
-    with world(cluster_of(HIGHEST[release])) as one:
-        one.send([b"one"])
-        one.fault(Fault(error=code))
+    with world(cluster_of(HIGHEST[release])) as sim:
+        sim.send([b"one"])
+        sim.fault(Fault(error=code))
         with pytest.raises(DeliveryError) as caught:
-            one.finish()
+            sim.finish()
         assert (caught.value.topic, caught.value.partition) == ("t", 0)
-        assert one.statuses() == {NOT: 1}
+        assert sim.statuses() == {NOT: 1}
 
 
 @pytest.mark.parametrize("version", range(3, 7))
 def test_zstd_needs_produce_7(version: int) -> None:
     """As in Java: a broker that old would refuse the batch, or not understand it (KIP-110)."""
-    with world(cluster_of({ApiKey.PRODUCE: version}), compression_type="zstd") as one:
-        one.send_batches(2)
+    with world(cluster_of({ApiKey.PRODUCE: version}), compression_type="zstd") as sim:
+        sim.send_batches(2)
         with pytest.raises(DeliveryError, match="zstd") as caught:
-            one.finish()
+            sim.finish()
         assert caught.value.error == "UNSUPPORTED_COMPRESSION_TYPE"
         assert "2.1" in str(caught.value.hint)
-        assert not one.cluster.seen
-        assert one.statuses() == {NOT: 6}
-        one.check_accounts()
+        assert not sim.cluster.seen
+        assert sim.statuses() == {NOT: 6}
+        sim.check_accounts()
 
 
 def test_no_common_version_leaves_each_record_with_a_status() -> None:
-    with world(cluster_of({ApiKey.PRODUCE: 2})) as one:
-        one.send_batches(2)
+    with world(cluster_of({ApiKey.PRODUCE: 2})) as sim:
+        sim.send_batches(2)
         with pytest.raises(DeliveryError, match="PRODUCE") as caught:
-            one.finish()
+            sim.finish()
         assert caught.value.error == "UNSUPPORTED_VERSION"
-        assert one.statuses() == {NOT: 6}
-        one.check_accounts()
+        assert sim.statuses() == {NOT: 6}
+        sim.check_accounts()
 
 
 @pytest.mark.parametrize("version", [7, 8])
 def test_leader_epochs_before_metadata_9_are_not_believed(version: int) -> None:
     """Such brokers may name an epoch that is too old while partitions are reassigned."""
-    with world(cluster_of({ApiKey.METADATA: version})) as one:
-        one.cluster.logs["t", 0].leader_epoch = 9
-        one.client.metadata.refresh()
-        one.send_batches(1)
-        one.finish()
-        log = one.cluster.logs["t", 0]
+    with world(cluster_of({ApiKey.METADATA: version})) as sim:
+        sim.cluster.logs["t", 0].leader_epoch = 9
+        sim.client.metadata.refresh()
+        sim.send_batches(1)
+        sim.finish()
+        log = sim.cluster.logs["t", 0]
         log.leader, log.leader_epoch = 2, 8
-        values = one.send_batches(1)
-        one.finish()
+        values = sim.send_batches(1)
+        sim.finish()
         assert log.values()[3:] == values
-        assert one.cluster.seen[-1].node == 2
+        assert sim.cluster.seen[-1].node == 2
 
 
 @pytest.mark.parametrize(("version", "waits"), [(5, False), (6, True)])
 def test_only_since_produce_6_the_client_does_the_throttling(version: int, waits: bool) -> None:
     """Before KIP-219 the broker has done the waiting itself when it answers."""
-    with world(cluster_of({ApiKey.PRODUCE: version})) as one:
-        one.fault(Fault(throttle_ms=1_000))
-        one.send_batches(1)
-        one.finish()
-        one.send_batches(1)
-        one.finish()
-        pause = one.cluster.seen[1].at - one.cluster.seen[0].at
+    with world(cluster_of({ApiKey.PRODUCE: version})) as sim:
+        sim.fault(Fault(throttle_ms=1_000))
+        sim.send_batches(1)
+        sim.finish()
+        sim.send_batches(1)
+        sim.finish()
+        pause = sim.cluster.seen[1].at - sim.cluster.seen[0].at
         assert (pause >= 1.0) is waits
 
 
 def test_brokers_of_two_releases_in_one_cluster() -> None:
     """In a rolling upgrade metadata comes with topic ids and epochs, or without."""
-    with world(FakeCluster(nodes=2, topics={"t": 2}), metadata_max_age_ms=100) as one:
-        cluster, values = one.cluster, []
+    with world(FakeCluster(nodes=2, topics={"t": 2}), metadata_max_age_ms=100) as sim:
+        cluster, values = sim.cluster, []
         for step in range(6):
             highest = HIGHEST["2.1" if step % 2 else "4.3"]
             for api, version in highest.items():
                 cluster.versions[api] = VersionRange(0, version)
             cluster.move("t", 0, 1 + step % 2)
-            one.client.network.forget_all("the brokers are restarted", one.clock.monotonic())
-            values += one.send_batches(3)
-            one.finish()
+            sim.client.network.forget_all("the brokers are restarted", sim.clock.monotonic())
+            values += sim.send_batches(3)
+            sim.finish()
         assert cluster.logs["t", 0].values() == values
         assert {(ApiKey.METADATA, 7), (ApiKey.METADATA, 13)} < cluster.asked
-        assert one.statuses() == {PERSISTED: one.appended}
+        assert sim.statuses() == {PERSISTED: sim.appended}

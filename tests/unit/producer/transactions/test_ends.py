@@ -31,70 +31,70 @@ LOST, UNDONE = Trouble(lose=True), Trouble(lose=True, error=14)
 
 
 @pytest.fixture(params=[0, 2], ids=["V1", "V2"])
-def one(request: pytest.FixtureRequest) -> Iterator[World]:
+def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 4})
     cluster.coordinator.version = request.param
     with world(cluster, transaction=SETTINGS) as made:
         yield made
 
 
-def is_v2(one: World) -> bool:
-    return one.cluster.coordinator.version >= 2
+def is_v2(sim: World) -> bool:
+    return sim.cluster.coordinator.version >= 2
 
 
-def test_an_open_transaction_is_aborted(one: World) -> None:
-    one.send_batches(2)
-    one.finish()
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
-    assert [api for api, _ in one.cluster.coordinator.requests][-1] is (END if is_v2(one) else INIT)
-    one.steps(3)
+def test_an_open_transaction_is_aborted(sim: World) -> None:
+    sim.send_batches(2)
+    sim.finish()
+    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    assert sim.cluster.coordinator.transactions[ID].state == "Aborted"
+    assert [api for api, _ in sim.cluster.coordinator.requests][-1] is (END if is_v2(sim) else INIT)
+    sim.steps(3)
     with pytest.raises(DeliveryError, match="was aborted because its task was cancelled"):
-        _ = one.session.transaction
+        _ = sim.session.transaction
 
 
-def test_a_failed_session_is_aborted(one: World) -> None:
-    one.fault(Fault(error=ErrorCode.invalid_topic_exception))
-    one.send_batches(2)
+def test_a_failed_session_is_aborted(sim: World) -> None:
+    sim.fault(Fault(error=ErrorCode.invalid_topic_exception))
+    sim.send_batches(2)
     with pytest.raises(DeliveryError):
-        one.finish()
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+        sim.finish()
+    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    assert sim.cluster.coordinator.transactions[ID].state == "Aborted"
 
 
-def test_batches_are_not_sent_after_an_abort(one: World) -> None:
-    one.send_batches(1)
-    one.finish()
-    before = len(one.cluster.seen)
-    one.send_batches(3)
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    one.steps(20)
-    assert len(one.cluster.seen) == before
-    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+def test_batches_are_not_sent_after_an_abort(sim: World) -> None:
+    sim.send_batches(1)
+    sim.finish()
+    before = len(sim.cluster.seen)
+    sim.send_batches(3)
+    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    sim.steps(20)
+    assert len(sim.cluster.seen) == before
+    assert sim.cluster.coordinator.transactions[ID].state == "Aborted"
 
 
-def test_nothing_is_aborted_where_nothing_was_written(one: World) -> None:
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    assert one.cluster.coordinator.requests == []
+def test_nothing_is_aborted_where_nothing_was_written(sim: World) -> None:
+    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    assert sim.cluster.coordinator.requests == []
 
 
 @pytest.mark.parametrize(
     "trouble", [LOST, UNDONE, *(Trouble(error=code) for code in (14, 15, 16))], ids=str
 )
-def test_an_abort_is_retried(one: World, trouble: Trouble) -> None:
-    one.send_batches(1)
-    one.finish()
-    one.cluster.coordinator.trouble[END if is_v2(one) else INIT].append(trouble)
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    known = one.cluster.coordinator.transactions[ID]
+def test_an_abort_is_retried(sim: World, trouble: Trouble) -> None:
+    sim.send_batches(1)
+    sim.finish()
+    sim.cluster.coordinator.trouble[END if is_v2(sim) else INIT].append(trouble)
+    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    known = sim.cluster.coordinator.transactions[ID]
     assert known.state == "Aborted" or (known.state == "Empty" and known.epoch == 2)
 
 
-def test_an_abort_that_nobody_answers_is_given_up(one: World) -> None:
-    one.send_batches(1)
-    one.finish()
-    one.cluster.mute.update({END, INIT})
-    assert not one.stepping(lambda: one.session.abort_transaction(0.5), 0.05)
+def test_an_abort_that_nobody_answers_is_given_up(sim: World) -> None:
+    sim.send_batches(1)
+    sim.finish()
+    sim.cluster.mute.update({END, INIT})
+    assert not sim.stepping(lambda: sim.session.abort_transaction(0.5), 0.05)
 
 
 def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,26 +120,26 @@ def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPa
 
 
 def test_half_of_the_timeout_is_warned_of_once(
-    one: World, caplog: pytest.LogCaptureFixture
+    sim: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one.send([b"1"])
-    one.finish()
-    one.clock.advance(31.0)
-    one.steps(5)
-    one.send([b"2"])
-    one.finish()
+    sim.send([b"1"])
+    sim.finish()
+    sim.clock.advance(31.0)
+    sim.steps(5)
+    sim.send([b"2"])
+    sim.finish()
     warnings = [record for record in caplog.records if "half of transaction" in record.message]
     assert len(warnings) == 1
-    assert one.session.transaction is not None
+    assert sim.session.transaction is not None
 
 
-def test_a_transaction_that_has_timed_out_ends_the_session(one: World) -> None:
-    one.send([b"1"])
-    one.finish()
-    one.clock.advance(60.0)
-    one.steps(3)
+def test_a_transaction_that_has_timed_out_ends_the_session(sim: World) -> None:
+    sim.send([b"1"])
+    sim.finish()
+    sim.clock.advance(60.0)
+    sim.steps(3)
     with pytest.raises(DeliveryError, match="has been open for"):
-        _ = one.session.transaction
-    transactions = one.session.context.transactions
+        _ = sim.session.transaction
+    transactions = sim.session.context.transactions
     assert transactions is not None
     assert transactions.transaction is None

@@ -23,7 +23,7 @@ INIT, END = ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN
 
 
 @pytest.fixture(params=[TransactionVersion.V1, TransactionVersion.V2], ids=["V1", "V2"])
-def one(request: pytest.FixtureRequest) -> Iterator[World]:
+def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 4})
     cluster.coordinator.version = int(request.param)
     cluster.coordinator.transactions[DRIVER] = FakeTransaction(producer_id=77, epoch=5)
@@ -36,60 +36,60 @@ def one(request: pytest.FixtureRequest) -> Iterator[World]:
         yield made
 
 
-def test_it_writes_as_the_producer_of_the_driver(one: World) -> None:
-    one.send_batches(3)
-    one.finish()
-    coordinator = one.cluster.coordinator
+def test_it_writes_as_the_producer_of_the_driver(sim: World) -> None:
+    sim.send_batches(3)
+    sim.finish()
+    coordinator = sim.cluster.coordinator
     assert [each.transactional_id for each in coordinator.asked(INIT)] == [CLAIM]
     assert coordinator.transactions[DRIVER].state == "Ongoing"
     assert coordinator.transactions[CLAIM].state == "Empty"
-    assert one.session.has_claimed
-    opened = one.session.transaction
+    assert sim.session.has_claimed
+    opened = sim.session.transaction
     assert opened is not None
     assert (opened.transactional_id, opened.producer_id, opened.epoch) == (DRIVER, 77, 5)
 
 
-def test_without_rows_nothing_is_claimed(one: World) -> None:
-    one.steps(5)
-    assert not one.session.has_claimed
-    assert one.cluster.coordinator.requests == []
+def test_without_rows_nothing_is_claimed(sim: World) -> None:
+    sim.steps(5)
+    assert not sim.session.has_claimed
+    assert sim.cluster.coordinator.requests == []
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_second_attempt_writes_nothing_and_ends_the_transaction(one: World, lost: bool) -> None:
+def test_a_second_attempt_writes_nothing_and_ends_the_transaction(sim: World, lost: bool) -> None:
     """Also where it was the first, and the answer that said so was lost."""
-    coordinator = one.cluster.coordinator
+    coordinator = sim.cluster.coordinator
     if lost:
         coordinator.trouble[INIT].append(Trouble(lose=True))
     else:
         coordinator.transactions[CLAIM] = FakeTransaction(producer_id=78, epoch=0)
-    one.send_batches(1)
+    sim.send_batches(1)
     with pytest.raises(DeliveryError, match="ran a second time"):
-        one.finish()
-    assert one.cluster.seen == []
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+        sim.finish()
+    assert sim.cluster.seen == []
+    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
     assert [each.transactional_id for each in coordinator.asked(END)] == [DRIVER]
     assert coordinator.transactions[DRIVER].state == "Aborted"
 
 
-def test_a_task_that_fails_before_its_claim_leaves_the_others_alone(one: World) -> None:
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    assert one.cluster.coordinator.requests == []
+def test_a_task_that_fails_before_its_claim_leaves_the_others_alone(sim: World) -> None:
+    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    assert sim.cluster.coordinator.requests == []
 
 
-def test_sequences_of_another_task_are_put_down_to_it(one: World) -> None:
-    one.fault(*[Fault(error=ErrorCode.out_of_order_sequence_number)] * 50)
-    one.send_batches(1)
+def test_sequences_of_another_task_are_put_down_to_it(sim: World) -> None:
+    sim.fault(*[Fault(error=ErrorCode.out_of_order_sequence_number)] * 50)
+    sim.send_batches(1)
     with pytest.raises(DeliveryError) as caught:
-        one.finish()
+        sim.finish()
     assert "another task of the batch also writes to this partition" in str(caught.value)
     assert "repartition_by_kafka_partition(df, options)" in str(caught.value)
     assert "read the partition" not in str(caught.value)
 
 
-def test_a_newer_driver_is_left_alone(one: World) -> None:
-    one.send_batches(1)
-    one.finish()
-    one.cluster.coordinator.transactions[DRIVER].epoch = 6
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    assert one.cluster.coordinator.transactions[DRIVER].state == "Ongoing"
+def test_a_newer_driver_is_left_alone(sim: World) -> None:
+    sim.send_batches(1)
+    sim.finish()
+    sim.cluster.coordinator.transactions[DRIVER].epoch = 6
+    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    assert sim.cluster.coordinator.transactions[DRIVER].state == "Ongoing"

@@ -53,23 +53,23 @@ def fault(rng: random.Random) -> Fault | None:
     return None
 
 
-def disturb(one: World, rng: random.Random) -> None:
+def disturb(sim: World, rng: random.Random) -> None:
     for api in COORDINATOR_APIS:
         for _ in range(rng.randint(0, 2)):
             error = rng.choice([14, 15, 16, 51, None])
             trouble = Trouble(error=error, lose=rng.random() < 0.5)
-            one.cluster.coordinator.trouble[api].append(trouble)
-    one.fault(*[fault(rng) for _ in range(rng.randint(2, 12))])
+            sim.cluster.coordinator.trouble[api].append(trouble)
+    sim.fault(*[fault(rng) for _ in range(rng.randint(2, 12))])
 
 
-def check(one: World, sent: dict[int, list[bytes]]) -> None:
+def check(sim: World, sent: dict[int, list[bytes]]) -> None:
     """Each log is what was sent to it, in order and once; what it lacks are the dead letters.
 
     One that is too large itself leaves out its value, so that these are counted.
     """
     missing = 0
     for partition, values in sent.items():
-        log = one.cluster.logs["t", partition]
+        log = sim.cluster.logs["t", partition]
         there = set(log.values())
         assert log.values() == [value for value in values if value in there]
         missing += len(values) - len(there)
@@ -78,7 +78,7 @@ def check(one: World, sent: dict[int, list[bytes]]) -> None:
             assert header.is_transactional
             assert header.base_sequence == expected
             expected += header.record_count
-    assert one.cluster.logs["dead", 0].end == missing
+    assert sim.cluster.logs["dead", 0].end == missing
 
 
 def run(seed: int, version: int) -> bool:
@@ -87,25 +87,25 @@ def run(seed: int, version: int) -> bool:
     cluster = FakeCluster(topics={"t": 3, "dead": 1})
     cluster.coordinator.version = version
     settings = TransactionSettings(transactional_id=f"seed-{seed}", timeout_ms=600_000)
-    with world(cluster, TOLERANT, transaction=settings, request_timeout_ms=1_000) as one:
+    with world(cluster, TOLERANT, transaction=settings, request_timeout_ms=1_000) as sim:
         sent: dict[int, list[bytes]] = {0: [], 1: []}
-        disturb(one, rng)
+        disturb(sim, rng)
         try:
             for burst in range(3):
                 for partition in sent:
                     count = 3 * rng.randint(1, 5)
                     name = f"{seed}-{burst}-{partition}".encode()
                     values = [b"%s-%03d" % (name, n) + b"." * 265 for n in range(count)]
-                    one.send(values, partition)
+                    sim.send(values, partition)
                     sent[partition] += values
-                one.steps(rng.randint(0, 20))
-            one.finish(0.02)
+                sim.steps(rng.randint(0, 20))
+            sim.finish(0.02)
         except DeliveryError:
             with pytest.raises(DeliveryError):
-                _ = one.session.transaction
+                _ = sim.session.transaction
             return False
-        assert one.session.transaction is not None
-        check(one, sent)
+        assert sim.session.transaction is not None
+        check(sim, sent)
         return True
 
 

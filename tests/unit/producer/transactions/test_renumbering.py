@@ -33,7 +33,7 @@ ALL_REFUSED = Fault(
 
 
 @pytest.fixture(params=[0, 2], ids=["V1", "V2"])
-def one(request: pytest.FixtureRequest) -> Iterator[World]:
+def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
     cluster.coordinator.version = request.param
     with world(cluster, TOLERANT, transaction=TRANSACTION) as made:
@@ -42,63 +42,63 @@ def one(request: pytest.FixtureRequest) -> Iterator[World]:
         yield made
 
 
-def log(one: World) -> list[bytes | None]:
-    return one.cluster.logs["t", 0].values()[1:]
+def log(sim: World) -> list[bytes | None]:
+    return sim.cluster.logs["t", 0].values()[1:]
 
 
-def sequences(one: World) -> list[tuple[int, int, int]]:
+def sequences(sim: World) -> list[tuple[int, int, int]]:
     """Epoch, first sequence and records of what is in the log."""
-    headers = map(BatchHeader.parse, one.cluster.logs["t", 0].batches)
+    headers = map(BatchHeader.parse, sim.cluster.logs["t", 0].batches)
     return [(each.producer_epoch, each.base_sequence, each.record_count) for each in headers]
 
 
 @pytest.mark.parametrize("position", range(5))
 @pytest.mark.parametrize("refusal", [REFUSED, ALL_REFUSED], ids=["some", "all"])
-def test_the_rest_follows_without_a_gap(one: World, position: int, refusal: Fault) -> None:
-    one.fault(*[None] * position, refusal)
-    values = one.send_batches(8)
-    one.finish()
+def test_the_rest_follows_without_a_gap(sim: World, position: int, refusal: Fault) -> None:
+    sim.fault(*[None] * position, refusal)
+    values = sim.send_batches(8)
+    sim.finish()
     first = 3 * position
     bad = range(first, first + 3) if refusal is ALL_REFUSED else [first + 1]
-    assert log(one) == [value for at, value in enumerate(values) if at not in bad]
-    assert one.cluster.logs["dead", 0].values() == [values[at] for at in bad]
+    assert log(sim) == [value for at, value in enumerate(values) if at not in bad]
+    assert sim.cluster.logs["dead", 0].values() == [values[at] for at in bad]
     expected = 0
-    for epoch, sequence, records in sequences(one):
+    for epoch, sequence, records in sequences(sim):
         assert (epoch, sequence) == (0, expected)
         expected += records
-    assert one.session.transaction is not None
+    assert sim.session.transaction is not None
     assert all(
-        BatchHeader.parse(data).is_transactional for data in one.cluster.logs["dead", 0].batches
+        BatchHeader.parse(data).is_transactional for data in sim.cluster.logs["dead", 0].batches
     )
 
 
 def test_the_first_batch_of_a_transaction_is_refused() -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
-    with world(cluster, TOLERANT, transaction=TRANSACTION) as one:
-        one.fault(REFUSED)
-        values = one.send_batches(4)
-        one.finish()
+    with world(cluster, TOLERANT, transaction=TRANSACTION) as sim:
+        sim.fault(REFUSED)
+        values = sim.send_batches(4)
+        sim.finish()
         assert cluster.logs["t", 0].values() == [values[0], *values[2:]]
-        assert [sequence for _, sequence, _ in sequences(one)] == [0, 2, 5, 8]
+        assert [sequence for _, sequence, _ in sequences(sim)] == [0, 2, 5, 8]
 
 
-def test_several_refusals_in_flight_at_once(one: World) -> None:
-    one.fault(None, REFUSED, None, ALL_REFUSED, REFUSED)
-    values = one.send_batches(9)
-    one.finish()
-    assert len(log(one)) + len(one.cluster.logs["dead", 0].values()) == len(values)
-    assert log(one) == [value for value in values if value in log(one)]
+def test_several_refusals_in_flight_at_once(sim: World) -> None:
+    sim.fault(None, REFUSED, None, ALL_REFUSED, REFUSED)
+    values = sim.send_batches(9)
+    sim.finish()
+    assert len(log(sim)) + len(sim.cluster.logs["dead", 0].values()) == len(values)
+    assert log(sim) == [value for value in values if value in log(sim)]
     expected = 0
-    for epoch, sequence, records in sequences(one):
+    for epoch, sequence, records in sequences(sim):
         assert (epoch, sequence) == (0, expected)
         expected += records
 
 
-def test_a_refusal_behind_a_batch_that_goes_again(one: World) -> None:
-    one.fault(Fault(error=ErrorCode.not_enough_replicas), None, REFUSED)
-    values = one.send_batches(5)
-    one.finish()
-    assert log(one) == [value for at, value in enumerate(values) if at != 7]
+def test_a_refusal_behind_a_batch_that_goes_again(sim: World) -> None:
+    sim.fault(Fault(error=ErrorCode.not_enough_replicas), None, REFUSED)
+    values = sim.send_batches(5)
+    sim.finish()
+    assert log(sim) == [value for at, value in enumerate(values) if at != 7]
 
 
 @pytest.mark.parametrize(
@@ -110,52 +110,52 @@ def test_a_refusal_behind_a_batch_that_goes_again(one: World) -> None:
     ],
     ids=["timed out", "timed out, nothing appended", "too few replicas"],
 )
-def test_what_may_be_in_the_log_behind_a_refused_batch_poisons(one: World, doubt: Fault) -> None:
+def test_what_may_be_in_the_log_behind_a_refused_batch_poisons(sim: World, doubt: Fault) -> None:
     """Also where a broker has taken it in spite of the gap, which none should."""
-    one.fault(REFUSED, doubt)
-    one.send_batches(4)
+    sim.fault(REFUSED, doubt)
+    sim.send_batches(4)
     with pytest.raises(DeliveryError, match="may already be in the log") as caught:
-        one.finish()
+        sim.finish()
     assert "cannot be committed" in str(caught.value)
     with pytest.raises(DeliveryError):
-        _ = one.session.transaction
+        _ = sim.session.transaction
 
 
-def test_what_was_taken_behind_a_refused_batch_poisons(one: World) -> None:
+def test_what_was_taken_behind_a_refused_batch_poisons(sim: World) -> None:
     """A broker that has forgotten the producer takes any sequence."""
-    one.cluster.logs["t", 0].producers.clear()
-    one.fault(REFUSED)
-    one.send_batches(4)
+    sim.cluster.logs["t", 0].producers.clear()
+    sim.fault(REFUSED)
+    sim.send_batches(4)
     with pytest.raises(DeliveryError, match="cannot be committed"):
-        one.finish()
+        sim.finish()
 
 
 @pytest.mark.parametrize("code", [10, 87])
-def test_halves_keep_their_sequences(one: World, code: int) -> None:
-    one.fault(None, Fault(error=code))
-    values = one.send_batches(5)
-    one.finish()
-    assert log(one) == values
-    assert {epoch for epoch, _, _ in sequences(one)} == {0}
+def test_halves_keep_their_sequences(sim: World, code: int) -> None:
+    sim.fault(None, Fault(error=code))
+    values = sim.send_batches(5)
+    sim.finish()
+    assert log(sim) == values
+    assert {epoch for epoch, _, _ in sequences(sim)} == {0}
 
 
 def test_a_topic_that_is_made_anew_poisons() -> None:
     """Transactions V2 name a topic by its id; for those of V1 the metadata must tell."""
-    with world(FakeCluster(topics={"t": 1}), transaction=TRANSACTION) as one:
-        one.send([b"first"])
-        one.finish()
-        one.cluster.create("t", 1)
-        one.send_batches(2)
+    with world(FakeCluster(topics={"t": 1}), transaction=TRANSACTION) as sim:
+        sim.send([b"first"])
+        sim.finish()
+        sim.cluster.create("t", 1)
+        sim.send_batches(2)
         with pytest.raises(DeliveryError, match="recreated during the write") as caught:
-            one.finish()
+            sim.finish()
         assert "cannot be committed" in str(caught.value)
 
 
-def test_a_topic_that_is_made_anew_poisons_when_the_metadata_says_so(one: World) -> None:
+def test_a_topic_that_is_made_anew_poisons_when_the_metadata_says_so(sim: World) -> None:
     """Also where nothing more is written to it."""
-    one.cluster.create("t", 1)
-    one.client.metadata.refresh()
-    state = one.session._accumulator.state
-    one.run(lambda: state.error is not None)
+    sim.cluster.create("t", 1)
+    sim.client.metadata.refresh()
+    state = sim.session._accumulator.state
+    sim.run(lambda: state.error is not None)
     with pytest.raises(DeliveryError, match="recreated during the write"):
-        _ = one.session.transaction
+        _ = sim.session.transaction

@@ -34,78 +34,78 @@ def cluster(version: int, nodes: int = 1) -> FakeCluster:
 
 
 @pytest.fixture(params=[0, 2], ids=["V1", "V2"])
-def one(request: pytest.FixtureRequest) -> Iterator[World]:
+def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     with world(cluster(request.param), transaction=SETTINGS) as made:
         yield made
 
 
-def is_v2(one: World) -> bool:
-    return one.cluster.coordinator.version >= 2
+def is_v2(sim: World) -> bool:
+    return sim.cluster.coordinator.version >= 2
 
 
-def headers(one: World) -> list[BatchHeader]:
-    return [BatchHeader.parse(data) for seen in one.cluster.seen for data in seen.batches.values()]
+def headers(sim: World) -> list[BatchHeader]:
+    return [BatchHeader.parse(data) for seen in sim.cluster.seen for data in seen.batches.values()]
 
 
-def test_records_are_written_in_an_open_transaction(one: World) -> None:
-    values = one.send_batches(3)
-    one.finish()
-    known = one.cluster.coordinator.transactions[ID]
-    assert one.session.transaction == OpenTransaction(
+def test_records_are_written_in_an_open_transaction(sim: World) -> None:
+    values = sim.send_batches(3)
+    sim.finish()
+    known = sim.cluster.coordinator.transactions[ID]
+    assert sim.session.transaction == OpenTransaction(
         transactional_id=ID,
         producer_id=known.producer_id,
         epoch=0,
-        version=TransactionVersion.V2 if is_v2(one) else TransactionVersion.V1,
+        version=TransactionVersion.V2 if is_v2(sim) else TransactionVersion.V1,
     )
     assert known.state == "Ongoing"
     assert known.timeout_ms == 60_000
     assert known.partitions == {("t", 0)}
-    assert one.cluster.logs["t", 0].values() == values
-    assert all(header.is_transactional for header in headers(one))
-    assert {seen.transactional_id for seen in one.cluster.seen} == {ID}
-    assert {seen.version for seen in one.cluster.seen} == ({13} if is_v2(one) else {11})
-    assert len(one.cluster.coordinator.asked(ADD)) == (0 if is_v2(one) else 1)
-    assert one.session.transaction_started_ms is not None
-    one.check_accounts()
+    assert sim.cluster.logs["t", 0].values() == values
+    assert all(header.is_transactional for header in headers(sim))
+    assert {seen.transactional_id for seen in sim.cluster.seen} == {ID}
+    assert {seen.version for seen in sim.cluster.seen} == ({13} if is_v2(sim) else {11})
+    assert len(sim.cluster.coordinator.asked(ADD)) == (0 if is_v2(sim) else 1)
+    assert sim.session.transaction_started_ms is not None
+    sim.check_accounts()
 
 
-def test_without_rows_nothing_is_asked_for(one: World) -> None:
-    one.steps(20)
-    one.session.flush()
-    assert one.session.transaction is None
-    assert one.cluster.coordinator.requests == []
+def test_without_rows_nothing_is_asked_for(sim: World) -> None:
+    sim.steps(20)
+    sim.session.flush()
+    assert sim.session.transaction is None
+    assert sim.cluster.coordinator.requests == []
 
 
-def test_partitions_are_added_in_one_request(one: World) -> None:
+def test_partitions_are_added_in_one_request(sim: World) -> None:
     for partition in (0, 1, 3):
-        one.send([b"v"], partition)
-    one.finish()
-    asked = one.cluster.coordinator.asked(ADD)
-    if is_v2(one):
+        sim.send([b"v"], partition)
+    sim.finish()
+    asked = sim.cluster.coordinator.asked(ADD)
+    if is_v2(sim):
         assert asked == []
     else:
         (request,) = asked
         (topic,) = request.v3_and_below_topics
         assert (topic.name, sorted(topic.partitions)) == ("t", [0, 1, 3])
-    assert one.cluster.coordinator.transactions[ID].partitions == {("t", 0), ("t", 1), ("t", 3)}
+    assert sim.cluster.coordinator.transactions[ID].partitions == {("t", 0), ("t", 1), ("t", 3)}
 
 
 @pytest.mark.parametrize("batches", [1, 3])
-def test_rows_without_a_key_add_no_more_partitions_than_they_need(one: World, batches: int) -> None:
-    values = one.send_batches(batches, None)
-    one.finish()
-    partitions = one.cluster.coordinator.transactions[ID].partitions
-    written = {place for place, log in one.cluster.logs.items() if log.end}
+def test_rows_without_a_key_add_no_more_partitions_than_they_need(sim: World, batches: int) -> None:
+    values = sim.send_batches(batches, None)
+    sim.finish()
+    partitions = sim.cluster.coordinator.transactions[ID].partitions
+    written = {place for place, log in sim.cluster.logs.items() if log.end}
     assert partitions == written
-    found = [value for log in one.cluster.logs.values() for value in log.values()]
+    found = [value for log in sim.cluster.logs.values() for value in log.values()]
     assert sorted(found, key=str) == sorted(values, key=str)
 
 
-def test_many_rows_without_a_key_go_to_every_partition(one: World) -> None:
-    values = one.send_batches(40, None)
-    one.finish()
-    assert all(log.end for log in one.cluster.logs.values())
-    assert sum(log.end for log in one.cluster.logs.values()) == len(values)
+def test_many_rows_without_a_key_go_to_every_partition(sim: World) -> None:
+    values = sim.send_batches(40, None)
+    sim.finish()
+    assert all(log.end for log in sim.cluster.logs.values())
+    assert sum(log.end for log in sim.cluster.logs.values()) == len(values)
 
 
 LOST = Trouble(lose=True)
@@ -119,32 +119,32 @@ UNDONE = Trouble(lose=True, error=14)
     [LOST, UNDONE, *(Trouble(error=code) for code in (7, 14, 15, 16, 51))],
     ids=["response lost", "request lost", "7", "14", "15", "16", "51"],
 )
-def test_each_step_is_retried(one: World, api: ApiKey, trouble: Trouble) -> None:
-    one.cluster.coordinator.trouble[api].extend([trouble, trouble])
-    values = one.send_batches(8)
-    one.finish()
-    assert one.cluster.logs["t", 0].values() == values
-    transaction = one.session.transaction
-    known = one.cluster.coordinator.transactions[ID]
+def test_each_step_is_retried(sim: World, api: ApiKey, trouble: Trouble) -> None:
+    sim.cluster.coordinator.trouble[api].extend([trouble, trouble])
+    values = sim.send_batches(8)
+    sim.finish()
+    assert sim.cluster.logs["t", 0].values() == values
+    transaction = sim.session.transaction
+    known = sim.cluster.coordinator.transactions[ID]
     assert transaction is not None
     assert (transaction.producer_id, transaction.epoch) == (known.producer_id, known.epoch)
     assert transaction.epoch == (2 if api is INIT and trouble is LOST else 0)
-    one.check_accounts()
+    sim.check_accounts()
 
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
     brokers = cluster(version, nodes=3)
     brokers.coordinator.node = 2
-    with world(brokers, transaction=SETTINGS) as one:
-        one.send([b"1"], 0)
-        one.finish()
+    with world(brokers, transaction=SETTINGS) as sim:
+        sim.send([b"1"], 0)
+        sim.finish()
         brokers.coordinator.node = 3
-        one.send([b"2"], 1)
-        one.finish()
+        sim.send([b"2"], 1)
+        sim.finish()
         asked = [node for node, api in brokers.requests if api in {INIT, ADD}]
         assert asked == ([2] if version == 2 else [2, 2, 2, 3])
-        assert one.session.transaction is not None
+        assert sim.session.transaction is not None
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -155,12 +155,12 @@ def test_a_coordinator_that_is_gone_is_asked_for_again(version: int) -> None:
     brokers.stop(2)
     for (_, partition), log in brokers.logs.items():
         log.leader = 1 + 2 * (partition % 2)
-    with world(brokers, transaction=SETTINGS) as one:
-        one.send([b"1"], 0)
-        one.steps(50)
+    with world(brokers, transaction=SETTINGS) as sim:
+        sim.send([b"1"], 0)
+        sim.steps(50)
         brokers.coordinator.node = 3
-        one.finish()
-        assert one.session.transaction is not None
+        sim.finish()
+        assert sim.session.transaction is not None
 
 
 @pytest.mark.parametrize(
@@ -176,50 +176,50 @@ def test_a_coordinator_that_is_gone_is_asked_for_again(version: int) -> None:
     ids=str,
 )
 def test_what_the_coordinator_refuses_ends_the_session(
-    one: World, trouble: Trouble, text: str
+    sim: World, trouble: Trouble, text: str
 ) -> None:
-    one.cluster.coordinator.trouble[INIT].append(trouble)
-    one.send_batches(2)
+    sim.cluster.coordinator.trouble[INIT].append(trouble)
+    sim.send_batches(2)
     with pytest.raises(DeliveryError, match=text) as caught:
-        one.finish()
+        sim.finish()
     assert ID in str(caught.value)
     with pytest.raises(DeliveryError):
-        _ = one.session.transaction
-    assert not one.cluster.seen
+        _ = sim.session.transaction
+    assert not sim.cluster.seen
 
 
-def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(one: World) -> None:
-    one.cluster.coordinator.trouble[FIND].append(Trouble(error=53))
-    one.send([b"v"])
+def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(sim: World) -> None:
+    sim.cluster.coordinator.trouble[FIND].append(Trouble(error=53))
+    sim.send([b"v"])
     with pytest.raises(AuthorizationError, match="Write on transactional id") as caught:
-        one.finish()
+        sim.finish()
     assert f"--operation Write --transactional-id {ID}" in str(caught.value)
 
 
 @pytest.mark.parametrize("api", [FIND, INIT], ids=str)
 def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, id_prefix="prefix-")
-    with world(cluster(2), transaction=settings) as one:
-        one.cluster.coordinator.trouble[api].append(Trouble(error=53))
-        one.send([b"v"])
+    with world(cluster(2), transaction=settings) as sim:
+        sim.cluster.coordinator.trouble[api].append(Trouble(error=53))
+        sim.send([b"v"])
         with pytest.raises(AuthorizationError, match="id that starts with prefix- is") as caught:
-            one.finish()
+            sim.finish()
     assert "--transactional-id prefix- --resource-pattern-type prefixed" in str(caught.value)
 
 
-def test_a_timeout_that_brokers_do_not_allow_is_named(one: World) -> None:
-    one.cluster.coordinator.max_timeout_ms = 59_999
-    one.send([b"v"])
+def test_a_timeout_that_brokers_do_not_allow_is_named(sim: World) -> None:
+    sim.cluster.coordinator.max_timeout_ms = 59_999
+    sim.send([b"v"])
     with pytest.raises(DeliveryError, match=r"transaction.timeout.ms = 60000 exceeds"):
-        one.finish()
+        sim.finish()
 
 
 def test_a_topic_that_must_not_be_written_is_named() -> None:
-    with world(cluster(0), transaction=SETTINGS) as one:
-        one.cluster.coordinator.denied.add("t")
-        one.send([b"v"])
+    with world(cluster(0), transaction=SETTINGS) as sim:
+        sim.cluster.coordinator.denied.add("t")
+        sim.send([b"v"])
         with pytest.raises(DeliveryError, match="Write on topic t is denied") as caught:
-            one.finish()
+            sim.finish()
         assert "--operation Write --topic t" in str(caught.value)
 
 
@@ -231,69 +231,69 @@ def test_rows_of_a_topic_that_must_not_be_written_become_dead_letters(
     brokers = FakeCluster(topics={"t": 2, "dead": 1})
     brokers.coordinator.version = 0
     brokers.coordinator.denied.add("t")
-    with world(brokers, SessionSettings(dead_letters=policy), transaction=SETTINGS) as one:
-        one.send([b"1", b"2"], partition)
-        one.finish()
+    with world(brokers, SessionSettings(dead_letters=policy), transaction=SETTINGS) as sim:
+        sim.send([b"1", b"2"], partition)
+        sim.finish()
         assert brokers.logs["dead", 0].values() == [b"1", b"2"]
         assert brokers.coordinator.transactions[ID].partitions == {("dead", 0)}
-        assert one.session.transaction is not None
+        assert sim.session.transaction is not None
 
 
 def test_where_every_row_is_dropped_there_is_nothing_to_commit() -> None:
     drops = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
-    with world(cluster(2), drops, transaction=SETTINGS) as one:
-        one.fault(Fault(error=ErrorCode.invalid_record))
-        one.send([b"bad"])
-        one.finish()
-        assert one.session.transaction is None
+    with world(cluster(2), drops, transaction=SETTINGS) as sim:
+        sim.fault(Fault(error=ErrorCode.invalid_record))
+        sim.send([b"bad"])
+        sim.finish()
+        assert sim.session.transaction is None
 
 
-def test_what_no_coordinator_answers_expires_and_says_why(one: World) -> None:
-    one.cluster.coordinator.trouble[FIND].extend([Trouble(error=15)] * 2_000)
-    one.send([b"v"])
+def test_what_no_coordinator_answers_expires_and_says_why(sim: World) -> None:
+    sim.cluster.coordinator.trouble[FIND].extend([Trouble(error=15)] * 2_000)
+    sim.send([b"v"])
     with pytest.raises(DeliveryError, match="COORDINATOR_NOT_AVAILABLE"):
-        one.finish(0.5)
-    assert one.session.context.transactions is not None
+        sim.finish(0.5)
+    assert sim.session.context.transactions is not None
 
 
-def test_a_failure_poisons_the_transaction(one: World) -> None:
-    one.send_batches(1)
-    one.finish()
-    one.fault(Fault(error=ErrorCode.invalid_record))
-    one.send_batches(1)
+def test_a_failure_poisons_the_transaction(sim: World) -> None:
+    sim.send_batches(1)
+    sim.finish()
+    sim.fault(Fault(error=ErrorCode.invalid_record))
+    sim.send_batches(1)
     with pytest.raises(DeliveryError, match="cannot be committed") as caught:
-        one.finish()
+        sim.finish()
     assert ID in str(caught.value)
     with pytest.raises(DeliveryError):
-        _ = one.session.transaction
+        _ = sim.session.transaction
 
 
 @pytest.mark.parametrize("code", [45, 47, 48, 49, 59, 90, 120, 29, 17, 9_999])
-def test_no_epoch_is_bumped_in_a_transaction(one: World, code: int) -> None:
-    one.send_batches(1)
-    one.finish()
-    one.fault(Fault(error=code))
-    one.send_batches(1)
+def test_no_epoch_is_bumped_in_a_transaction(sim: World, code: int) -> None:
+    sim.send_batches(1)
+    sim.finish()
+    sim.fault(Fault(error=code))
+    sim.send_batches(1)
     with pytest.raises(DeliveryError, match="cannot be committed"):
-        one.finish()
-    assert {header.producer_epoch for header in headers(one)} == {0}
+        sim.finish()
+    assert {header.producer_epoch for header in headers(sim)} == {0}
 
 
-def test_a_transaction_that_the_broker_is_still_adding_to_is_retried(one: World) -> None:
-    one.fault(
+def test_a_transaction_that_the_broker_is_still_adding_to_is_retried(sim: World) -> None:
+    sim.fault(
         Fault(error=ErrorCode.concurrent_transactions),
         Fault(error=ErrorCode.concurrent_transactions),
     )
-    values = one.send_batches(3)
-    one.finish()
-    assert one.cluster.logs["t", 0].values() == values
+    values = sim.send_batches(3)
+    sim.finish()
+    assert sim.cluster.logs["t", 0].values() == values
 
 
-def test_what_expires_after_it_was_sent_poisons_the_transaction(one: World) -> None:
-    one.cluster.mute.add(ApiKey.PRODUCE)
-    one.send_batches(1)
+def test_what_expires_after_it_was_sent_poisons_the_transaction(sim: World) -> None:
+    sim.cluster.mute.add(ApiKey.PRODUCE)
+    sim.send_batches(1)
     with pytest.raises(DeliveryError, match="cannot be committed"):
-        one.finish(0.5)
+        sim.finish(0.5)
 
 
 # Versions.
@@ -302,9 +302,9 @@ def test_what_expires_after_it_was_sent_poisons_the_transaction(one: World) -> N
 def test_transactions_v2_without_topic_ids() -> None:
     brokers = cluster(2)
     brokers.versions[ApiKey.PRODUCE] = VersionRange(0, 12)
-    with world(brokers, transaction=SETTINGS) as one:
-        values = one.send_batches(3)
-        one.finish()
+    with world(brokers, transaction=SETTINGS) as sim:
+        values = sim.send_batches(3)
+        sim.finish()
         assert {seen.version for seen in brokers.seen} == {12}
         assert brokers.coordinator.asked(ADD) == []
         assert brokers.logs["t", 0].values() == values
@@ -314,39 +314,39 @@ def test_a_broker_that_offers_no_transactions_v2_has_v1() -> None:
     """Whatever the cluster has finalized: by V1 nothing can go wrong."""
     brokers = cluster(2)
     brokers.versions[ApiKey.PRODUCE] = VersionRange(0, 11)
-    with world(brokers, transaction=SETTINGS) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(brokers, transaction=SETTINGS) as sim:
+        sim.send_batches(1)
+        sim.finish()
         assert len(brokers.coordinator.asked(ADD)) == 1
-        assert one.session.transaction is not None
-        assert one.session.transaction.version is TransactionVersion.V1
+        assert sim.session.transaction is not None
+        assert sim.session.transaction.version is TransactionVersion.V1
 
 
 def test_two_phase_commit_is_asked_for_and_has_no_timeout() -> None:
     brokers = cluster(2)
     brokers.versions[ApiKey.INIT_PRODUCER_ID] = VersionRange(0, 6)
     settings = TransactionSettings(transactional_id=ID, timeout_ms=1_000, two_phase=True)
-    with world(brokers, transaction=settings) as one:
-        one.send_batches(1)
-        one.finish()
-        one.clock.advance(10_000.0)
-        one.steps(3)
-        assert one.session.transaction is not None
+    with world(brokers, transaction=settings) as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.clock.advance(10_000.0)
+        sim.steps(3)
+        assert sim.session.transaction is not None
         assert brokers.coordinator.transactions[ID].two_phase
 
 
 def test_ordinary_transactions_do_not_use_an_unstable_version() -> None:
     brokers = cluster(2)
     brokers.versions[ApiKey.INIT_PRODUCER_ID] = VersionRange(0, 6)
-    with world(brokers, transaction=SETTINGS) as one:
-        one.send_batches(1)
-        one.finish()
+    with world(brokers, transaction=SETTINGS) as sim:
+        sim.send_batches(1)
+        sim.finish()
         assert (INIT, 5) in brokers.asked
 
 
-def test_two_phase_commit_needs_a_broker_that_offers_it(one: World) -> None:
+def test_two_phase_commit_needs_a_broker_that_offers_it(sim: World) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, two_phase=True)
-    with world(one.cluster, transaction=settings) as other:
+    with world(sim.cluster, transaction=settings) as other:
         other.send([b"v"])
         with pytest.raises(ProtocolError, match="InitProducerId 6"):
             other.finish()
