@@ -1,7 +1,8 @@
 """A Kafka sink for PySpark with its own producer: `df.write.format("kafkaprod")`.
 
-Spark finds the format without an import. It accepts the columns and options of `format("kafka")`. A
-batch, which returns when every record is acknowledged, and a stream::
+Spark finds the format without an import. It accepts the columns and options of `format("kafka")`.
+The following example writes a batch, which returns when every record is acknowledged, and a
+stream::
 
     kafka = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events"}
 
@@ -13,18 +14,18 @@ batch, which returns when every record is acknowledged, and a stream::
     stream = ticks.writeStream.format("kafkaprod").options(**kafka, checkpointLocation="checkpoint")
     stream.start().awaitTermination(10)
 
-Exactly once for read_committed readers, despite failures and retries (docs/exactly-once.md)::
+Write exactly once for read_committed readers, despite failures and retries (docs/exactly-once.md)::
 
     once = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "orders"}
     write.options(**once, batchId="2026-11-20").mode("append").save()
 
-Read the records of a topic, with the options of a write::
+Read the records of a topic; the function accepts the options of a write::
 
     from spark_kafka_sink import read_records
 
     read_records("events", limit=10, **kafka).to_pandas()
 
-What was delivered, and a broker for tests and demos::
+Show what was delivered, and start a broker for tests and demos::
 
     from spark_kafka_sink import DeliveryReport, EmbeddedBroker, summarize
 
@@ -36,11 +37,13 @@ What was delivered, and a broker for tests and demos::
 
 Errors are subclasses of `KafkaProdError`. All names are loaded on first use.
 
-To read the code, follow a record: `config` and `spark` on the driver; in a task `spark`, and
-`producer` with its subpackages append, buffer, send and, with exactly once, transactions; below
-them `records`, `client` and `protocol`; `report`; and finally on the driver, with exactly once,
-`exactly_once`, which commits the tasks' open transactions with requests of `admin`. docs/design.md
-describes this path file by file.
+To read the code, follow the path of a record, which docs/design.md describes file by file:
+
+- On the driver, `config` and `spark` parse the options and plan the write.
+- In a task, `spark` passes the rows to `producer` (with its subpackages append, buffer and send,
+  and transactions for exactly-once writes), which uses `records`, `client` and `protocol`.
+- At the end, `report` merges the tasks' reports on the driver. For exactly-once writes,
+  `exactly_once` commits the tasks' open transactions with requests of `admin`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(**options): how the fixture kafka_broker is set up; options of EmbeddedBroker",
+        f"{MARKER}(**options): options of EmbeddedBroker for the fixture kafka_broker",
     )
 
 

@@ -53,7 +53,7 @@ def assert_written(
             assert_written(wanted, kafka_broker, "events")
 
     With the options of a write that sets `value.format` or `key.format`, the frame has the columns
-    that were serialised, and records are decoded. Avro and Protobuf are decoded with the schema in
+    that were serialized, and records are decoded. Avro and Protobuf are decoded with the schema in
     the registry. Without a registry, or with `mock://`, they are decoded with the schema in the
     options, or with a schema derived from the frame. In the last case, the frame's columns must
     have the same nullability as those of the write.
@@ -67,7 +67,7 @@ def assert_written(
 
     Raises:
         AssertionError: rows are missing, unexpected or different.
-        ColumnError: a row of the frame cannot be serialised.
+        ColumnError: a row of the frame cannot be serialized.
         ConfigError: an argument, an option or a column is wrong, there is neither a topic nor a
             column `topic`, or a record cannot be decoded.
         SchemaRegistryError: a schema cannot be read from the registry.
@@ -131,7 +131,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
 def _decoded_rows(
     frame: DataFrame, broker: EmbeddedBroker, topic: str | None, config: SinkConfig
 ) -> _Rows:
-    """Return the frame's rows after serialising and decoding them, and the decoded records."""
+    """Return the frame's rows after serializing and decoding them, and the decoded records."""
     from spark_kafka_sink.formats.decoder import RecordDecoder, decoded  # needed for formats
     from spark_kafka_sink.spark.expected import Expected
 

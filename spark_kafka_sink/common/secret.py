@@ -19,7 +19,7 @@ FILE = "file:"
 file and one line break at the end are ignored.
 """
 LITERAL = "literal:"
-"""Prefix that escapes a literal value that starts with `env:`, `file:` or `literal:`."""
+"""Prefix of a literal value; required if the value starts with `env:`, `file:` or `literal:`."""
 
 
 @dataclass(frozen=True, slots=True)

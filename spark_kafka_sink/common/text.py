@@ -235,11 +235,11 @@ def did_you_mean(name: str, names: Iterable[str]) -> str | None:
 
 
 SHOWN = 200
-"""Maximum number of characters of a foreign text in an error."""
+"""Maximum number of characters of an external text in an error."""
 
 
 def quoted(text: str) -> str:
-    """Return the start of a foreign text on one line, without control characters."""
+    """Return the start of an external text on one line, without control characters."""
     shown = text[:SHOWN] + "…" if len(text) > SHOWN else text
     return "".join(char if char.isprintable() else "�" for char in shown)
 

@@ -63,7 +63,7 @@ def _part_options(part: str) -> tuple[Option, ...]:
             f"{part}.format",
             Format.RAW.value,
             f"Format of the {part}: raw (the bytes of one string or binary column), or a "
-            "serialised struct: json, avro, protobuf; -confluent: with a schema registry.",
+            "serialized struct: json, avro, protobuf; -confluent: with a schema registry.",
             choices=tuple(each.value for each in Format),
             importance=HIGH,
         ),

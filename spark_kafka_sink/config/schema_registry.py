@@ -105,13 +105,13 @@ REGISTRY_OPTIONS: tuple[Option, ...] = (
     flag(
         "use.latest.version",
         False,
-        "Serialise with the subject's latest version; requires auto.register.schemas=false.",
+        "Serialize with the subject's latest version; requires auto.register.schemas=false.",
         importance=LOW,
     ),
     integer(
         "use.schema.id",
         -1,
-        "Serialise with the schema that has this id; -1: not set.",
+        "Serialize with the schema that has this id; -1: not set.",
         low=1,
         also=-1,
         importance=LOW,
@@ -119,7 +119,7 @@ REGISTRY_OPTIONS: tuple[Option, ...] = (
     flag(
         "normalize.schemas",
         False,
-        "Normalise schemas when they are registered or looked up.",
+        "Normalize schemas when they are registered or looked up.",
     ),
     *_part_options("value"),
     *_part_options("key"),

@@ -6,14 +6,14 @@ pure functions. With atomicBatch=true all tasks of a batch share one transaction
 
 In reading order:
 
-- `transactional_id`: scopes, and transactional ids built, parsed and matched
+- `transactional_id`: scopes, and functions that build, parse and match transactional ids
 - `task_transaction`: the transaction that a task hands over to the driver
 - `protocol`: the state of a scope, and the next step of planning, a task and the driver
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
 - `decision_record`: a record of the decision log as data, as JSON text and as chunks
-- `decision_log`: the decision log, a compacted topic: create, read and append
+- `decision_log`: creates, reads and appends to the decision log, which is a compacted topic
 - `steps`: the operations on Kafka that make up planning, commit and abort
 - `shared_transaction`: a batch in one transaction of all tasks (atomicBatch=true)
 - `committer`: the entry points for planning, commit and abort of a batch
-- `operator`: list, describe, commit and abort transactions from the command line
+- `operator`: functions that list, describe, commit and abort transactions for the command line
 """

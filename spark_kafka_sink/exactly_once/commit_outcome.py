@@ -34,7 +34,8 @@ class EndOutcome(Enum):
     TORN = auto()
     """Aborted after the decision; its records are lost."""
     FENCED = auto()
-    """Ended by another client. The batch is torn unless the transaction proves to be committed."""
+    """Ended by another client. The batch is torn unless the transaction turns out to be committed.
+    """
     RETRY = auto()
     """Not yet known: retry at the coordinator that FindCoordinator returns."""
     FAILED = auto()
@@ -66,7 +67,7 @@ class CommitStatus(StrEnum):
     COMMITTED = "committed"
     """This call decided the batch and made it visible."""
     ROLLED_FORWARD = "rolled forward"
-    """An earlier driver decided the batch; this call made the rest of it visible."""
+    """An earlier driver decided the batch; this call made its remaining rows visible."""
     ALREADY_WRITTEN = "already written"
     """An earlier driver decided and finished the batch."""
     EMPTY = "empty"
@@ -89,8 +90,8 @@ class CommitOutcome:
     aborted: int = 0
     """Number of aborted transactions, including those of lost attempts."""
     superseded: bool = False
-    """True if these tasks have written, but the batch consists of another run's transactions. None
-    of the tasks' rows are visible.
+    """True if the tasks wrote rows, but the batch consists of another run's transactions. None of
+    the tasks' rows are visible.
     """
     left_open: tuple[str, ...] = ()
     """Transactional ids whose transactions could not be aborted; they stay open until they time

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class BatchCommitter:
     """Recovers, commits and aborts the batches of one scope.
 
-    It holds only settings, so any process may create one. Connections and the part of the decision
-    log already read are cached per process.
+    It contains only settings, so any process may create one. Connections and the part of the
+    decision log already read are cached per process.
 
     Args:
         config: the sink's settings, with deliveryGuarantee=exactly-once.
@@ -101,7 +101,7 @@ class BatchCommitter:
             DeliveryError: a topic was recreated after a task had written to it.
             TornTransactionError: rows of a decided batch are lost.
             FencedError: a newer driver has taken over.
-            TransactionError: the batch is refused, or a transaction is no longer alive.
+            TransactionError: the batch is refused, or a transaction can no longer be committed.
             BrokerUnavailableError: max.block.ms has passed, and it is unknown whether the batch was
                 decided; `abort` resolves that.
         """

@@ -37,16 +37,16 @@ MAX_MESSAGE_BYTES: Final = 1_048_588
 """Kafka's default, set explicitly in case the cluster's default is lower; chunks are half as large.
 """
 SEGMENT_BYTES: Final = 32 * 1024 * 1024
-"""Kept small: compaction skips the active segment, and every new driver has to read it."""
+"""Small, because compaction skips the active segment, and every new driver has to read it."""
 
-_folded: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
+_cached_records: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
 """The records that this process has read, by process id, bootstrap servers and topic. An entry is
 removed while it is in use.
 """
 _compacted: set[tuple[int, tuple[str, ...], str]] = set()
-"""The topics whose cleanup.policy has been checked, with the same keys."""
-_folded_lock = Lock()
-"""Guards `_folded` and `_compacted`."""
+"""The topics whose cleanup.policy has been checked, with the same keys as `_cached_records`."""
+_cached_records_lock = Lock()
+"""Guards `_cached_records` and `_compacted`."""
 
 
 class DecisionLog:
@@ -75,8 +75,8 @@ class DecisionLog:
             ConfigError: the topic is not compacted.
             BrokerUnavailableError: the deadline has passed.
         """
-        with _folded_lock:
-            position, records = _folded.pop(self._key, (None, None))
+        with _cached_records_lock:
+            position, records = _cached_records.pop(self._key, (None, None))
         if records is None:
             records = DecisionRecords(self._config.decision_log_topic)
         try:
@@ -93,8 +93,8 @@ class DecisionLog:
             records = DecisionRecords(self._config.decision_log_topic)
         records.add((each.offset, each.key, each.value) for each in read.records)
         self._pending = read.position.pending
-        with _folded_lock:
-            _folded[self._key] = (read.position, records)
+        with _cached_records_lock:
+            _cached_records[self._key] = (read.position, records)
         return records
 
     def is_pending(self, scope: Scope) -> bool:
@@ -128,12 +128,12 @@ class DecisionLog:
 
     def _check_compacted(self, deadline: float) -> None:
         """Raise if an existing topic is not compacted; each topic is checked once per process."""
-        with _folded_lock:
+        with _cached_records_lock:
             known = self._key in _compacted
         if known:
             return
         self._topics.check_compacted(self._config.decision_log_topic, self._cleanup(), deadline)
-        with _folded_lock:
+        with _cached_records_lock:
             _compacted.add(self._key)
 
     def _cleanup(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ Version 1 has three types of record::
     {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
 
 - "rows": number of rows that Spark passed to the tasks; missing if not every task counted its rows
-- "topics": topics named by the rows of a write with a batchId
+- "topics": topics that the rows of a write with a batchId specify
 - "plannings": run id and nonce of each planning in which foreachBatch wrote the batch or found it
   written
 - "partitions": for each topic, a list of [partition, record count, first offset, last offset];
@@ -75,7 +75,7 @@ _UPGRADE: Final = (
 class JsonObject:
     """A JSON object whose fields are checked when they are read.
 
-    All methods raise a `TransactionError` if the field is missing or has another type.
+    All methods raise a `TransactionError` if the field is missing or has a different type.
     """
 
     __slots__ = ("_fields",)
@@ -585,7 +585,7 @@ def scope_of(key: bytes | None) -> Scope | None:
 
 
 def _parse_key(key: bytes | None) -> tuple[Scope, int | None] | None:
-    """Return the scope and the chunk number (None for a whole record); None for a foreign key."""
+    """Return the scope and the chunk number (None for a whole record); None for any other key."""
     if key is None:
         return None
     try:

@@ -54,7 +54,9 @@ class OpenTransactionView:
     transactional_id: str
     scope: ids.Scope
     batch: str
-    """Empty for a transaction of the driver, including one that all tasks share."""
+    """Number or name of the batch; empty for the driver's transactions, including a transaction
+    that all tasks share.
+    """
     standing: Standing
     state: TransactionState
     producer_id: int
@@ -416,7 +418,8 @@ class TransactionOperator:
             scope_id: the id of the scope's driver, such as "orders/stream".
 
         Raises:
-            TransactionError: the scope has a different prefix, or its latest batch needs no mark.
+            TransactionError: the scope has a different prefix, or its latest batch does not need to
+                be marked.
         """
         scope = ids.parse_driver_id(scope_id)
         if scope is None or scope.prefix != self._prefix:

@@ -5,8 +5,8 @@ The log has one state per scope: nothing yet, a decided batch, or a done batch.
     Nothing --decide--> Decided --finish--> Done --decide--> Decided ...
 
 A query that was replaced by another query (resetTransactionalState=true) is retired: the records of
-the new query keep its id, so that a query with its old checkpoint cannot rewrite a batch that the
-log no longer contains.
+the new query contain its id, so that a query with its old checkpoint cannot rewrite a batch that
+the log no longer contains.
 
 The action for a caller with (query, batch), by the state of the log:
 
@@ -69,7 +69,7 @@ class Planning:
     """The planning of a write in foreachBatch.
 
     Two plannings in one run of a query belong to two different writes of its foreachBatch function.
-    Plannings in different runs can belong to the same write, repeated.
+    Plannings in different runs can belong to the same write, which is repeated in each run.
     """
 
     run: str
@@ -107,7 +107,9 @@ class Decided(Generic[T_co]):
     that found it written.
     """
     topics: tuple[str, ...] | None = None
-    """Topics named by the rows, sorted; None if the rows name no topics, or too many."""
+    """Topics that the rows specify, sorted; None if the rows do not specify topics, or specify too
+    many.
+    """
 
     @property
     def transactional_ids(self) -> frozenset[str]:
@@ -172,7 +174,7 @@ class Caller:
     count its rows.
     """
     topics: tuple[str, ...] | None = None
-    """Topics named by these rows; see `Decided`."""
+    """Topics that these rows specify; see `Decided`."""
 
     @property
     def planning(self) -> Planning | None:
@@ -261,7 +263,7 @@ def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusa
 
 
 def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
-    """Return True if the batch was written with different rows: skipping loses the new rows."""
+    """Return True if the batch was written with different rows, so skipping it would lose rows."""
     pairs = ((state.rows, caller.rows), (state.topics, caller.topics))
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
@@ -314,7 +316,7 @@ class AlreadyDone:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Append `state`, then get the next step. If the append fails or is unclear, abort nothing.
+    """Append `state`, then get the next step. Abort nothing unless the append succeeds.
 
     A commit() of the same tasks may still be running even though it raised an error in Spark, and
     InitProducerId fences only earlier callers, not later ones. Therefore the plannings to abort are
@@ -431,13 +433,13 @@ def is_superseded(state: LogState[T_co], ours: Collection[str]) -> bool:
     """Return True if the caller has transactions, and the log does not list any of them as decided.
 
     For `state` and `ours`, see `never_decided`. The record of a done batch lists no transactions,
-    so the result is True even if the batch consists of these.
+    so the result is True even if the batch consists of the caller's transactions.
     """
     return bool(ours) and len(never_decided(state, ours)) == len(ours)
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:
-    """Return those of the caller's transactional ids that are not decided and may be aborted.
+    """Return the caller's transactional ids that are not decided and may be aborted.
 
     `state` was read after fencing. If it contains some of the ids, an earlier call for the same
     tasks has decided them and then raised.

@@ -3,7 +3,7 @@
 All tasks write with one producer id and epoch, and each task numbers its records from 0 in each
 partition. If a leader receives a batch with a producer id, epoch and sequence numbers that it
 already has, it treats the batch as a duplicate: it returns success and appends nothing. Therefore
-each partition of a topic must be written by only one task, and its leader must hold exactly as many
+each partition of a topic must be written by only one task, and its leader must have exactly as many
 records of the producer as that task reports.
 
 The first attempt of a task claims the task's part of the transaction, even if the task has no rows.
@@ -70,7 +70,7 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
         config: connection settings.
         claim_id: a `ClaimId`.
         timeout_ms: transaction.timeout.ms; any value that the brokers allow.
-        prefix: transactionalIdPrefix, for the ACL named in an error.
+        prefix: transactionalIdPrefix, for the ACL in error messages.
 
     Raises:
         DeliveryError: another attempt was first, or this attempt was first but the response was

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 
-_NAMED: Final = 100_000
+_LISTED: Final = 100_000
 """Maximum number of partitions that a decision lists, for all tasks together: 3 MB of JSON, which
 the driver appends in one transaction of a few seconds. One partition per task is enough to
 determine the outcome of its transaction.
@@ -102,8 +102,8 @@ class TaskResult:
     rows: int | None = None
     """Rows that Spark passed to the task, written or not; None if they were not counted."""
     topics: frozenset[str] | None = None
-    """Topics named by the rows of a write with a batchId. None if there is no batchId, or if the
-    list would be too large.
+    """Topics that the rows of a write with a batchId specify. None if there is no batchId, or if
+    the list would be too large.
     """
     run_id: str | None = None
     """Run id of the query for a write in foreachBatch; None if unknown."""
@@ -120,9 +120,9 @@ class TaskResult:
             )
 
 
-def partitions_to_name(tasks: int) -> int:
+def partitions_to_list(tasks: int) -> int:
     """Return the maximum number of partitions per task that a decision lists."""
-    return max(1, _NAMED // max(1, tasks))
+    return max(1, _LISTED // max(1, tasks))
 
 
 def rows_of(results: Sequence[TaskResult]) -> int | None:
@@ -132,7 +132,7 @@ def rows_of(results: Sequence[TaskResult]) -> int | None:
 
 
 def topics_of(results: Sequence[TaskResult]) -> tuple[str, ...] | None:
-    """Return the sorted topics named by all rows; None if some are unknown, or too many."""
+    """Return the sorted topics that all rows specify; None if some are unknown, or too many."""
     names = [each.topics for each in results if each.topics is not None]
     every = frozenset[str]().union(*names)
     return tuple(sorted(every)) if len(names) == len(results) and len(every) <= MAX_TOPICS else None

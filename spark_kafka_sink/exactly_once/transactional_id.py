@@ -8,8 +8,8 @@ batch    ``prefix/batch/7/topic=events``    ``prefix/batch/7/topic=events/nonce/
 run      ``prefix/run/id``                  ``prefix/run/id/nonce/partition/attempt``
 =======  =================================  ====================================================
 
-If the rows name their topics, the id contains ``topic-column`` instead of ``topic=events``. If the
-write has a writeName, such as late, ``/name=late`` follows.
+If each row specifies its topic, the id contains ``topic-column`` instead of ``topic=events``. If
+the write has a writeName, such as late, ``/name=late`` follows.
 
 With atomicBatch=true, all tasks write in one transaction, which has the driver's id. In addition,
 the first attempt for each Spark partition claims an id: a task's id without the attempt, such as
@@ -62,7 +62,7 @@ class Target:
     """
 
     topic: str | None = None
-    """Value of the option topic; None if each row names its topic."""
+    """Value of the option topic; None if each row specifies its topic."""
     name: str | None = None
     """Value of the option writeName; None if it is not set."""
 

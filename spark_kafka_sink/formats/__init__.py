@@ -1,4 +1,4 @@
-"""Serialise columns as JSON, Avro or Protobuf, without Python code per record.
+"""Serialize columns as JSON, Avro or Protobuf, without Python code per record.
 
 The driver creates plans for the key and the value. Tasks compile each plan once and use it to
 encode every Arrow batch. The package is loaded only if `value.format` or `key.format` is set.

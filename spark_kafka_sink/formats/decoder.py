@@ -27,7 +27,7 @@ _ID_BYTES: Final = 5
 _GUID_BYTES: Final = 17
 _HINT: Final = (
     "give the options with which the records were written; a schema that is derived from a frame "
-    "fits only if its columns are nullable as those of the write"
+    "fits only if the same columns are nullable as in the write"
 )
 
 
@@ -201,7 +201,7 @@ def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
 
 
 def _proto_files(schema: str) -> list[bytes]:
-    """Return the serialised files of a base64 descriptor, without Google's own files."""
+    """Return the serialized files of a base64 descriptor, without Google's own files."""
     from spark_kafka_sink.formats.protobuf_schema import files_of
 
     files = files_of(schema)

@@ -29,7 +29,7 @@ class Framing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPlan:
-    """How the key or the value is serialised.
+    """How the key or the value is serialized.
 
     Attributes:
         format: the format.

@@ -112,7 +112,7 @@ class ProducerMetrics:
     buffer_peak: int = 0
     """Maximum bytes in the buffer."""
     serialise_time: int = 0
-    """Total time that tasks spent serialising columns; 0 if key and value are raw columns."""
+    """Total time that tasks spent serializing columns; 0 if key and value are raw columns."""
     brokers: tuple[BrokerMetrics, ...] = ()
     """Metrics per broker, sorted by node id."""
     topics: tuple[TopicMetrics, ...] = ()

@@ -129,7 +129,7 @@ class MetricsRecorder:
         """Total seconds of `write()`, and of waiting for the last acknowledgements."""
         self.buffer_peak = 0
         self.serialise_time = 0.0
-        """Total seconds spent serialising rows."""
+        """Total seconds spent serializing rows."""
         self._fill = HistogramBuilder()
         self._compression = HistogramBuilder()
         self._rate = HistogramBuilder()

@@ -2,8 +2,8 @@
 
 They require matplotlib, which the `plots` extra installs. Each function returns a matplotlib
 figure, which the notebook displays and which can be modified or saved with `savefig`. Sizes are in
-MB (10^6 bytes), times in milliseconds or seconds, as labelled on each axis. The colours are from
-the palette of Okabe and Ito, which people with colour blindness can distinguish.
+MB (10^6 bytes), times in milliseconds or seconds, as labeled on each axis. The colors are from
+the palette of Okabe and Ito, which people with color blindness can distinguish.
 
 In reading order:
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 GOOD, BAD, PALE, SECOND, INK = "#0072B2", "#D55E00", "#BBC7D0", "#E69F00", "#22303C"
-"""Colours for delivered records; undelivered records or limits; reference values; a second series;
+"""Colors for delivered records; undelivered records or limits; reference values; a second series;
 lines and marks.
 """
 NOT_DELIVERED = "possibly not delivered"
@@ -99,7 +99,7 @@ def stairs(axes: Axes, values: Histogram, *, unit: int, label: str, color: str) 
         values: the histogram, with at least one value.
         unit: number of the histogram's units per unit of the axis.
         label: label for the legend.
-        color: colour of the steps and of the area below them.
+        color: color of the steps and of the area below them.
     """
     counts = dict(values.steps)
     first, last = min(counts), max(counts)
@@ -126,7 +126,7 @@ def done(figure: Figure, title: str = "") -> Figure:
 PARTITIONS_SHOWN = 32
 """Maximum number of partitions in a plot. The largest partitions are selected."""
 _LABELLED = 8
-"""Maximum number of bars that are labelled individually."""
+"""Maximum number of bars that are labeled individually."""
 _ROOM = 48
 """Number of characters that fit below the bars, including one space per name."""
 
@@ -238,7 +238,7 @@ def plot_closing(axes: Axes, report: DeliveryReport) -> None:
     metrics = report.metrics
     reasons = {
         "batch.size reached": metrics.closed_full,
-        "linger.ms over": metrics.closed_linger,
+        "linger.ms passed": metrics.closed_linger,
         "no more rows": metrics.closed_flush,
         "no memory left": metrics.closed_memory,
     }
@@ -260,7 +260,7 @@ def plot_time(axes: Axes, report: DeliveryReport) -> None:
     others = [f"compressing {100 * report.metrics.compression_time.total / busy:,.0f} %"]
     if report.throttle_ms:
         others.append(f"throttled {100_000 * report.throttle_ms / busy:,.0f} %")
-    dress(axes, "Time of the tasks", x=f"% of all tasks' time; meanwhile {', '.join(others)}")
+    dress(axes, "Time of the tasks", x=f"% of all tasks' time; in parallel: {', '.join(others)}")
     percent(axes.xaxis)
     axes.set_xlim(0, 115)
 

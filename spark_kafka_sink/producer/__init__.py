@@ -1,6 +1,6 @@
-"""The producer of one Spark task: sends rows to Kafka and returns a delivery report.
+"""The producer for one Spark task: sends rows to Kafka and returns a delivery report.
 
-Three threads share the work. The writer thread passes each chunk of rows through the stages of
+Three threads do the work. The writer thread passes each chunk of rows through the stages of
 `append`, the codec thread compresses closed batches, and the sender thread drains them into Produce
 requests. `buffer` contains the state that the threads share.
 
@@ -17,5 +17,5 @@ In reading order:
 - `producer_id`: producer id and epoch, and the InitProducerId request
 - `dead_letter`: dead letters for rows that cannot be written
 - `acl`: determines the missing ACL for an authorization failure, and the command that grants it
-- `dry_run`: the sender of a dry run, and the comparison of codecs
+- `dry_run`: the sender for dry runs, and the comparison of codecs
 """

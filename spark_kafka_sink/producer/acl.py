@@ -1,7 +1,7 @@
 """Errors and hints for authorization failures: the missing ACL and how to grant it.
 
-Source: ``KafkaApis``; KIP-679 (a principal that may write to any topic may use an idempotent
-producer).
+Source: ``KafkaApis``; KIP-679 (a principal that can write to at least one topic can use an
+idempotent producer).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class AclAdvisor:
         security: the client's security settings.
         server: a bootstrap server.
         denials: returns the topics for which the metadata reports an authorization error.
-        dead_letter_topic: None without a dead letter topic.
-        transactional_id: None outside a transaction.
+        dead_letter_topic: the dead letter topic, or None.
+        transactional_id: the transactional id, or None without a transaction.
         id_prefix: common prefix of the attempts' transactional ids, if the ids differ.
     """
 
@@ -75,7 +75,7 @@ class AclAdvisor:
         return AclGuide(self.security, self.server)
 
     def refused_topic(self, topic: str) -> AuthorizationError:
-        """Return the error for TOPIC_AUTHORIZATION_FAILED of a topic in the metadata."""
+        """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
         where, who = self._topic(topic), self.principal
         return AuthorizationError(
             f"{where} does not exist, and {who} is not authorized to create it"
@@ -87,7 +87,7 @@ class AclAdvisor:
         )
 
     def refused_write(self, topic: str) -> AuthorizationError:
-        """Return the error for a partition of this topic that the coordinator refuses to add."""
+        """Return the error if the coordinator does not allow adding a partition of this topic."""
         return AuthorizationError(
             f"Write on {self._topic(topic)} is denied to {self.principal}",
             topic=topic,
@@ -96,7 +96,7 @@ class AclAdvisor:
         )
 
     def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
-        """Return the error for a denied InitProducerId; `topics` are the topics to write to."""
+        """Return the error for a denied InitProducerId request to write to `topics`."""
         also = "Write on every topic, and " if code == _CLUSTER else ""
         return AuthorizationError(
             f"the broker rejected the request for a producer id: {also}{self._acl(code, '')} is "
@@ -107,7 +107,7 @@ class AclAdvisor:
         )
 
     def transaction_denied(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
-        """Return the error for a denied access to the transactional id."""
+        """Return the error for denied access to the transactional id."""
         acl = self._acl(code, "")
         hint = self.grant(acl)
         if two_phase:
@@ -125,7 +125,7 @@ class AclAdvisor:
         return f"{self._acl(code, topic)} is denied to {self.principal}"
 
     def hint(self, code: int, topic: str) -> str:
-        """Return a hint on granting what this error code denies; `topic` may be empty."""
+        """Return a hint on how to grant the access that `code` denies; `topic` may be empty."""
         if code == _TOPIC and topic in self.denials().uncreatable:
             create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
             return f"create the topic, or correct its name, or {create}"
@@ -134,7 +134,7 @@ class AclAdvisor:
         return self._idempotence((topic,) if topic else ())
 
     def grant(self, acl: Acl) -> str:
-        """Return a sentence on granting an ACL, with the command."""
+        """Return a sentence with the command that grants the ACL."""
         return self._guide.grant(acl, self._on(acl))
 
     def _idempotence(self, topics: Iterable[str]) -> str:

@@ -70,7 +70,7 @@ def omitting_more(
 
 
 def omitted_words(parts: Part) -> str:
-    """Return the end of the error message, which lists the omitted parts."""
+    """Return the end of the error message, which mentions the omitted parts."""
     names = [word for part, word in _WORDS.items() if part & parts]
     if not names:
         return ""
@@ -81,7 +81,7 @@ def omitted_words(parts: Part) -> str:
 
 
 ENDINGS = {omitted_words(Part(parts)): Part(parts) for parts in range(1, ALL_PARTS + 1)}
-"""The omitted parts, by the end of the error message that lists them."""
+"""The omitted parts, by the end of the error message that mentions them."""
 
 
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
@@ -242,7 +242,7 @@ def _message(error: RowError, omitted: Part, details: str = "") -> bytes:
 def _with_problems(
     messages: pa.Array[Any], rows: Rows, errors: NDArray[np.int8], omitted: NDArray[np.int8]
 ) -> pa.Array[Any]:
-    """Return the messages, including the problem of each row that cannot be serialised."""
+    """Return the messages, including the problem of each row that cannot be serialized."""
     bad = errors == RowError.UNSERIALISABLE
     problems = cast("pa.StringArray", rows.problems).filter(pa.array(bad)).to_pylist()
     texts = [

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 SAMPLED_BYTES: Final = 8 * 1024 * 1024
-"""Sampling of a task's batches stops after this number of uncompressed bytes."""
+"""A task stops sampling batches after this number of uncompressed bytes."""
 
 
 def is_sampled(number: int, sampled: int) -> bool:

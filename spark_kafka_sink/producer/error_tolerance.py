@@ -59,9 +59,9 @@ class Rows:
     `partition` is int32, null for rows that the partitioner assigns (None: all rows). `first_row`
     is the first row's number in error messages, counted from 0 within the task. If the row numbers
     are not consecutive, `numbers` contains all of them, shape (n,). `spark_partition` is the task's
-    partition number, None outside a task. `errors` are the `RowError`s that the reader of the rows
-    has found, int8 of shape (n,) (None: no errors). `header_lists` (the headers before encoding)
-    and `topic_names` (the text of the topic column) are needed for dead letters.
+    partition number, None outside a task. `errors` are the `RowError`s that were found when the
+    rows were read, int8 of shape (n,) (None: no errors). `header_lists` (the headers before
+    encoding) and `topic_names` (the text of the topic column) are needed for dead letters.
     """
 
     columns: Columns
@@ -91,7 +91,7 @@ class Rows:
         return self.first_row + row if self.numbers is None else int(self.numbers[row])
 
     def with_topics(self, kept: Sequence[int]) -> Rows:
-        """Return the rows with `topics` reduced to these indexes, which the rows must use."""
+        """Return the rows with only the topics at these indexes; no row may use another topic."""
         topic_of = self.topic_of
         if topic_of is not None:
             numbers = np.zeros(len(self.topics), np.int32)
@@ -212,7 +212,7 @@ _MESSAGES = {
     RowError.INVALID_TOPIC: "the topic name is invalid (INVALID_TOPIC_EXCEPTION)",
     RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
     RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
-    RowError.UNSERIALISABLE: "a field cannot be serialised",
+    RowError.UNSERIALISABLE: "a field cannot be serialized",
 }
 TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
     ErrorCode.unknown_topic_or_partition: RowError.UNKNOWN_TOPIC,
@@ -240,7 +240,7 @@ def find_row_errors(
     """Return the first error of each row, shape (n,); None if there are no errors.
 
     Args:
-        rows: n rows; errors found by their reader take precedence.
+        rows: n rows; errors found when they were read take precedence.
         sizes: upper bound of each record in bytes, shape (n,).
         limits: the allowed topics and sizes.
     """
@@ -343,7 +343,7 @@ class BadRows:
         return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
 
     def refused(self, error: RowError, count: int, examples: list[str]) -> None:
-        """Count records with one error; log the first record with this error."""
+        """Count records that have the same error; log the first record with this error."""
         with self._lock:
             first = not self._counts[error]
             self._counts[error] += count

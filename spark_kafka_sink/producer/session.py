@@ -60,9 +60,9 @@ class SessionProgress:
 
 
 ROWS_PER_SLICE = 64
-"""With fewer rows per partition, the fixed cost of a slice exceeds the cost of its rows."""
+"""Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""
 _LEAST_ROWS = 16_384
-"""With fewer rows per chunk, the fixed cost of a chunk exceeds the cost of its rows."""
+"""Rows per chunk below which the fixed cost of a chunk exceeds the cost of its rows."""
 
 
 class ProducerSession:

@@ -142,7 +142,7 @@ def read_fields(section: memoryview | bytes, count: int) -> FieldColumns:
     """Read an uncompressed records section, which must contain exactly `count` records.
 
     Raises:
-        ProtocolError: the section is invalid, or contains another number of records.
+        ProtocolError: the section is invalid, or contains a different number of records.
     """
     if count > _MAX_SINGLE:
         return read_columns(section, count)
@@ -216,7 +216,7 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     """Read an uncompressed records section of `count` records, which is smaller than 2 GiB.
 
     Raises:
-        ProtocolError: the section is invalid, or contains another number of records.
+        ProtocolError: the section is invalid, or contains a different number of records.
     """
     end = len(section)
     data = b"".join((section, _PADDING))

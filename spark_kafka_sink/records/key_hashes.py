@@ -1,4 +1,4 @@
-"""Vectorised hashes of a column of keys: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
+"""Vectorized hashes of a column of keys: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
 
 Each pass processes one position of all keys that are long enough. Nulls count as empty keys.
 

@@ -232,7 +232,7 @@ class PipelineFacts:
 
     @property
     def new_partitions(self) -> int:
-        """Partitions that received their first records ever, or since they were emptied."""
+        """Number of partitions in which the first written record has offset 0."""
         return sum(part.first_offset == 0 for part in self.report.partitions)
 
     @property

@@ -39,7 +39,7 @@ SMALL_LIMIT = 128 * 1024
 TINY_LIMIT = 4 * 1024
 SMALL_BUFFER = 2 * SMALL_LIMIT
 SHORT_LINGER_MS = 5
-"""Kafka's default. A lower value means that the user set the option."""
+"""Kafka's default of linger.ms. A lower value means that the user set the option."""
 HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
 MANY_FULL = 0.8
 MANY_EARLY = 0.1
@@ -47,9 +47,9 @@ MANY_EARLY = 0.1
 ALWAYS = 0.9
 """Share of the time above which a thread is considered to be always busy."""
 MOSTLY = 0.5
-"""Share of the tasks' time spent on serialisation above which serialisation limits a job."""
+"""Share of the tasks' time spent on serialization above which serialization limits a job."""
 MIN_SERIALISE_S = 5.0
-"""Seconds of serialisation below which faster serialisation would save little."""
+"""Seconds of serialization below which faster serialization would save little."""
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 """Errors of batches that are split, or of single rows."""
@@ -348,7 +348,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
 
 
 def _serialising(facts: PipelineFacts) -> Advice | None:
-    """Give advice if tasks spend most of their time serialising, and do not wait for Kafka."""
+    """Give advice if tasks spend most of their time serializing, and do not wait for Kafka."""
     seconds = facts.metrics.serialise_time / 1_000_000
     if seconds < MIN_SERIALISE_S or not facts.busy or seconds < MOSTLY * facts.busy:
         return None
@@ -358,8 +358,8 @@ def _serialising(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=name,
         direction=Direction.CHECK,
-        figure=f"serialising took {seconds:,.1f} s of the tasks' {facts.busy:,.1f} s",
-        sentence="serialising limits the job: use more cores or fewer fields"
+        figure=f"serializing took {seconds:,.1f} s of the tasks' {facts.busy:,.1f} s",
+        sentence="serializing limits the job: use more cores or fewer fields"
         + (", or avro, which is faster than json" if is_json else ""),
     )
 

@@ -139,7 +139,7 @@ class ReportBuilder:
     def failed(
         self, topic: str, partition: int, records: int, status: DeliveryStatus, error_name: str
     ) -> None:
-        """Count unacknowledged records; `status` says whether the log might contain them."""
+        """Count unacknowledged records; `status` indicates if the log might contain them."""
         self._tally(topic, partition).records[status] += records
         self._failures[topic, partition, status, error_name] += records
         self._errors[error_name] += 1

@@ -92,7 +92,7 @@ class WriteStatus(StrEnum):
     SUCCEEDED = "succeeded"
     """Every record is acknowledged, except records that the options exempt: poison rows, acks=0."""
     RUNNING = "running"
-    """The write has begun. A report that stays in this state belongs to a driver that died."""
+    """The write has begun. If a report keeps this status, the driver has died."""
     FAILED = "failed"
     """The write failed; the report counts what the finished tasks delivered."""
 
@@ -136,7 +136,7 @@ class DeliveryCounters:
     """
     started_at: str = ""
     """When the driver planned the write, in UTC as ISO 8601; empty if unknown. If Spark started a
-    Python worker for that, when this worker started.
+    Python worker for the planning, this is the time when the worker started.
     """
     written_at: str = ""
     """When the driver wrote the report, in UTC as ISO 8601; empty until then."""
@@ -146,9 +146,9 @@ class DeliveryCounters:
     """
     startup_ms: int = 0
     """Milliseconds of `duration_ms` in which Python workers started, before they planned, asked for
-    their first rows, or committed; of the tasks only the slowest start. 0 if all workers were
-    already running, and on systems other than Linux. The worker that looks up the format, once in
-    a session, is not included.
+    their first rows, or committed. Of all tasks, only the slowest start counts. 0 if all workers
+    were already running, and on systems other than Linux. The worker that looks up the format, once
+    in a session, is not included.
     """
     tasks: int = 0
     """Number of tasks that wrote."""

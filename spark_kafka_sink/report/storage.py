@@ -48,7 +48,8 @@ class ReportLocation:
         """Parse the location that a user specified for `subject`, without accessing it.
 
         Raises:
-            ReportError: the scheme's file system is not supported; the hint names an alternative.
+            ReportError: the scheme's file system is not supported; the hint suggests an
+                alternative.
         """
         found = _SCHEME.match(path)
         scheme = found[1].lower() if found else "file"
@@ -95,7 +96,7 @@ _PROBE = ".kafkaprod-probe"
 _PROBE_DATA = b"spark-kafka-sink checks whether it can write reports here.\n" * 64
 
 _writable: set[str] = set()
-"""Folders that this process found to be writable, and does not check for each micro-batch."""
+"""Folders that this process has found to be writable; they are checked only once."""
 
 
 def write_report(

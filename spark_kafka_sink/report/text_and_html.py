@@ -169,7 +169,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
 
 
 def _formats(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """Return the formats of key and value with their schemas, and the serialisation time."""
+    """Return the formats of key and value with their schemas, and the serialization time."""
     settings = dict(report.metrics.settings)
     parts = []
     for part in ("key", "value"):
@@ -179,7 +179,7 @@ def _formats(report: DeliveryCounters) -> list[tuple[str, str]]:
     if not parts:
         return []
     seconds = report.metrics.serialise_time / 1_000_000
-    return [("formats", f"{', '.join(parts)}; {seconds:,.1f} s spent serialising in all tasks")]
+    return [("formats", f"{', '.join(parts)}; {seconds:,.1f} s spent serializing in all tasks")]
 
 
 def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:

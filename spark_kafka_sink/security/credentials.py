@@ -274,7 +274,7 @@ def _stamp_of_file(path: str) -> tuple[int, int, int] | None:
     Reading the missing file reports the error.
     """
     try:
-        found = os.stat(path)  # noqa: PTH116 - pathlib's normalises the path first
+        found = os.stat(path)  # noqa: PTH116 - pathlib's normalizes the path first
     except (OSError, ValueError):
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino

@@ -3,38 +3,38 @@
 On the driver, `datasource` creates a writer from the options and the schema. The writer is pickled
 to the tasks, which write Arrow batches, and commits or aborts on the driver.
 
-A writer's `commit` and `abort` run in a Python worker on the driver. Both know the folder of the
-files that Spark ships, which Spark creates for each application (with Spark Connect, for each
-session) and deletes when the application or session ends. The latest reports are stored in that
-folder.
+A writer's `commit` and `abort` run in a Python worker on the driver. Both can find the folder of
+the files that Spark ships. Spark creates this folder for each application (with Spark Connect, for
+each session) and deletes it when the application or session ends. The latest reports are stored in
+that folder.
 
 In reading order:
 
 - `datasource`: the data source that Spark loads
-- `plan`: work during planning: options of SQL tables, warnings about secrets, checks
+- `plan`: planning of a write: options of SQL tables, warnings about secrets, checks
 - `contract`: the columns that a DataFrame must have
-- `selection`: the columns that are serialised as key and value
+- `selection`: the columns that are serialized as key and value
 - `schema_plan`: the schemas of key and value: derived, set by an option, or from a registry
 - `writer`: the writers of batches and micro-batches, a task's write, commit and abort
-- `columns`: Spark's Arrow batches converted to the producer's rows
+- `columns`: converts Spark's Arrow batches to the producer's rows
 - `row_checks`: the errors of the rows of a batch
-- `serialisation`: columns serialised as JSON, Avro or Protobuf
-- `expected`: a frame's rows as a consumer decodes them, for tests
+- `serialisation`: serializes columns as JSON, Avro or Protobuf
+- `expected`: converts a frame's rows to what a consumer would decode, for tests
 - `commit_messages`: the commit messages of tasks, and their merged report
-- `publication`: publish a write: log its summary, write its report, export its metrics
+- `publication`: logs a write's summary, writes its report, and exports its metrics
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
 - `worker_context`: settings, log level and shipped files that are available to a Python worker
-- `worker_start`: the start of a Python worker: how long it took, and its memory
+- `worker_start`: the startup time and the memory of a Python worker
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
 - `last_report`: the latest report, also for clients of Spark Connect
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver
-- `registration`: register the format with a session; write micro-batches from `foreachBatch`
+- `registration`: registers the format with a session; writes micro-batches from `foreachBatch`
 - `warm_up`: the writer that starts Python workers before a session's first write
-- `spark_errors`: convert exceptions of Spark to errors of this package
-- `kafka_partitions`: repartition a DataFrame so that each Kafka partition is in one task
+- `spark_errors`: converts exceptions of Spark to errors of this package
+- `kafka_partitions`: repartitions a DataFrame so that each Kafka partition is in one task
 - `log_lines`: the format of log lines in Spark's Python workers
 """
 

@@ -79,7 +79,7 @@ class PlanFile:
                 file.unlink(missing_ok=True)
 
     def read(self) -> Planned:
-        """Return the last planning, or an empty one if it is unknown."""
+        """Return the planning data of the last micro-batch; its fields are empty if unknown."""
         if self.path:
             with suppress(OSError, ValueError, TypeError, KeyError):
                 return _planned(json.loads(Path(self.path).read_text()))

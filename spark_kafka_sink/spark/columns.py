@@ -142,7 +142,7 @@ def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
 
 
 def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
-    """Return lists of other entries, with the column's list lengths; null lists stay null."""
+    """Return lists of these entries, as long as the lists of `column`; null lists stay null."""
     lengths = np.asarray(pc.list_value_length(column).fill_null(0))
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -227,7 +227,7 @@ _SHOWN = 100
 def read_topics(
     column: pa.Array[Any], checks: RowChecks
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
-    """Return the topics of n rows and the index of each row's topic (None for at most one)."""
+    """Return the topics of n rows and the index of each row's topic (None: at most one)."""
     encoded = read_bytes(column).dictionary_encode()
     numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
     checks.found(
@@ -341,11 +341,11 @@ def read_chunks(
 def read_rows(
     batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
 ) -> Rows:
-    """Return a slice of n rows in the producer's form; errors number the rows from `first`.
+    """Return a slice of n rows in the producer's form; in errors, row numbers start at `first`.
 
     Raises:
         ColumnError: a topic is null or invalid, a header key is null or not UTF-8, a timestamp is
-            before 1970, or a field cannot be serialised, unless the contract tolerates them; the
+            before 1970, or a field cannot be serialized, unless the contract tolerates them; the
             message names the row.
     """
 
@@ -383,7 +383,7 @@ def read_rows(
 def _serialised(
     batch: pa.RecordBatch, contract: Contract, checks: RowChecks, clock: Clock
 ) -> Serialised | None:
-    """Return the serialised keys and values, or None if neither is serialised."""
+    """Return the serialized keys and values, or None if neither is serialized."""
     if contract.key_plan is None and contract.value_plan is None:
         return None
     from spark_kafka_sink.spark.serialisation import serialise  # needed only for formats

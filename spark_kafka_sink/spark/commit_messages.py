@@ -77,7 +77,7 @@ def finished_report(
 def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
     """Merge all reports. Never raises, because the reported rows are in Kafka.
 
-    Executors with another version of this package may send reports that cannot be merged.
+    Executors with a different version of this package may send reports that cannot be merged.
     """
     try:
         return merge_reports(reports, lambda each: _with_lines(each, tasks))

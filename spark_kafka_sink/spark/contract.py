@@ -36,7 +36,7 @@ _WITHOUT: Final = {
     "headers": "records have no headers",
     "partition": "the partitioner chooses each record's partition",
 }
-"""Effect if an optional column is missing."""
+"""Effect of a missing column, for each optional column."""
 _LOG = logging.getLogger(__name__)
 _NAMES = 10
 _TYPE_LENGTH = 100
@@ -47,7 +47,7 @@ _TYPE_LENGTH = 100
 class Contract:
     """The index of each column in the DataFrame; None if it is absent or not used.
 
-    `value` and `key` are written unchanged, unless there is a plan to serialise columns.
+    `value` and `key` are written unchanged, unless there is a plan to serialize columns.
     `fixed_topic` is the `topic` option, which overrides the column. If `tolerant` is True
     (errors.tolerance=all), a bad row is marked and does not fail the task.
     """
@@ -137,7 +137,7 @@ def _raw(selection: Selection | None) -> int | None:
 
 
 def _plan(selection: Selection | None, config: SinkConfig) -> FieldPlan | None:
-    """Return the serialisation plan, still without a schema, or None if nothing is serialised."""
+    """Return the serialization plan, still without a schema, or None if nothing is serialized."""
     if selection is None or selection.is_raw or config.formats is None:
         return None
     from spark_kafka_sink.formats.plan import FieldPlan  # needed only for formats
@@ -203,9 +203,9 @@ def warn_of_misnamed_columns(*names: str) -> None:
 
 
 def _like(names: Sequence[str], meant: str) -> str | None:
-    """Return a column that differs from `meant` only in case or spaces, or None.
+    """Return a column that differs from `meant` only in case or spaces.
 
-    Returns None if there is a column `meant`.
+    Return None if there is no such column, or if there is a column `meant`.
     """
     if meant in names:
         return None

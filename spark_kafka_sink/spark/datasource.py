@@ -95,7 +95,7 @@ class KafkaProdDataSource(DataSource):
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> KafkaProdStreamWriter:
-        """Return the writer of a stream, created for each micro-batch and again for its commit.
+        """Return the writer of a micro-batch; called for its planning, and again for its commit.
 
         Raises:
             ConfigError: an option is wrong or only for batch writes, the output mode is complete,

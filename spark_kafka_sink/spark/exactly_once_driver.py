@@ -246,7 +246,7 @@ NOT_VISIBLE = (
     "none of its transactions was committed, so read_committed readers see no rows of the finished "
     "tasks"
 )
-_MOST_NAMED = 10
+_MOST_LISTED = 10
 """Maximum number of transactional ids in a message."""
 
 
@@ -331,8 +331,8 @@ class ExactlyOnceEnd(WriteEnd):
         """Describe which transactions might be open, and until when; empty if none can be open."""
         if not names and not problem:
             return ""
-        shown = ", ".join(names[:_MOST_NAMED])
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        shown = ", ".join(names[:_MOST_LISTED])
+        more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
         until = "until it times out" if len(names) == 1 else "until they time out"
         which = f"{plural(len(names), 'transaction')} may be open {until}: {shown}{more}"
         others = f"transactions of tasks that did not finish may be open: {problem}"
@@ -356,7 +356,7 @@ class ExactlyOnceEnd(WriteEnd):
         text: str,
         results: Sequence[TaskResult],
     ) -> DeliveryReport:
-        """Return the report with the outcome, and with the tasks' transactions if it is theirs.
+        """Return the report with the outcome, and with the transactions that it is about.
 
         If another run has written the batch, the tasks count as having skipped it.
         """
@@ -373,7 +373,8 @@ class ExactlyOnceEnd(WriteEnd):
         nonce = planned.nonce
         # the tasks of the shared transaction are fenced when it ends
         if planned.shared is not None:
-            # Only the report needs the partitions; executors of another version may omit them.
+            # Only the report needs the partitions; executors with a different version may omit
+            # them.
             with suppress(Exception):
                 results = results_of(tasks)
             return committer.abort_shared(
@@ -387,7 +388,7 @@ class ExactlyOnceEnd(WriteEnd):
 
 
 def _without_counters(report: DeliveryReport) -> DeliveryReport:
-    """Return the report of tasks that have written nothing."""
+    """Return a report without counters, for tasks whose rows are not visible."""
     kept = ("started_at", "startup_ms", "query_name", "query_id", "batch_id")
     return type(report)(**{name: getattr(report, name) for name in kept})
 

@@ -28,7 +28,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
     TaskTransaction,
-    partitions_to_name,
+    partitions_to_list,
 )
 from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
@@ -80,7 +80,7 @@ def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[Transaction
 def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
     """Return the result of each task, with at most as many partitions as a decision can list."""
     written = sum(each.result.transaction is not None for each in messages)
-    most = partitions_to_name(written)
+    most = partitions_to_list(written)
     return [_result_of(each, most) for each in messages]
 
 
@@ -179,8 +179,8 @@ def current_query() -> str | None:
 def current_run() -> str | None:
     """Return the run id of the query of this thread's task; it differs for each start.
 
-    None outside of a query, or if the user has set another job group: a group that is the same
-    after a restart does not distinguish runs.
+    Return None outside of a query, or if the user has set a different job group: a group that is
+    the same after a restart does not distinguish runs.
     """
     group = worker_context.setting(worker_context.JOB_GROUP)
     if (

@@ -30,7 +30,7 @@ class Expected:
     Attributes:
         names: the parts of a record that columns define: key, value, topic, headers.
         rows: the values of these parts, with decoded keys and values.
-        sources: the schemas of "key" and "value" with which the frame is serialised.
+        sources: the schemas of "key" and "value" with which the frame is serialized.
     """
 
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ class Expected:
 
     @classmethod
     def of(cls, frame: DataFrame, config: SinkConfig) -> Expected:
-        """Serialise a frame on the driver, and decode the result. No schema is registered.
+        """Serialize a frame on the driver, and decode the result. No schema is registered.
 
         Raises:
             ColumnError: a column or row does not fit its format or schema.
@@ -94,7 +94,7 @@ def _decoded(plan: FieldPlan, batch: pa.RecordBatch, part: str) -> list[Any]:
     encoded = compile_encoder(plan, structs.type).encode(structs, faults)
     for fault in faults:
         raise ColumnError(
-            f"row {fault.row} of the frame cannot be serialised: the field `{fault.path}` of the "
+            f"row {fault.row} of the frame cannot be serialized: the field `{fault.path}` of the "
             f"{part} {fault.problem}"
         )
     source = None if plan.schema is None else Source(plan.schema, "", plan.message)

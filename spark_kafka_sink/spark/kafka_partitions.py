@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import Partitioner
 
 _RETRY_TIMEOUT_S = 2.0
-"""Seconds to retry while brokers do not know a new topic."""
+"""Seconds to retry while a new topic is unknown to the brokers."""
 
 
 def repartition_by_kafka_partition(
@@ -39,8 +39,8 @@ def repartition_by_kafka_partition(
     """Add the column `partition`, and put all rows of a Kafka partition into one task.
 
     Rows with a key are assigned by the sink's partitioner, rows without a key by a hash of their
-    value; an existing `partition` of a row is kept. The assignment is deterministic. For batch
-    and streaming DataFrames::
+    value; an existing `partition` of a row is kept. The assignment is deterministic. Batch and
+    streaming DataFrames are accepted::
 
         options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events", ...}
         frame = repartition_by_kafka_partition(df, options)
@@ -102,7 +102,7 @@ def _partition_of(
     count = _of_topic(topic, counts)
     if topic is not None:
         unknown = sf.concat(
-            sf.lit("repartition_by_kafka_partition does not know the topic "), topic
+            sf.lit("repartition_by_kafka_partition has no partition count of the topic "), topic
         )
         known = sf.coalesce(count, sf.raise_error(unknown).cast("int"))
         count = sf.when(topic.isNull(), sf.lit(1)).otherwise(known)  # The sink reports the error.
@@ -143,7 +143,7 @@ def _partition_counts(
     names = tuple(dict.fromkeys(topics)) if config.topic is None else (config.topic,)
     if not names:
         raise ConfigError(
-            "the topics are in a column, so repartition_by_kafka_partition does not know them",
+            "the topics are in a column, so repartition_by_kafka_partition cannot determine them",
             hint="Pass topics=[...], or partitions={topic: number of partitions}.",
         )
     if isinstance(partitions, int):

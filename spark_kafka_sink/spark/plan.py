@@ -14,8 +14,8 @@ assumed.
 
 ``trigger(continuous=...)``: Spark passes rows to a Python sink only with ``DataWriter.writeAll``.
 Continuous processing calls ``DataWriter.write`` for each row, which does nothing in a Python sink:
-no task ever reaches Python, and epochs are committed with messages that are None. An error raised
-in a commit does not help, because Spark only logs it and continues the query. Options, schema and
+tasks run no Python code, and epochs are committed with messages that are None. An error raised in a
+commit does not help, because Spark only logs it and continues the query. Options, schema and
 environment are the same as for any other stream. The only early sign is in the driver's JVM: each
 continuous query has a thread for its epochs.
 """
@@ -95,7 +95,7 @@ def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPro
 
 
 def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaProdStreamWriter:
-    """Return the writer that plans or commits a micro-batch; raises the same as `streamWriter`."""
+    """Return the writer that plans or commits a micro-batch; see `streamWriter` for errors."""
     stream, options = folders.StreamIdentity.of(given), write_options(schema, given)
     config = SinkConfig.parse(options)
     origin = WriteOrigin.of_stream(stream, config.exactly_once.transactional_id_prefix)
@@ -282,7 +282,7 @@ def table_schema(options: Mapping[str, str]) -> types.StructType:
         ConfigError: the name of an option is unknown or not allowed, or a value is a secret, which
             is never stored.
     """
-    stored = {name.lower(): value for name, value in options.items() if _is_ours(name)}
+    stored = {name.lower(): value for name, value in options.items() if _is_sink_option(name)}
     _refuse_secrets(split_options(stored))
     metadata = {_STORED_OPTIONS: json.dumps(stored)} if stored else {}
     fields = [
@@ -347,7 +347,7 @@ def write_options(schema: types.StructType, options: Mapping[str, str]) -> dict[
     return found
 
 
-def _is_ours(name: str) -> bool:
+def _is_sink_option(name: str) -> bool:
     """Return True if the option is one of the sink's options.
 
     Spark adds its own properties, and a copy of each option as `option.<name>`.

@@ -121,7 +121,7 @@ def register(spark: SparkSession | ConnectSession) -> None:
     This is required in each thread that did not create the session, and if the package was shipped
     with `--py-files`; otherwise, writes fail with DATA_SOURCE_NOT_FOUND. In a local session without
     PYSPARK_PYTHON, Python workers started from now on run this Python, so that `venv/bin/python
-    job.py` needs no activated environment. It can be called repeatedly::
+    job.py` does not need an activated environment. It can be called repeatedly::
 
         with ThreadPoolExecutor(8, initializer=register, initargs=(spark,)) as pool:
             pool.map(write_one, topics)

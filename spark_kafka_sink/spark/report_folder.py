@@ -56,9 +56,8 @@ _SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class ReportFolder:
     """The report of the last batch write, and of each query's last micro-batch.
 
-    With Spark Connect, a query has a session and a folder of its own, and the session that started
-    the query cannot find them. Therefore the reports of queries are stored in the application's
-    folder.
+    With Spark Connect, a query has its own session and folder, which the session that started the
+    query cannot find. Therefore the reports of queries are stored in the application's folder.
     """
 
     path: Path

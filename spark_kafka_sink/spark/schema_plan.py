@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.registry import Candidate, Registered, Registry
     from spark_kafka_sink.spark.contract import Contract
 
-_MOST_KEPT: Final = 64
+_MOST_CACHED: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
 
@@ -51,19 +51,19 @@ class StreamStart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedPlan:
     """A plan, and the start time of the session's latest query when the plan was created."""
 
     contract: Contract
     latest: tuple[int, int]
 
-    def serves(self, start: StreamStart) -> bool:
+    def is_valid_for(self, start: StreamStart) -> bool:
         """Return True unless the stream might have restarted since the plan was created."""
         return start.latest is not None and start.latest <= self.latest
 
 
-_KEPT: dict[Hashable, _Kept] = {}
-"""The plans of the streams in this process."""
+_CACHED_PLANS: dict[Hashable, _CachedPlan] = {}
+"""The cached plans of the streams in this process."""
 
 
 def with_schemas(
@@ -85,15 +85,15 @@ def with_schemas(
     if start is None:
         return _planned(contract, schema, config)
     key = (start.name, contract, schema.json(), config.formats)
-    kept = _KEPT.get(key)
-    if kept is not None and kept.serves(start):
-        return kept.contract
+    cached = _CACHED_PLANS.get(key)
+    if cached is not None and cached.is_valid_for(start):
+        return cached.contract
     planned = _planned(contract, schema, config)
     if start.latest is not None:
-        _KEPT.pop(key, None)
-        _KEPT[key] = _Kept(planned, start.latest)
-        while len(_KEPT) > _MOST_KEPT:
-            del _KEPT[next(iter(_KEPT))]
+        _CACHED_PLANS.pop(key, None)
+        _CACHED_PLANS[key] = _CachedPlan(planned, start.latest)
+        while len(_CACHED_PLANS) > _MOST_CACHED:
+            del _CACHED_PLANS[next(iter(_CACHED_PLANS))]
     return planned
 
 
@@ -201,7 +201,7 @@ class _Planner:
         return self._identified(draft.plan, draft.part, put(draft.subject, draft.candidate))
 
     def _type(self, plan: FieldPlan, part: PartFormat) -> pa.StructType:
-        """Return the Arrow type of the structs that are serialised."""
+        """Return the Arrow type of the structs that are serialized."""
         if plan.column is not None:
             found = _arrow(self._schema.fields[plan.column].dataType, part.part)
         else:

@@ -151,7 +151,7 @@ def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str])
     for name in names:
         if name not in schema.names:
             raise ColumnError(
-                f"{part.part}.fields names {shown(name)}, but the DataFrame has no such column",
+                f"{part.part}.fields lists {shown(name)}, but the DataFrame has no such column",
                 hint=_nested_hint(name, schema)
                 or did_you_mean(name, schema.names)
                 or f"it has: {_listed(schema.names)}",
@@ -161,7 +161,7 @@ def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str])
         return Selection(part.format, fields=indices)
     if len(names) > 1:
         raise ColumnError(
-            f"{part.part}.fields names {len(names)} columns, but {part.part}.format is raw, which "
+            f"{part.part}.fields lists {len(names)} columns, but {part.part}.format is raw, which "
             "writes the bytes of one",
             hint=f"set {part.part}.format, for example to json",
         )

@@ -1,4 +1,4 @@
-"""Serialise the columns of an Arrow batch in a task, according to the plans of the contract.
+"""Serialize the columns of an Arrow batch in a task, according to the plans of the contract.
 
 A row with a field that does not fit the schema is a bad row: it fails the task, or becomes a dead
 letter with its fields as JSON.
@@ -36,15 +36,15 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serialised:
-    """The serialised parts of n rows.
+    """The serialized parts of n rows.
 
     Attributes:
         rows: number of rows, n.
         value: the values, null for a tombstone; None if the column is written unchanged.
         key: the keys, in the same form as `value`.
         headers: key and value of headers that identify a schema.
-        problems: why a row cannot be serialised; null if it can.
-        seconds: time spent serialising.
+        problems: why a row cannot be serialized; null if it can.
+        seconds: time spent serializing.
     """
 
     rows: int
@@ -82,7 +82,7 @@ def serialise(
     `zone` is the session's time zone.
 
     Raises:
-        ColumnError: a field cannot be serialised, and errors are not tolerated.
+        ColumnError: a field cannot be serialized, and errors are not tolerated.
     """
     start = clock.monotonic()
     problems: dict[int, str] = {}

@@ -32,7 +32,7 @@ commit.
 
 
 class WarmUpWriter(DataSourceArrowWriter):
-    """A writer that imports the modules of a write, discards all rows, and connects to nothing."""
+    """A writer that imports the modules of a write and discards all rows; opens no connection."""
 
     def __init__(self) -> None:
         """Import the modules of planning."""

@@ -1,4 +1,4 @@
-"""Information of a Python worker about its session: settings, log level, shipped files, task.
+"""Information that a Python worker has on its session: settings, log level, files, task.
 
 Spark passes the SQL settings of the session to its tasks as local properties (``SQLExecution``);
 settings that were not set are missing and have their defaults.
@@ -70,7 +70,7 @@ def setting(name: str) -> str | None:
 
 
 def lacks_query() -> bool:
-    """Return True in a task of foreachBatch that does not know its query.
+    """Return True in a task of foreachBatch that cannot determine its query.
 
     The DataFrame has the query's session, but Spark stores the id of the query per thread, and a
     Python thread does not inherit it. With Spark Connect, which runs each operation in its own

@@ -237,7 +237,7 @@ class WriteEnd:
 
 
 class KafkaProdWriter(DataSourceArrowWriter):
-    """A batch write."""
+    """Writer of a batch."""
 
     def __init__(self, task: TaskWriter, end: WriteEnd) -> None:
         self.task = task
@@ -260,7 +260,7 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
 
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write, one micro-batch at a time.
+    """Writer of a stream's micro-batches.
 
     Spark creates one writer to plan a micro-batch, and a separate writer to commit it, which needs
     no task writer.

@@ -85,7 +85,7 @@ def test_kafka_reads_what_we_mean(jvm: Jvm, level: int, find: int) -> None:
         sim.send([b"other"], 1)
         sim.finish()
         opened = sim.session.transaction
-        assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+        assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert opened is not None
     read = {}
     for api, (version, body) in cluster.bodies().items():

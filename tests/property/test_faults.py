@@ -90,7 +90,7 @@ def test_faults_that_pass_leave_every_record_once_and_in_order(
             found = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
             assert found == list(range(total))
         assert sim.statuses().get(DeliveryStatus.PERSISTED, 0) == sim.appended
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 @given(st.lists(st.one_of(passing, failing), min_size=1, max_size=25), work, moves, codecs)
@@ -108,7 +108,7 @@ def test_whatever_happens_the_accounts_are_right(
         sim.fault(*faults)
         with suppress(DeliveryError):
             play(sim, list(todo), moved)
-        sim.check_accounts()
+        sim.check_accounting()
         found = sim.statuses()
         logged = 0
         for partition in range(PARTITIONS):

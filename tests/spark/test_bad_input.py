@@ -78,7 +78,7 @@ def test_columns_are_named_before_any_task(sink: Sink, topic: str) -> None:
 def test_a_partition_that_the_topic_does_not_have(sink: Sink, topic: str) -> None:
     frame = sink.frame("value string, partition int", ("a", 0), ("b", 1), ("c", 7))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
-    assert "row 2 of Spark partition 0 names a partition that does not exist" in str(error)
+    assert "row 2 of Spark partition 0 specifies a partition that does not exist" in str(error)
     assert f"topic={topic}, partition=7" in str(error)
     assert count(sink.bootstrap_servers, topic) == 0
 

@@ -1,4 +1,4 @@
-"""What Spark writes with a format, read by others: Confluent's deserialisers and `from_avro`."""
+"""What Spark writes with a format, read by others: Confluent's deserializers and `from_avro`."""
 
 from __future__ import annotations
 

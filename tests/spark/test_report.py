@@ -130,7 +130,7 @@ def test_the_console_shows_what_a_failed_write_delivered(
         )
     )
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
-    assert "names a partition" in str(error)
+    assert "specifies a partition" in str(error)
     printed = console.wait_for(f"{topic}: 100 records", mark)
     assert "the write failed" in printed
     assert "which stay in Kafka" in printed
@@ -186,7 +186,7 @@ def test_the_report_of_a_failed_write_takes_the_place_of_the_last_one(
     assert (first.status, first.error) == (WriteStatus.SUCCEEDED, "")
     frame = _frame(sink, 100, 1).unionByName(_slow(sink, "b", "99"))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic, reportPath=str(path)))
-    assert "names a partition" in str(error)
+    assert "specifies a partition" in str(error)
     failed = _report(path)
     assert (failed.status, failed.persisted) == (WriteStatus.FAILED, 100)
     assert failed.error

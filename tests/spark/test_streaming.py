@@ -122,7 +122,7 @@ def test_tasks_of_a_failed_batch_run_again(stream: Stream) -> None:
         .repartition(2, "value")
     )
     failing = frame.selectExpr("value", "if(value = 'bad', 99, 0) AS partition")
-    with pytest.raises(StreamingQueryException, match="names a partition"):
+    with pytest.raises(StreamingQueryException, match="specifies a partition"):
         stream.run(failing)
     assert set(stream.written()) <= {b"good"}
     mended = frame.selectExpr("value", "if(value = 'bad', 1, 0) AS partition")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spark_kafka_sink.config.rules import LARGEST_REQUEST
-from spark_kafka_sink.exactly_once.task_transaction import partitions_to_name
+from spark_kafka_sink.exactly_once.task_transaction import partitions_to_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,7 +326,7 @@ class _Ending:
 
 
 def _ending(size: Workload, costs: Costs) -> _Ending:
-    named = min(size.task_partitions, partitions_to_name(size.tasks))
+    named = min(size.task_partitions, partitions_to_list(size.tasks))
     describe = size.tasks * costs.describe_seconds.at(size.task_partitions, 0)
     decide = size.tasks * costs.decision_seconds.at(named, 0)
     markers = size.tasks * size.task_partitions / size.brokers

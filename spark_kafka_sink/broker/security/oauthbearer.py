@@ -103,8 +103,9 @@ class JwksValidator:
             known: Any = dict(keys)
             claims = decode(token, KeySet.import_key_set(known), algorithms=_SIGNED).claims
             JWTClaimsRegistry(**options).validate(claims)
-        except (JoseError, ValueError, TypeError) as error:
+        except (JoseError, ValueError, TypeError, RecursionError) as error:
             # TypeError: joserfc iterates over the `crit` header regardless of its type.
+            # RecursionError: releases before 1.3 parse a deeply nested header.
             raise AuthenticationError(f"the token is invalid: {error}") from error
         return _token(claims, self.principal_claim)
 

@@ -55,9 +55,9 @@ def abort_undecided(
 def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
     """Abort the transactions that tasks without a commit message have opened or will open.
 
-    If Spark aborts an older planning than that of `nonces`, another driver may have decided them:
-    a plan that is read from a file may be newer than the aborted one. See
-    `Driver.check_alive`.
+    The nonces may come from a plan file that another driver has since replaced with a newer plan.
+    In that case, the other driver may already have decided these transactions, or may be about to;
+    see `Driver.check_alive`.
     """
     try:
         create_abort_flags(driver, nonces)

@@ -103,7 +103,7 @@ def _batch(number: str, query: str | None) -> str:
 
 
 def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
-    """Return the end of a hint that names the scope or the batch."""
+    """Return the end of a hint, which contains the scope or the batch."""
     if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
         return f"resetTransactionalState={caller.batch}, which accepts only this batch"
     if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS}:
@@ -302,7 +302,7 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
         owner = _append_decision(driver, owner, record, check.again)
         call.may_be_decided = True
     except TransactionError:
-        if check.failed:  # Otherwise, the append failed, and the log may contain it.
+        if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
             call.abort_ours(protocol.Nothing())
         raise
     fates = recovery.commit_all(driver, decided)
@@ -336,7 +336,7 @@ class _AliveCheck:
             raise
 
     def again(self) -> None:
-        """Check for the second time."""
+        """Repeat the check after the decision has been appended."""
         self(_SECOND_CHECK_SECONDS)
 
 

@@ -209,7 +209,10 @@ class Driver:
         self._deadline = self._new_deadline()
 
     def of(self, scope: Scope, deadline: float | None = None) -> Driver:
-        """Return a driver of another scope with the same client; default deadline: max.block.ms."""
+        """Return a driver of another scope with the same client.
+
+        The default deadline is max.block.ms.
+        """
         made = Driver(self.client, self._config, scope)
         if deadline is not None:
             made._deadline = deadline
@@ -415,11 +418,12 @@ class Driver:
             return self._log.append(owner, messages, deadline, before_commit)
         except FencedError as error:
             raise type(error)(
-                f"a newer driver of {self.scope} has taken over; this driver must stop",
+                f"a newer driver of {self.scope} has taken over, or the driver's transaction timed "
+                "out while the brokers did not respond; this driver must stop",
                 error=error.error,
-                hint="Only one run of a query may use its transactionalIdPrefix at a time: stop "
-                "this driver or the other one. The remaining driver finishes all decided "
-                "batches",
+                hint="If no other run uses this transactionalIdPrefix, run the write again. "
+                "Otherwise, stop this driver or the other one: only one may run at a time, and "
+                "the remaining driver finishes all decided batches",
             ) from error
 
 

@@ -96,7 +96,7 @@ class Aborted:
     """Why other transactions, with unknown ids, might be open; empty if that is impossible."""
 
     def __add__(self, later: Aborted) -> Aborted:
-        """Combine the results of both attempts."""
+        """Combine the results of two attempts."""
         ended = self.ended | later.ended
         return Aborted(
             ended=ended,

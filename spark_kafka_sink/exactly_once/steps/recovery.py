@@ -62,7 +62,7 @@ def settled(
 
 
 def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | None = None) -> Fate:
-    """Return the outcome, read from the first partition in which the marker is found."""
+    """Return the outcome of a transaction, read from the first partition that has its marker."""
     fates = (fate for _, fate in fates_by_partition(client, task, deadline))
     return next((fate for fate in fates if fate is not Fate.UNKNOWN), Fate.UNKNOWN)
 
@@ -178,7 +178,8 @@ def _continue_hint(scope: Scope) -> str:
 def _fate(task: TaskTransaction, code: int, description: TransactionDescription | None) -> Fate:
     """Return the fate of one transaction.
 
-    The id was used for only one transaction, so the coordinator's description refers to it.
+    The id was used for only one transaction, so the coordinator's description refers to that
+    transaction.
     """
     outcome = commit_outcome(code)
     if outcome is EndOutcome.COMMITTED:
@@ -389,8 +390,8 @@ def roll_forward(
 def append_done(driver: Driver, owner: OpenTransaction, record: Record | None) -> None:
     """Record in the log that our own decision is committed.
 
-    The batch is already visible, so a failure here, or a newer driver, does no harm. The next
-    driver finds all transactions committed.
+    The batch is already visible, so it does not matter if this call fails or a newer driver has
+    fenced this one. The next driver finds all transactions committed.
     """
     try:
         driver.append(owner, record, "done", APPEND_SECONDS)
@@ -409,7 +410,7 @@ def append_torn(
     fates: tuple[Fate, ...],
     known: tuple[Fate, ...] = (),
 ) -> None:
-    """Record the fate of each transaction in the log while the brokers still know it."""
+    """Record the fate of each transaction in the log while the brokers can still report it."""
     if known:
         return
     torn = Record.of(decided, driver.client.wall_ms(), fates)
@@ -419,7 +420,7 @@ def append_torn(
         _LOG.warning("the torn batch cannot be recorded in the decision log: %s", error)
 
 
-_MOST_NAMED: Final = 10
+_MOST_LISTED: Final = 10
 """Maximum number of transactional ids in a message."""
 RUN_KEPT_MS: Final = 3_600_000
 """Minimum time in milliseconds for which the log retains the record of a finished run."""
@@ -496,7 +497,7 @@ def _other_runs(
 
 
 def _forget_run(driver: Driver, records: DecisionRecords) -> None:
-    """Remove the record of a finished run from the log; a failure is harmless."""
+    """Remove the record of a finished run from the log; failures are only logged."""
     driver.set_stale_chunks(records)
     try:
         driver.append(driver.fence(), None, "forget")
@@ -532,11 +533,11 @@ def _append_run_outcome(
 def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
     """Return a message about another run's unfinished decision, and how to retry it."""
     names = [each.transactional_id for each in decided.transactions]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     servers = ",".join(driver.client.config.bootstrap_servers)
     return (
         f"{driver.scope} was decided but could not be finished: {error}. Its transactions "
-        f"{', '.join(names[:_MOST_NAMED])}{more} block read_committed readers, and their rows are "
+        f"{', '.join(names[:_MOST_LISTED])}{more} block read_committed readers, and their rows are "
         "lost if they time out. To retry, write another batch with this transactionalIdPrefix, or "
         f"run `kafkaprod transactions commit --prefix {driver.scope.prefix} --bootstrap-servers "
         f"{servers}`; `kafkaprod transactions list` shows open transactions"

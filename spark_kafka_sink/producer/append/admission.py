@@ -97,7 +97,7 @@ class AdmissionControl:
             self._state.wait_for(lambda: False, wait)
         self._limiter.acquire(len(chunk), chunk.size)
         if not self._pool.fits(chunk.size):
-            self._topics.await_expected()  # batches of unknown topics free no memory
+            self._topics.await_expected()  # unsent batches of unknown topics free no memory
         self._pool.reserve(chunk.size)
         return chunk.size
 
@@ -110,10 +110,9 @@ class AdmissionControl:
         return Admission(broken, self._full(chunk.size))
 
     def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
-        """Yield the chunk, or if it does not fit, first the rows of partitions below their quota.
+        """Yield the chunk, in two parts if some of its partitions have used up their quota.
 
-        Raises:
-            BufferTimeoutError: the quota of a partition or broker was used up for max.block.ms.
+        The rows of the other partitions come first.
         """
         if not len(chunk):
             return

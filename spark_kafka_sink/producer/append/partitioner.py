@@ -2,8 +2,8 @@
 
 Rows without a key (see `Keyless`) get sticky partitions, unless the partitioner is
 RoundRobinPartitioner, random or a user function: each batch of such rows gets one partition, drawn
-at random and weighted towards short queues. This includes librdkafka's partitioners with "random"
-in their name (consistent_random, murmur2_random, fnv1a_random), as in librdkafka by default.
+at random and weighted towards short queues. This also applies to the partitioners
+consistent_random, murmur2_random and fnv1a_random, as it does in librdkafka by default.
 
 Batches of rows without a key normally get a partition when they can be sent (see `Drainer`).
 `StickyPartitioner`, on the writer thread, assigns the partition earlier in two cases:
@@ -190,13 +190,13 @@ def _find(name: str) -> Function:
         found = attrgetter(path)(import_module(module))
     except Exception as error:
         raise ConfigError(
-            f"option kafka.partitioner names {name}, which cannot be imported: "
+            f"option kafka.partitioner is {name}, which cannot be imported: "
             f"{type(error).__name__}: {error}",
             hint="Put the module on the Python path of the executors, with --py-files or "
             "spark.submit.pyFiles.",
         ) from error
     if not callable(found):
-        raise ConfigError(f"option kafka.partitioner names {name}, which is not callable")
+        raise ConfigError(f"option kafka.partitioner is {name}, which is not callable")
     function: Function = found
     return function
 
@@ -206,10 +206,10 @@ _INT16_TARGETS = 1 << 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A target number per row, shape (n,), int16 if that suffices.
+    """The target number of each row, shape (n,), as int16 if possible.
 
-    Target t is partition t - bases[i] of topics[i], with the greatest i such that bases[i] <= t.
-    The number after a topic's last partition means UNASSIGNED.
+    Target t is partition t - bases[i] of topics[i], where i is the greatest index with bases[i] <=
+    t. The number after a topic's last partition means UNASSIGNED.
     """
 
     targets: NDArray[np.integer]
@@ -237,7 +237,7 @@ class Admission:
     """The partitions that do not accept rows of one chunk.
 
     - `broken`: by topic, the partitions that have an open circuit breaker or whose leader has one;
-      includes UNASSIGNED if no other partition has a leader.
+      includes UNASSIGNED if all partitions that have a leader are included.
     - `full`: the partitions and brokers that have used up their buffer quota.
     """
 
@@ -284,8 +284,8 @@ class Partitioner:
         self._next_round: dict[str, int] = {}
         self.keyed: Counter[str] = Counter()
         self.assigned: Counter[str] = Counter()
-        """Rows counted by `count`, by topic. In `keyed`, rows with a hashed key; in `assigned`,
-        rows with an explicit partition.
+        """The number of rows that `count` has counted, by topic: in `keyed`, rows with a hashed
+        key; in `assigned`, rows with an explicit partition.
         """
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
@@ -327,7 +327,7 @@ class Partitioner:
                 `may_choose_later` is true.
 
         Raises:
-            ColumnError: a row names a partition that the topic does not have.
+            ColumnError: a row specifies a partition that the topic does not have.
         """
         counts = np.array([topic.partition_count for topic in topics], np.int32)
         if rows.partition is not None and not rows.partition.null_count:
@@ -360,7 +360,7 @@ class Partitioner:
         partitions: NDArray[np.int32],
         unassigned: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_] | None:
-        """Fill in the partitions of rows with a key; return a mask of the rest (None: all rows)."""
+        """Fill in the partitions of rows with a key; return a mask of the others (None: all)."""
         rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
         if rule is None or (unassigned is not None and not unassigned.any()):
             return unassigned
@@ -438,7 +438,7 @@ def _explicit_partitions(
     """Return the partition that each row specifies, shape (n,), 0 for null.
 
     Raises:
-        ColumnError: a row names a partition that the topic does not have.
+        ColumnError: a row specifies a partition that the topic does not have.
     """
     named = np.asarray(column.fill_null(0) if column.null_count else column)
     wrong = out_of_range(rows, topics)
@@ -487,7 +487,7 @@ def _raise_out_of_range(
 ) -> None:
     topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
     raise ColumnError(
-        f"{rows.name(row)} names a partition that does not exist: "
+        f"{rows.name(row)} specifies a partition that does not exist: "
         f"the topic has partitions 0 to {topic.partition_count - 1}",
         topic=topic.name,
         partition=int(named[row]),
@@ -496,7 +496,7 @@ def _raise_out_of_range(
 
 
 def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
-    """Return the partitions to choose from, without those of unavailable brokers if possible.
+    """Return the partitions to choose from, excluding those of unavailable brokers if possible.
 
     `leaders` maps each partition that has a leader to its broker id.
     """
@@ -611,7 +611,7 @@ class StickyPartitioner:
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
-        """Return the partitions to draw from, if possible with a leader and accepting records."""
+        """Return the partitions to draw from, preferably with a leader and accepting records."""
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
         avoided = admission.broken.get(topic.name, frozenset())
@@ -627,7 +627,7 @@ class StickyPartitioner:
 
 
 def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
-    """Yield each topic, its number of rows without a partition, and its number of rows with one."""
+    """Yield each topic, its number of unassigned rows, and its number of assigned rows."""
     if len(route.topics) == 1:
         missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
         yield route.topics[0], missing, len(route.targets) - missing

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """n valid rows; `topics` match `rows.topics` by position.
+    """A chunk of n valid rows; `topics` match `rows.topics` by position.
 
     `sizes` are the upper bounds of the encoded records in bytes, shape (n,); `size` is their sum.
     """
@@ -57,7 +57,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class RoutedChunk:
-    """n rows, their route, and the partitions that currently do not accept them.
+    """A chunk of n rows, their route, and the partitions that currently do not accept rows.
 
     `size` is the upper bound of the total size of the records in bytes.
     """
@@ -91,9 +91,8 @@ MAX_BATCH_RECORDS = 1 << 20
 class BatchLimits:
     """Maximum size of a batch in bytes, including the header, and maximum number of records.
 
-    A larger record gets its own batch.
-
-    `lower` returns the maximum size of a target's batches in bytes if it is less than `size`.
+    A larger record gets its own batch. `lower` is None, or returns the maximum size of a target's
+    batches in bytes, which is at most `size`.
     """
 
     size: int

@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 _REFRESH_INTERVAL_S = 1.0
 """Minimum time between metadata requests for rows with unknown partitions, in seconds."""
 _RETRY_TIMEOUT_S = 5.0
-"""Seconds to wait for a missing topic after the wait for other topics timed out (max.block.ms)."""
+"""Seconds to wait for a missing topic after the max.block.ms wait for another topic timed out."""
 
 
 class TopicMetadata:
     """Requests topic metadata, and waits for it if necessary; writer thread only.
 
-    Reads snapshots that the sender thread replaces as a whole, and a copy of the reasons for
-    connection failures.
+    It reads metadata snapshots, which the sender thread replaces as a whole, and a copy of the
+    reasons for connection failures.
     """
 
     def __init__(self, client: Client, state: SessionState, acls: AclAdvisor) -> None:
@@ -69,7 +69,7 @@ class TopicMetadata:
         """Deadline of each topic that was unknown to `expect`."""
         self._next_refresh_at = 0.0
         self._missing_topics: set[str] = set()
-        """Topics that `find` waited for without success; it waits for each topic once."""
+        """Topics that `find` has waited for in vain; it does not wait for them again."""
 
     def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
         """Return the topics in the cluster; wait at most max.block.ms for them.
@@ -91,11 +91,7 @@ class TopicMetadata:
         return tuple(topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
     def expect(self, names: tuple[str, ...]) -> None:
-        """Start the timeout max.block.ms for unknown topics; wait only if it has already expired.
-
-        Raises:
-            KafkaProdError: see `lookup`; raised only after max.block.ms.
-        """
+        """Start the max.block.ms timeout of unknown topics; wait only if it has already expired."""
         self.want(names)
         cluster = self._client.metadata.cluster
         missing = tuple(name for name in names if name not in cluster.topics)
@@ -134,7 +130,7 @@ class TopicMetadata:
         return self._wait_for(lambda: metadata.answered > earlier, self._config.max_block_ms / 1000)
 
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
-        """Return each topic in the cluster, or the error of its rows.
+        """Return each topic's metadata, or the error for its rows.
 
         Wait at most max.block.ms for missing topics, once for each topic. After one such timeout,
         wait only a few seconds, because the brokers probably do not create topics.

@@ -43,7 +43,7 @@ COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
 alive."""
 PIN_TIMEOUT_S = 1.0
-"""When the buffer is full, slices of mostly completed chunks older than this are copied (seconds).
+"""Age in seconds above which slices of mostly complete chunks are copied if the buffer is full.
 
 A working broker completes a chunk much earlier.
 """
@@ -62,9 +62,10 @@ class Accumulator:
     """Open and closed batches of one session, shared by its writer and its sender.
 
     Until a batch is drained, the lock guards its `parts`, `charges`, `held`, `ready`, `closed` and
-    `reason`: the writer fills and closes it, the sender closes it, copies its parts and stores the
-    compressed records. Afterwards, only the sender uses the batch. `charges` and the charges
-    themselves are guarded by the lock until the batch is complete, because batches share chunks.
+    `reason`. The writer fills and closes the batch; the sender closes it, copies its parts and
+    stores the compressed records. Afterwards, only the sender uses the batch. `charges` and the
+    charges themselves are guarded by the lock until the batch is complete, because batches share
+    chunks.
     """
 
     def __init__(
@@ -449,7 +450,7 @@ class Accumulator:
         batch.label = (self._created,)
 
     def _admit(self, batch: ProducerBatch) -> None:
-        """Add a closed batch that the writer did not append to the accounting."""
+        """Account for a closed batch that the writer did not append."""
         self._incomplete.add(batch)
         self._charge(batch, batch.size)
         self.quotas.change(batch.partition, batch.held)
@@ -460,7 +461,7 @@ class Accumulator:
         self._incomplete.discard(batch)
 
     def _surplus(self) -> int:
-        """Return the bytes of open batches to close to free buffer space; 0 or less for none."""
+        """Return how many bytes of open batches to close to free buffer space, if positive."""
         if self.pool.used <= self.pool.limit // 2:
             return 0
         held = sum(batch.held for batch in self._open.values())
@@ -471,7 +472,7 @@ class Accumulator:
         batch.charges.append(Charge(size))
 
     def _unpin(self, born_before: float) -> None:
-        """Copy slices of mostly completed chunks that a stalled partition keeps in memory.
+        """Copy slices of mostly complete chunks that a stalled partition keeps in memory.
 
         Data that is not yet written to a socket stays in memory until it is written or the
         connection is closed.

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 class EncodedSlice(NamedTuple):
     """Encoded records for one batch, as planned: `data` is a slice of the chunk's buffer.
 
-    `opens`: the slice starts a new batch. Timestamps are in milliseconds. `rows`: None if unknown.
+    `opens`: the slice starts a new batch. Timestamps are in milliseconds. `rows`: the row numbers
+    of the records, or None if unknown.
     """
 
     partition: TopicPartition
@@ -63,7 +64,7 @@ class OpenBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Charge:
-    """A charge of `size` bytes, which is freed when all `holders` have released it.
+    """A charge of `size` bytes to the buffer; freed when all `holders` have released it.
 
     Guarded by the session state's lock as soon as a batch holds the charge.
     """

@@ -137,7 +137,7 @@ class Window:
 class Breaker:
     """The breaker of one partition, one broker, or the job.
 
-    Any thread may call `state`; all other methods belong to the sender thread.
+    Any thread may call `state`. Only the sender thread may call the other methods.
     """
 
     __slots__ = ("_config", "_position", "_thresholds", "_window")
@@ -184,7 +184,7 @@ class Breaker:
 
 
 STORM = Thresholds(retry_percent=50)
-"""Retry rate at which the rate limits are reduced to 1/16."""
+"""Retry rate above which the rate limits are reduced to 1/16."""
 
 _STORM_SECONDS = 5.0
 _STORM_BATCHES = 10
@@ -262,7 +262,7 @@ class CircuitBreakers:
         return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
 
     def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:
-        """Return True if batches may be sent; if half-open, only while not `busy`."""
+        """Return True if the breaker is closed, or if it is half-open and the target not `busy`."""
         if not self._each:
             return True
         state = self._state(target, now)

@@ -6,10 +6,11 @@ and freed when the last of these batches is complete.
 Quotas prevent a stalled partition or broker from using the whole buffer. With a quota of s percent
 of buffer.memory (the option bufferShare):
 
-- The partitions of one broker hold at most s percent together, and one partition at most half of
-  that, so that the other partitions of the broker make progress. The limits do not apply to a
-  single larger row, nor if the session's topics have only one broker or one partition. The rest of
-  the buffer stays available to the other brokers and partitions.
+- Together, the partitions of one broker use at most s percent of the buffer. One partition uses at
+  most half of that, so that the other partitions of the broker make progress. A single row may
+  exceed the limits. The broker's limit does not apply if there is only one broker, and the
+  partition's limit does not apply if there is only one partition. The rest of the buffer stays
+  available to the other brokers and partitions.
 - Rows without a key wait unassigned and count towards no quota until a batch of them can be sent at
   once. A partition gets no such batch if it or its broker has used up its quota. So these rows
   never wait for a single stalled partition. If all partitions of their topic stall, they can fill
@@ -235,7 +236,7 @@ class BufferPool:
 
     @property
     def used(self) -> int:
-        """Bytes charged now."""
+        """Number of bytes that are currently charged."""
         with self._state.lock:
             return self._used
 

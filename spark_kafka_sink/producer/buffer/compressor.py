@@ -51,8 +51,8 @@ class Compressor:
             1, thread_name_prefix="kafkaprod-codec", initializer=self._began
         )
         self._pending: deque[ProducerBatch] = deque()
-        """Batches to compress. The writer and the sender append under the accumulator's lock; the
-        codec thread removes batches, or the sender if the codec thread has died. Each removed batch
+        """Batches to compress. The writer and the sender append under the accumulator's lock. The
+        codec thread removes batches; if it has died, the sender removes them. Each removed batch
         yields one result.
         """
         self._results: deque[CompressionResult] = deque()

@@ -129,7 +129,7 @@ class RateLimiter:
         return self._records is not None or self._bytes is not None
 
     def chunk(self, rows: int, size: int) -> tuple[int, int]:
-        """Return the maximum rows and bytes of a chunk, at most those requested."""
+        """Return the maximum rows and bytes of a chunk, at most `rows` and `size`."""
         if self._records is not None:
             rows = min(rows, max(1, int(self._records.rate * CHUNK_SECONDS)))
         if self._bytes is not None:

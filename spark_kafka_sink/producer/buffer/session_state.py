@@ -101,7 +101,10 @@ class SessionState:
             self._batch_failed = True
 
     def fail(self, error: BaseException) -> None:
-        """End the session: each wait of the writer raises `error`, or an error set earlier."""
+        """End the session with `error` unless it has already failed.
+
+        Each wait of the writer raises the session's error.
+        """
         with self.lock:
             self._error = self._error or error
             self.changed.notify_all()

@@ -50,7 +50,7 @@ _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
 
 
 class Pause(NamedTuple):
-    """A throttle pause of a broker: request time and end (monotonic clock)."""
+    """A throttle pause of a broker: the times of the request and of the end (monotonic clock)."""
 
     requested: float
     until: float
@@ -64,7 +64,7 @@ class DeliveryTimeout:
         self._progress: dict[int, float] = {}
         """When each broker last acknowledged a batch, by broker id."""
         self._pauses: dict[int, Pause] = {}
-        """Each broker's latest pause that counts; see `paused`."""
+        """The latest pause of each broker that restarts the timeout; see `paused`."""
 
     def progressed(self, node_id: int) -> None:
         """Record that a broker has acknowledged a batch."""
@@ -73,9 +73,9 @@ class DeliveryTimeout:
     def paused(self, node_id: int, now: float, seconds: float, *, by_produce: bool) -> None:
         """Record a throttle pause if delivery.timeout.ms restarts after it.
 
-        Pauses in Produce responses always count. Of the pauses in other responses, only the first
-        after each acknowledgement counts, because a quota might throttle every response although no
-        batch is sent.
+        Pauses in Produce responses always restart it. Of the pauses in other responses, only the
+        first after each acknowledgement restarts it, because a quota might throttle every response
+        although no batch is sent.
         """
         last = self._pauses.get(node_id)
         if by_produce or last is None or self._progress.get(node_id, 0.0) > last.requested:
@@ -97,9 +97,9 @@ class DeliveryTimeout:
         return max(times)
 
     def _paused_until(self, node_id: int) -> float:
-        """Return the end of the last pause that counts; 0 without such a pause.
+        """Return the end of the last pause that restarts the timeout; 0 if there is none.
 
-        A pause from an earlier session of the client counts until the next pause.
+        This may be a pause from an earlier session of the client.
         """
         pause = self._pauses.get(node_id)
         return self._client.network.throttled_until(node_id) if pause is None else pause.until

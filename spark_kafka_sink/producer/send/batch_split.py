@@ -199,9 +199,10 @@ class RecordErrorHandler:
     def divide(
         self, batch: ProducerBatch, response: PartitionResponse
     ) -> tuple[list[ProducerBatch], list[Record]]:
-        """Return the rest of the batch, and the rejected records.
+        """Remove the rejected records; return the remaining batch, and the rejected records.
 
-        The rest is an empty list, or one batch without a sequence.
+        The first element is a list with one batch without a sequence, or an empty list if no
+        records remain.
         """
         records = records_of(batch)
         bad = _refused_indexes(batch, response) or set(range(len(records)))
@@ -219,7 +220,10 @@ class RecordErrorHandler:
     def letters(
         self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
     ) -> list[ProducerBatch]:
-        """Return dead letters for the rejected records, as batches; [] without a topic."""
+        """Return dead letters for the rejected records, in batches.
+
+        The list is empty if there is no dead letter topic.
+        """
         topic = self._context.dead_letters
         if topic is None:
             return []

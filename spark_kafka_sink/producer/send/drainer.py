@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
-"""Byte limit for a half-open broker, which one batch uses up: the first batch may have any size."""
+"""Byte limit for a half-open broker; the first batch, which may have any size, uses it up."""
 
 _SLOW = 0.1
-"""If a broker does not respond for this fraction of request.timeout.ms, requests become smaller."""
+"""If a broker does not respond for this fraction of request.timeout.ms, its requests are smaller.
+"""
 
 
 @dataclass(slots=True)
 class Drained:
-    """The next request of each broker, and other findings of the drainer.
+    """The next request to each broker, and other findings of the drainer.
 
     - `room`: bytes that can be added to each broker's request; 0 if it cannot be sent now.
     - `unready`: brokers that batches wait for, but that are not connected.
@@ -63,7 +64,10 @@ class Drained:
     _taken: set[TopicPartition] = field(default_factory=set)
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
-        """Return True if the batch fits: one per partition; the first may have any size."""
+        """Return True if the batch fits into the request to `leader`.
+
+        There is one batch per partition. The first batch of a request may have any size.
+        """
         return topic_partition not in self._taken and self._has_room(leader, size)
 
     def is_full(self, leaders: Collection[int], size: int) -> bool:
@@ -151,7 +155,7 @@ class Drainer:
         """Return the maximum size of a request to this connected broker now, in bytes; may be 0."""
         in_flight = self._network.in_flight(node_id)
         if in_flight >= self._config.max_in_flight or self._network.broker(node_id).is_writing:
-            return 0  # request.timeout.ms starts now: do not wait for the socket
+            return 0  # request.timeout.ms includes the time in the socket's queue
         if not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0
         if self._breakers.is_probing(node_id, now):

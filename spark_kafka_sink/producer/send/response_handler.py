@@ -42,7 +42,7 @@ _LOST = PartitionResponse(code=ClientErrorCode.disconnected)
 _DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
 _UNSENT = PartitionResponse(code=ClientErrorCode.not_sent)
 _MISSING = PartitionResponse(
-    code=ErrorCode.unknown_server_error, message="the response does not mention the partition"
+    code=ErrorCode.unknown_server_error, message="the response does not contain the partition"
 )
 _OUTCOMES = {
     Action.COMPLETE: BatchOutcome.DELIVERED,

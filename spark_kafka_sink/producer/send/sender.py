@@ -81,8 +81,9 @@ class Sender:
         )
         self._statistics = Statistics(session, accumulator, partitions)
         self._connect_attempts: dict[int, int] = {}
-        """Failed connection attempts to each broker since the last request to it, as of the latest
-        metadata refresh that such a failure caused."""
+        """The number of failed connection attempts to each broker since the last request to it, at
+        the time of the latest metadata refresh that such a failure caused.
+        """
         self._expiry_due = 0.0
         self._metadata_seen = 0
 

@@ -377,7 +377,7 @@ def window(values: Histogram) -> dict[str, int]:
 
 
 def _since(before: tuple[str, float], state: str, now: float) -> tuple[str, float]:
-    """Return a state and its start time, which is `now` unless the state is that of `before`."""
+    """Return a state and its start time: that of `before` if unchanged, otherwise `now`."""
     return before if before[0] == state else (state, now)
 
 

@@ -102,7 +102,7 @@ class CoordinatorLookup:
 
     def __init__(self, client: Client, transactional_id: str, acls: AclAdvisor) -> None:
         self.problem = ""
-        """Kafka's name of the error that prevents the lookup; empty without an error."""
+        """Kafka's name of the error that prevents the lookup; empty if there is none."""
         self._client = client
         self._network = client.network
         self._transactional_id = transactional_id
@@ -241,7 +241,7 @@ def _two_phase(connection: Connection) -> int:
         ) from error
 
 
-def serves_describe(connection: Connection) -> bool:
+def supports_describe(connection: Connection) -> bool:
     """Return True if the broker supports DescribeTransactions (Kafka 3.0 and later)."""
     return ApiKey.DESCRIBE_TRANSACTIONS in connection.versions
 
@@ -254,7 +254,7 @@ def describe(connection: Connection, transactional_id: str, context: object) -> 
 
 
 def described_code(response: Any | None) -> int:
-    """Return the error code in the response to `describe`; `disconnected` without a response."""
+    """Return the error code in the response to `describe`; `disconnected` if there is none."""
     return error_code(None if response is None else response.transaction_states[0])
 
 
@@ -284,7 +284,7 @@ def _request(api: ApiKey, version: int, values: Values, context: object) -> Requ
 
 
 def error_code(response: Any | None) -> int:
-    """Return the error code of a response; `disconnected` without a response."""
+    """Return the error code of a response; `disconnected` if there is no response."""
     return ClientErrorCode.disconnected if response is None else int(response.error_code)
 
 

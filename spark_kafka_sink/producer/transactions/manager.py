@@ -123,7 +123,7 @@ class TransactionManager:
 
     @property
     def problem(self) -> str:
-        """Kafka's name of the error that delays the transaction; empty without an error."""
+        """Kafka's name of the error that delays the transaction; empty if there is none."""
         return self._problem or self._coordinator.problem
 
     # The methods below are called by other parts of the sender, in the sender thread.
@@ -189,7 +189,7 @@ class TransactionManager:
         if node is None:
             return
         connection = self._client.network.broker(node.node_id).connection
-        if self._checks_flag and not coordinator.serves_describe(connection):
+        if self._checks_flag and not coordinator.supports_describe(connection):
             self._accept_producer()
             return
         request = self._next_request(connection, now)

@@ -48,7 +48,7 @@ class TransactionSettings:
     """Settings of a session's transaction. Its id must not have been used, unless `joined` is set.
 
     `timeout_ms` is transaction.timeout.ms: the coordinator aborts a transaction that is open for
-    longer. `two_phase`: no timeout, if brokers allow that (KIP-939).
+    longer. With `two_phase`, the transaction has no timeout (KIP-939); brokers must allow this.
     """
 
     transactional_id: str

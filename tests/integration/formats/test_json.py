@@ -1,4 +1,4 @@
-"""Columns written as JSON: keys, values, tombstones, and rows that cannot be serialised."""
+"""Columns written as JSON: keys, values, tombstones, and rows that cannot be serialized."""
 
 from __future__ import annotations
 

@@ -357,7 +357,7 @@ def test_each_start_of_a_stream_registers_once(
     monkeypatch.setattr("spark_kafka_sink.spark.plan._planning", lambda: True)
     monkeypatch.setattr("spark_kafka_sink.spark.plan.refuse_continuous", lambda: None)
     monkeypatch.setattr("spark_kafka_sink.spark.plan.latest_query_start", lambda: next(starts))
-    schema_plan._KEPT.clear()
+    schema_plan._CACHED_PLANS.clear()
     options = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "topic": "events",

@@ -48,7 +48,7 @@ def test_of_a_failed_batch_nothing_is_there(once: ExactlyOnce) -> None:
     failing = once.numbers(0, 300).selectExpr(
         "value", "IF(value = '299', 99, CAST(value AS INT) % 4) AS partition"
     )
-    with pytest.raises(Exception, match="names a partition"):
+    with pytest.raises(Exception, match="specifies a partition"):
         once.write(failing)
     assert once.report().status is WriteStatus.FAILED
     assert once.read() == []

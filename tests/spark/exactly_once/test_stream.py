@@ -176,7 +176,7 @@ def test_a_failed_batch_runs_again_without_a_trace(stream: Stream) -> None:
         .repartition(2, "value")
     )
     failing = frame.selectExpr("value", "IF(value = '2', 99, 0) AS partition")
-    with pytest.raises(StreamingQueryException, match="names a partition"):
+    with pytest.raises(StreamingQueryException, match="specifies a partition"):
         stream.run(failing, **options(stream.topic))
     assert _read(stream) == []
     assert _outcomes(stream) == ["aborted"]

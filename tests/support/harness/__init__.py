@@ -1,1 +1,1 @@
-"""A whole producer without threads or sockets: the clock and the brokers are the test's."""
+"""A complete producer without threads or network; tests control the clock and the fake brokers."""

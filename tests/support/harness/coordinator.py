@@ -1,7 +1,7 @@
-"""A transaction coordinator for fake brokers, with a fault for each step on demand.
+"""A fake transaction coordinator with fault injection for each request.
 
-Keeps what it needs to judge: ids, epochs, the partitions of each transaction. Nothing is ever
-committed here but by a test's own EndTxn.
+It stores only what it needs to validate requests: producer IDs, epochs and the partitions of each
+transaction. A transaction is committed only by an EndTxn request.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ BASE_PORT = 40_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
-    """What happens to one request instead of the usual.
+class CoordinatorFault:
+    """A fault for one request.
 
-    `error`: it is answered with this code, and nothing is done. `done`: it is done all the same.
-    `lose`: the connection is cut instead of an answer.
+    `error`: respond with this code and do not execute the request. `done`: execute the request
+    anyway. `lose`: close the connection instead of responding.
     """
 
     error: int | None = None
@@ -38,7 +38,7 @@ class Trouble:
 
 @dataclass(kw_only=True)
 class FakeTransaction:
-    """What the coordinator knows of a transactional id."""
+    """The state of a transactional ID."""
 
     producer_id: int
     epoch: int = -1
@@ -49,27 +49,27 @@ class FakeTransaction:
 
 
 class FakeCoordinator:
-    """The coordinator of all ids, at one of the fake brokers."""
+    """The coordinator of all transactional IDs, on one of the fake brokers."""
 
     def __init__(self) -> None:
         self.node = 1
         self.version = 2
-        """The finalized level of transaction.version; 0 for a cluster that has none."""
+        """Finalized level of transaction.version; 0 if the cluster does not have this feature."""
         self.max_timeout_ms = 900_000
         self.denied: set[str] = set()
-        """Topics whose partitions can't be added."""
-        self.trouble: defaultdict[ApiKey, deque[Trouble | None]] = defaultdict(deque)
-        """For the next requests of an API, in the order in which they come; then none."""
+        """Topics whose partitions cannot be added to a transaction."""
+        self.faults: defaultdict[ApiKey, deque[CoordinatorFault | None]] = defaultdict(deque)
+        """Faults for the next requests of each API, in order of arrival; None is no fault."""
         self.transactions: dict[str, FakeTransaction] = {}
         self.requests: list[tuple[ApiKey, Any]] = []
         self._next_id = 9_000
 
-    def asked(self, api: ApiKey) -> list[Any]:
-        """The requests of an API that have come."""
+    def requests_for(self, api: ApiKey) -> list[Any]:
+        """Return the requests of an API received so far."""
         return [request for each, request in self.requests if each is api]
 
     def features(self) -> list[dict[str, Any]]:
-        """What ApiVersions tells of finalized features."""
+        """Return the finalized features for an ApiVersions response."""
         if not self.version:
             return []
         level = {"max_version_level": self.version, "min_version_level": 1}
@@ -77,21 +77,23 @@ class FakeCoordinator:
 
     def serve(
         self, node: int, api: ApiKey, version: int, request: Any
-    ) -> tuple[dict[str, Any], Trouble]:
-        """The answer to a request about a transaction, and what becomes of it."""
+    ) -> tuple[dict[str, Any], CoordinatorFault]:
+        """Return the response to a transaction request, and the fault to inject."""
         self.requests.append((api, request))
-        queue = self.trouble[api]
-        trouble = (queue.popleft() if queue else None) or Trouble()
-        code = trouble.error
+        queue = self.faults[api]
+        fault = (queue.popleft() if queue else None) or CoordinatorFault()
+        code = fault.error
         if code is None and api is not ApiKey.FIND_COORDINATOR and node != self.node:
             code = NOT_COORDINATOR
-        answer = _ANSWERS[api](self, version, request, code)
-        if trouble.done and trouble.error is not None:
-            _ANSWERS[api](self, version, request, None)
-        return answer, trouble
+        response = _HANDLERS[api](self, version, request, code)
+        if fault.done and fault.error is not None:
+            _HANDLERS[api](self, version, request, None)
+        return response, fault
 
-    def produced(self, transactional_id: str | None, data: bytes, place: tuple[str, int]) -> int:
-        """Judge a batch of a Produce request as the leader does that asks its coordinator."""
+    def check_produced(
+        self, transactional_id: str | None, data: bytes, partition: tuple[str, int]
+    ) -> int:
+        """Return the error code with which a partition leader responds to a batch."""
         header = BatchHeader.parse(data)
         assert header.is_transactional == (transactional_id is not None)
         if transactional_id is None:
@@ -101,8 +103,8 @@ class FakeCoordinator:
         if header.producer_epoch != known.epoch:
             return INVALID_EPOCH
         if self.version < 2:
-            assert place in known.partitions, f"{place} was not added to the transaction"
-        known.partitions.add(place)
+            assert partition in known.partitions, f"{partition} was not added to the transaction"
+        known.partitions.add(partition)
         known.state = "Ongoing"
         return 0
 
@@ -125,8 +127,7 @@ class FakeCoordinator:
         if code is None and timeout_ms > self.max_timeout_ms and not two_phase:
             code = TIMEOUT
         if code is not None:
-            refused = {"producer_id": -1, "producer_epoch": -1}
-            return {"error_code": as_error_code(code), **refused}
+            return {"error_code": as_error_code(code), "producer_id": -1, "producer_epoch": -1}
         known = self.transactions.get(request.transactional_id)
         if known is None:
             self._next_id += 1
@@ -142,20 +143,20 @@ class FakeCoordinator:
         return {"producer_id": known.producer_id, "producer_epoch": known.epoch}
 
     def add(self, _: int, request: Any, code: int | None) -> dict[str, Any]:
-        places = [
+        partitions = [
             (topic.name, index)
             for topic in request.v3_and_below_topics
             for index in topic.partitions
         ]
-        denied = {place for place in places if place[0] in self.denied}
+        denied = {each for each in partitions if each[0] in self.denied}
         known = self.transactions[request.v3_and_below_transactional_id]
         if code is None and request.v3_and_below_producer_epoch != known.epoch:
             code = FENCED
-        codes = dict.fromkeys(places, code or 0)
+        codes = dict.fromkeys(partitions, code or 0)
         if code is None and denied:
-            codes = {place: DENIED if place in denied else NOT_ATTEMPTED for place in places}
+            codes = {each: DENIED if each in denied else NOT_ATTEMPTED for each in partitions}
         elif code is None:
-            known.partitions.update(places)
+            known.partitions.update(partitions)
             known.state = "Ongoing"
         return {
             "results_by_topic_v3_and_below": [
@@ -167,7 +168,7 @@ class FakeCoordinator:
                         if topic == name
                     ],
                 }
-                for name in {name for name, _ in places}
+                for name in {name for name, _ in partitions}
             ]
         }
 
@@ -184,7 +185,7 @@ class FakeCoordinator:
         return {"error_code": as_error_code(code or 0), **numbers}
 
 
-_ANSWERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[str, Any]]] = {
+_HANDLERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[str, Any]]] = {
     ApiKey.FIND_COORDINATOR: FakeCoordinator.find,
     ApiKey.INIT_PRODUCER_ID: FakeCoordinator.initialize,
     ApiKey.ADD_PARTITIONS_TO_TXN: FakeCoordinator.add,
@@ -193,7 +194,10 @@ _ANSWERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[st
 
 
 def is_about_transactions(api: ApiKey, request: Any) -> bool:
-    """Whether a coordinator serves this; InitProducerId without an id any broker does."""
+    """Return True if the request is sent to a coordinator.
+
+    Any broker serves InitProducerId without a transactional ID.
+    """
     if api is ApiKey.INIT_PRODUCER_ID:
         return request.transactional_id is not None
-    return api in _ANSWERS
+    return api in _HANDLERS

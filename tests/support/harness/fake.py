@@ -1,4 +1,4 @@
-"""A scripted cluster behind socket pairs: real frames, no threads, faults on demand."""
+"""A fake cluster on socket pairs: real frames, no threads, fault injection."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What happens to one Produce request instead of the usual.
+    """A fault for one Produce request.
 
-    `error`: each partition is answered with this code, and nothing is appended. `append`: the
-    records are appended all the same. `lose`: the connection is cut instead of an answer.
-    `hold`: the answer waits until `release`. `extra`: fields of the partition's answer. `forget`:
-    the broker loses its producer state first, as after producer.id.expiration.ms.
+    `error`: respond with this code for each partition and do not append. `append`: append anyway.
+    `lose`: close the connection instead of responding. `hold`: delay the response until `release`.
+    `extra`: additional fields of the partition response. `forget`: remove the producer state first,
+    as after producer.id.expiration.ms.
     """
 
     error: int | None = None
@@ -52,8 +52,8 @@ class Fault:
 
 
 @dataclass(kw_only=True)
-class Seen:
-    """A Produce request as a broker received it."""
+class ReceivedProduce:
+    """A Produce request that a broker received; `at` is the time in seconds."""
 
     node: int
     version: int
@@ -65,7 +65,7 @@ class Seen:
 
 
 class FakeTransport:
-    """The client's end of a socket pair."""
+    """The client side of a socket pair."""
 
     unsent = False
     wants_read = False
@@ -88,10 +88,10 @@ class FakeTransport:
         return True
 
     def write(self, buffers: Sequence[Buffer]) -> int:
-        room = self._cluster.room.get(self._node)
-        if room is not None:
-            data = b"".join(bytes(part) for part in buffers)[:room]
-            self._cluster.room[self._node] = room - len(data)
+        limit = self._cluster.writable_bytes.get(self._node)
+        if limit is not None:
+            data = b"".join(bytes(part) for part in buffers)[:limit]
+            self._cluster.writable_bytes[self._node] = limit - len(data)
             return self._socket.send(data) if data else 0
         try:
             return self._socket.sendmsg(buffers)
@@ -110,7 +110,7 @@ class FakeTransport:
 
 @dataclass
 class Peer:
-    """The broker's end of a connection."""
+    """The broker side of a connection."""
 
     node: int
     socket: socket.socket
@@ -120,14 +120,14 @@ class Peer:
     logged_in: bool = False
 
     def send(self, frame: bytes, *, hold: bool) -> None:
-        """Answers keep their order: behind one that is held, all are."""
+        """Send a response in order: if an earlier response is held, hold this one too."""
         self.holding = self.holding or hold
         self.held.append(frame)
         if not self.holding:
             self.release()
 
     def release(self) -> None:
-        """Let everything go that was held."""
+        """Send all held responses."""
         self.holding = False
         while self.held:
             self.socket.setblocking(True)
@@ -136,48 +136,48 @@ class Peer:
 
 
 class FakeCluster:
-    """Brokers 1 .. n at ports 40001 .. 40000 + n, and the partitions that they lead."""
+    """Brokers 1 to n on ports 40001 to 40000 + n, and the partitions that they lead."""
 
     throttle_ms = 0
-    """The pause that each answer to Metadata and InitProducerId asks for."""
+    """Throttle time in each response to Metadata and InitProducerId."""
 
     def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
         self.alive = set(range(1, nodes + 1))
-        self.unnoticed: set[int] = set()
-        """Brokers that are gone, although the metadata still has them."""
-        self.nameless: set[int] = set()
-        """Brokers that the metadata names as leaders and does not list."""
+        self.still_listed: set[int] = set()
+        """Stopped brokers that the metadata still lists."""
+        self.unlisted_leaders: set[int] = set()
+        """Brokers that are leaders in the metadata but missing from its broker list."""
         self.nodes = nodes
         self.logs: dict[tuple[str, int], FakeLog] = {}
         self.ids: dict[str, UUID] = {}
-        self.told_ids: dict[str, UUID] = {}
-        """What the metadata calls a topic, where it lags behind."""
+        self.stale_topic_ids: dict[str, UUID] = {}
+        """Outdated topic IDs in metadata responses."""
         self.faults: deque[Fault | None] = deque()
-        """For the next Produce requests, in the order in which they come; then none."""
+        """Faults for the next Produce requests, in order of arrival; None is no fault."""
         self.init_errors: deque[int] = deque()
         self.metadata_errors: dict[str, int] = {}
         self.uncreatable: set[str] = set()
-        """Topics that the client lacks Create on."""
-        self.metadata_refusals: deque[int] = deque()
-        """For the next Metadata requests: the error code of the whole answer."""
-        self.asked_about, self.client_ids = list[set[str]](), list[str | None]()
-        """The topics of each Metadata request, and the client id of every request."""
+        """Topics for which the client does not have the Create permission."""
+        self.metadata_response_errors: deque[int] = deque()
+        """Top-level error codes for the next Metadata responses."""
+        self.requested_topics, self.client_ids = list[set[str]](), list[str | None]()
+        """The topics of each Metadata request, and the client ID of every request."""
         self.sasl: FakeSasl | None = None
-        """What the brokers ask of a login; None where they have no SASL."""
+        """The SASL configuration of the brokers, or None if SASL is disabled."""
         self.creates_topics = False
         """auto.create.topics.enable."""
-        self.mute: set[ApiKey] = set()
-        """Requests that get no answer."""
-        self.room: dict[int, int] = {}
-        """Bytes that sockets to a broker still take, where that is limited."""
-        self.dialled: list[int] = []
-        """Ports that connections were opened to."""
-        self.seen: list[Seen] = []
+        self.unanswered: set[ApiKey] = set()
+        """APIs whose requests get no response."""
+        self.writable_bytes: dict[int, int] = {}
+        """Bytes that sockets to a broker still accept; unlimited if the broker is missing."""
+        self.connected_ports: list[int] = []
+        """Ports to which connections were opened."""
+        self.seen: list[ReceivedProduce] = []
         self.requests: list[tuple[int, ApiKey]] = []
-        self.asked: set[tuple[ApiKey, int]] = set()
-        """Every API and version that was asked for and served."""
+        self.served_versions: set[tuple[ApiKey, int]] = set()
+        """Every API and version that was served."""
         self.versions = dict(CLIENT_VERSIONS)
-        """What the brokers announce and serve; another version of an API fails the test."""
+        """Versions that the brokers advertise and serve; any other version fails the test."""
         self.next_producer_id = 4_000
         self.coordinator = FakeCoordinator()
         self._peers, self._created = list[Peer](), 0
@@ -185,23 +185,23 @@ class FakeCluster:
             self.create(name, count)
 
     def create(self, name: str, count: int) -> None:
-        """Add a topic, its partitions led by the brokers in turn; one of this name is deleted."""
+        """Create or recreate a topic; its partition leaders are assigned round-robin."""
         self._created += 1
         self.ids[name] = UUID(int=0x6FFF + self._created)
         for partition in range(count):
             self.logs[name, partition] = FakeLog(leader=1 + partition % self.nodes)
 
     def move(self, name: str, partition: int, leader: int) -> None:
-        """Another broker leads from now on."""
+        """Change the leader of a partition."""
         log = self.logs[name, partition]
         log.leader, log.leader_epoch = leader, log.leader_epoch + 1
 
     def connect(
         self, address: tuple[int, tuple[str, int]], _send: int = -1, _receive: int = -1
     ) -> FakeTransport:
-        """What a client takes for its `connect`; the bootstrap address is that of broker 1."""
+        """Connect to a broker; the bootstrap address leads to broker 1."""
         port = address[1][1]
-        self.dialled.append(port)
+        self.connected_ports.append(port)
         return FakeTransport(self, 1 if port == BASE_PORT else port - BASE_PORT)
 
     def accept(self, node: int, end: socket.socket) -> None:
@@ -209,7 +209,7 @@ class FakeCluster:
         self._peers.append(Peer(node, end))
 
     def pump(self) -> None:
-        """Read all requests that have arrived and answer them."""
+        """Read all requests that have arrived and respond to them."""
         for peer in list(self._peers):
             data = self._read(peer)
             if data == b"":
@@ -220,17 +220,17 @@ class FakeCluster:
                         self._serve(peer, frame)
 
     def forget_producers(self) -> None:
-        """No partition knows any producer any more."""
+        """Remove the producer state of every partition."""
         for log in self.logs.values():
             log.producers.clear()
 
     def release(self) -> None:
-        """Send every answer that was held."""
+        """Send all held responses."""
         for peer in self._peers:
             peer.release()
 
     def stop(self, node: int) -> None:
-        """The broker is gone: its connections break, new ones are refused."""
+        """Stop a broker: close its connections and refuse new ones."""
         self.alive.discard(node)
         for peer in [peer for peer in self._peers if peer.node == node]:
             self._cut(peer)
@@ -242,7 +242,7 @@ class FakeCluster:
 
     @property
     def connections(self) -> int:
-        """Connections that are open."""
+        """Number of open connections."""
         return len(self._peers)
 
     def _cut(self, peer: Peer) -> None:
@@ -272,7 +272,7 @@ class FakeCluster:
         assert header.version in self.versions[api], f"{api.name} {header.version} is not served"
         request, _ = decode(request_type(api, header.version), frame, header.body_offset)
         self.requests.append((peer.node, api))
-        self.asked.add((api, header.version))
+        self.served_versions.add((api, header.version))
         self.client_ids.append(header.client_id)
         if self.sasl is not None and not self.sasl.allows(api, logged_in=peer.logged_in):
             self._cut(peer)
@@ -281,24 +281,24 @@ class FakeCluster:
         if api is ApiKey.PRODUCE:
             fault = self.faults.popleft() if self.faults else None
             self.seen.append(handlers.seen(self, peer.node, request, len(frame)))
-            answer = handlers.produce(self, peer.node, request, fault or Fault())
+            response = handlers.produce(self, peer.node, request, fault or Fault())
         elif api is ApiKey.SASL_AUTHENTICATE and self.sasl is not None:
-            answer = self.sasl.authenticate(peer.node, request)
-            peer.logged_in = "error_code" not in answer
+            response = self.sasl.authenticate(peer.node, request)
+            peer.logged_in = "error_code" not in response
         elif is_about_transactions(api, request):
-            answer, trouble = self.coordinator.serve(peer.node, api, header.version, request)
-            fault = Fault(lose=trouble.lose)
+            response, injected = self.coordinator.serve(peer.node, api, header.version, request)
+            fault = Fault(lose=injected.lose)
         else:
-            answer = handlers.HANDLERS[api](self, request)
-        if api in self.mute:
+            response = handlers.HANDLERS[api](self, request)
+        if api in self.unanswered:
             return
         if fault is not None and fault.lose:
             self._cut(peer)
         elif api is not ApiKey.PRODUCE or request.acks != 0:
-            entity = build(response_type(api, header.version), answer)
+            entity = build(response_type(api, header.version), response)
             reply = response_frame(entity, header.correlation_id)
             peer.send(reply, hold=fault is not None and fault.hold)
 
     def listed(self) -> set[int]:
-        """The brokers that the metadata has."""
-        return self.alive | self.unnoticed
+        """Return the brokers that metadata responses list."""
+        return self.alive | self.still_listed

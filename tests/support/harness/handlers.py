@@ -1,4 +1,4 @@
-"""What the fake brokers answer, as plain trees."""
+"""Responses of the fake brokers, as dictionaries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, response_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.harness.fake import FakeCluster, Fault, Seen
+    from tests.support.harness.fake import FakeCluster, Fault, ReceivedProduce
 
 NOT_LEADER, UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 6, 3, 100
 TOPIC_DENIED, ILLEGAL_SASL_STATE = 29, 34
@@ -29,7 +29,7 @@ def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
 
 
 def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
-    """The answer to a version of ApiVersions that is not served (KIP-511), in version 0's form."""
+    """Return the response to an unsupported version of ApiVersions (KIP-511), in version 0."""
     span = cluster.versions[ApiKey.API_VERSIONS]
     own = {"api_key": 18, "min_version": span.lowest, "max_version": span.highest}
     refusal = {"error_code": as_error_code(35), "api_keys": [own]}
@@ -37,15 +37,15 @@ def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
 
 
 def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
-    if cluster.metadata_refusals:
-        return {"error_code": as_error_code(cluster.metadata_refusals.popleft())}
+    if cluster.metadata_response_errors:
+        return {"error_code": as_error_code(cluster.metadata_response_errors.popleft())}
     names = {topic.name for topic in request.topics}
-    cluster.asked_about.append(names)
-    may_create = getattr(request, "allow_auto_topic_creation", True)  # said from version 4 on
+    cluster.requested_topics.append(names)
+    may_create = getattr(request, "allow_auto_topic_creation", True)  # sent since version 4
     if cluster.creates_topics and may_create:
         for name in sorted(names - cluster.ids.keys()):
             cluster.create(name, 1)
-    listed = sorted(cluster.listed() - cluster.nameless)
+    listed = sorted(cluster.listed() - cluster.unlisted_leaders)
     nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in listed]
     denied = cluster.uncreatable - cluster.ids.keys()
     topics = [
@@ -77,7 +77,7 @@ def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
         for (topic, index), log in cluster.logs.items()
         if topic == name
     ]
-    topic_id = cluster.told_ids.get(name, cluster.ids[name])
+    topic_id = cluster.stale_topic_ids.get(name, cluster.ids[name])
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 
@@ -108,8 +108,8 @@ HANDLERS: dict[ApiKey, Callable[[FakeCluster, Any], dict[str, Any]]] = {
 }
 
 
-def seen(cluster: FakeCluster, node: int, request: Any, size: int) -> Seen:
-    from tests.support.harness.fake import Seen
+def seen(cluster: FakeCluster, node: int, request: Any, size: int) -> ReceivedProduce:
+    from tests.support.harness.fake import ReceivedProduce
 
     batches = {
         (_name(cluster, topic), data.index): bytes(data.records)
@@ -117,7 +117,7 @@ def seen(cluster: FakeCluster, node: int, request: Any, size: int) -> Seen:
         for data in topic.partition_data
     }
     version = type(request).__version__
-    return Seen(
+    return ReceivedProduce(
         node=node,
         version=version,
         size=size,
@@ -159,25 +159,25 @@ def produce(cluster: FakeCluster, node: int, request: Any, fault: Fault) -> dict
 def _partition(
     cluster: FakeCluster,
     node: int,
-    place: tuple[str, int],
+    partition: tuple[str, int],
     data: Any,
     fault: Fault,
     transactional_id: str | None,
 ) -> dict[str, Any]:
     code, offset = 0, -1
-    log = cluster.logs.get(place)
+    log = cluster.logs.get(partition)
     if log is None:
-        return _refused(place[1], UNKNOWN_TOPIC_ID if fault.error is None else fault.error)
+        return _error(partition[1], UNKNOWN_TOPIC_ID if fault.error is None else fault.error)
     if fault.error is None and log.leader != node:
         code = NOT_LEADER
     elif fault.error is None or fault.append:
-        code = cluster.coordinator.produced(transactional_id, bytes(data.records), place)
+        code = cluster.coordinator.check_produced(transactional_id, bytes(data.records), partition)
         if not code:
             code, offset = log.append(bytes(data.records))
     if fault.error is not None:
         code, offset = fault.error, -1
     return {
-        "index": place[1],
+        "index": partition[1],
         "error_code": as_error_code(code),
         "base_offset": offset,
         "log_append_time": None,
@@ -185,7 +185,7 @@ def _partition(
     }
 
 
-def _refused(index: int, code: int) -> dict[str, Any]:
+def _error(index: int, code: int) -> dict[str, Any]:
     return {
         "index": index,
         "error_code": as_error_code(code),
@@ -195,7 +195,7 @@ def _refused(index: int, code: int) -> dict[str, Any]:
 
 
 def _name(cluster: FakeCluster, topic: Any) -> str:
-    """The topic that a request means; that of a deleted one's id is its id."""
+    """Return the topic name in a request, or the topic ID if the topic was deleted."""
     known = {number: name for name, number in cluster.ids.items()}
     name: str = getattr(topic, "name", None) or known.get(topic.topic_id, str(topic.topic_id))
     return name

@@ -1,4 +1,4 @@
-"""A partition's log in the fake cluster: judges sequences as Kafka does, keeps what it took."""
+"""The log of a partition in the fake cluster; it validates sequence numbers as Kafka does."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ SEQUENCES = 1 << 31
 
 @dataclass
 class ProducerState:
-    """What a broker remembers of a producer in one partition."""
+    """The state of a producer in one partition."""
 
     epoch: int
     next: int
     last: list[tuple[int, int, int]] = field(default_factory=list)
-    """(first sequence, records, base offset) of the last batches."""
+    """(base sequence, record count, base offset) of the last batches."""
 
 
 @dataclass
 class FakeLog:
     """One partition; `leader` is a node id.
 
-    `since_2_5`: any first sequence of an unknown producer is accepted; before Kafka 2.5 only 0 was.
+    `since_2_5`: accept any first sequence of an unknown producer; older brokers accept only 0.
     """
 
     leader: int
@@ -37,7 +37,7 @@ class FakeLog:
     end: int = 0
 
     def append(self, data: bytes) -> tuple[int, int]:
-        """Judge a batch; returns (error code, base offset)."""
+        """Validate and append a batch; return (error code, base offset)."""
         header = BatchHeader.parse(data)
         assert header.size == len(data), "one batch per partition"
         assert header.crc == checksum(data), "the checksum is right"
@@ -45,9 +45,9 @@ class FakeLog:
             return 10, -1
         if header.producer_id >= 0:
             known = self.producers.get(header.producer_id)
-            answer = self._judge(header, known)
-            if answer is not None:
-                return answer
+            result = self._check(header, known)
+            if result is not None:
+                return result
             if known is None or known.epoch != header.producer_epoch:
                 known = ProducerState(header.producer_epoch, 0)
                 self.producers[header.producer_id] = known
@@ -59,7 +59,7 @@ class FakeLog:
         self.batches.append(data)
         return 0, base
 
-    def _judge(self, header: BatchHeader, known: ProducerState | None) -> tuple[int, int] | None:
+    def _check(self, header: BatchHeader, known: ProducerState | None) -> tuple[int, int] | None:
         if known is None:
             return None if self.since_2_5 or header.base_sequence == 0 else (59, -1)
         if header.producer_epoch < known.epoch:
@@ -74,9 +74,9 @@ class FakeLog:
         return None
 
     def records(self) -> list[Record]:
-        """Everything in the log, in order."""
+        """Return all records in log order."""
         return [record for data in self.batches for record in read_records(data)]
 
     def values(self) -> list[bytes | None]:
-        """The values in the log, in order."""
+        """Return all values in log order."""
         return [record.value for record in self.records()]

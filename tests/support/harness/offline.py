@@ -1,4 +1,4 @@
-"""A producer session without threads and without a network: what it lays out can be looked at."""
+"""A producer session without threads or a network, for tests that inspect its batches."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ EVERYTHING = 1 << 60
 
 
 def config(**options: object) -> ProducerConfig:
-    """A producer's config; `batch_size=1` stands for kafka.batch.size=1."""
+    """Return a producer configuration; `batch_size=1` sets kafka.batch.size=1."""
     given = {f"kafka.{name.replace('_', '.')}": str(value) for name, value in options.items()}
     return ProducerConfig.parse({"kafka.bootstrap.servers": "boot:9092"} | given)
 
 
 def topic(name: str, partitions: int, leader: int = 1) -> TopicInfo:
-    """A topic whose partitions are all led by one broker."""
+    """Return a topic with one leader for all partitions."""
     number = UUID(int=0x1000 + sum(name.encode()))
     return TopicInfo(name, number, (leader,) * partitions, (0,) * partitions)
 
 
 class ManualClient(Client):
-    """A client whose loop runs only when a test says so."""
+    """A client whose event loop runs only when a test calls it."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ManualClient(Client):
 def offline(
     settings: ProducerConfig, topics: Mapping[str, int], clock: Clock | None = None
 ) -> Iterator[ProducerSession]:
-    """A session that knows its topics (name to partition count) and never sends."""
+    """Open a session with metadata for `topics` (name to partition count) that never sends."""
     client = ManualClient(settings, clock or ManualClock(start_ms=START_MS))
     client.metadata.cluster = Cluster(
         nodes=MappingProxyType({1: Node(1, "boot", 9092)}),
@@ -79,7 +79,7 @@ def offline(
 
 
 def take_batches(session: ProducerSession) -> dict[TopicPartition, list[ProducerBatch]]:
-    """Every batch that the session has laid out, in order per partition."""
+    """Remove and return all batches of the session, in order for each partition."""
     taken: dict[TopicPartition, list[ProducerBatch]] = {}
     for batch in session._accumulator.take_all():
         taken.setdefault(batch.partition, []).append(batch)
@@ -87,5 +87,5 @@ def take_batches(session: ProducerSession) -> dict[TopicPartition, list[Producer
 
 
 def wire(batch: ProducerBatch) -> bytes:
-    """The batch as it goes into a Produce request."""
+    """Return the encoded batch as sent in a Produce request."""
     return b"".join(bytes(part) for part in batch.encode())

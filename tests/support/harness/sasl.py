@@ -1,4 +1,4 @@
-"""What a fake broker asks of a login, and steps of logins that are made when a test says so."""
+"""SASL of the fake brokers, and login steps that run when a test releases them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIRST_REQUESTS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHE
 
 
 def password_login(password: str = "open sesame", user: str = "alice") -> SecurityConfig:
-    """PLAIN without TLS."""
+    """Return a configuration for PLAIN without TLS."""
     login = PasswordLogin(
         username=Secret(user, "kafka.sasl.username"), password=Secret(password, "the password")
     )
@@ -40,18 +40,18 @@ def password_login(password: str = "open sesame", user: str = "alice") -> Securi
 
 @dataclass
 class FakeSasl:
-    """The SASL side of fake brokers, which know PLAIN."""
+    """SASL authentication of the fake brokers, with PLAIN."""
 
     mechanisms: tuple[str, ...] = ("PLAIN",)
     password: str = "open sesame"
     lifetime_ms: int = 0
-    refusing: set[int] = field(default_factory=set)
-    """Brokers that take no password at all."""
+    rejecting: set[int] = field(default_factory=set)
+    """Brokers that reject every password."""
     logins: list[tuple[int, bool]] = field(default_factory=list)
-    """Each login: at which broker, and whether it was accepted."""
+    """Broker and result (True if accepted) of each login."""
 
     def allows(self, api: ApiKey, *, logged_in: bool) -> bool:
-        """Whether a connection may ask for this; it is cut otherwise."""
+        """Return True if the connection may send this request; otherwise it is closed."""
         return logged_in or api in _FIRST_REQUESTS
 
     def handshake(self, request: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class FakeSasl:
 
     def authenticate(self, node: int, request: Any) -> dict[str, Any]:
         *_, password = bytes(request.auth_bytes).split(b"\0")
-        accepted = password.decode() == self.password and node not in self.refusing
+        accepted = password.decode() == self.password and node not in self.rejecting
         self.logins.append((node, accepted))
         if not accepted:
             return {
@@ -73,12 +73,12 @@ class FakeSasl:
 
 
 class ManualSteps:
-    """Makes the steps of logins at once, or when they are released; takes `LoginThreads`' place."""
+    """Replaces `LoginThreads`: runs login steps immediately, or after `holding` is reset."""
 
     def __init__(self) -> None:
         self.holding = False
         self.error: Exception | None = None
-        """What every step raises instead."""
+        """Raised by every step instead of running it."""
         self._waiting: list[tuple[object, Step]] = []
 
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
@@ -89,9 +89,9 @@ class ManualSteps:
         if self.holding:
             return []
         waiting, self._waiting = self._waiting, []
-        return [self._made(owner, step) for owner, step in waiting]
+        return [self._run(owner, step) for owner, step in waiting]
 
-    def _made(self, owner: object, step: Step) -> StepResult:
+    def _run(self, owner: object, step: Step) -> StepResult:
         if self.error is not None:
             return StepResult(owner=owner, error=self.error)
         try:

@@ -1,4 +1,4 @@
-"""Fake brokers whose answers to any API a test decides, for clients that block their thread."""
+"""Fake brokers whose responses are scripted by a test, for blocking clients."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.versions import VersionRange
 
 Script = Callable[[int, Any], dict[str, Any] | None]
-"""Broker and request to the answer; None: the connection is cut instead."""
+"""Maps broker and request to a response, or to None to close the connection."""
 
 
 class PumpedTransport(FakeTransport):
-    """The brokers answer as soon as something has been written."""
+    """A transport whose brokers respond immediately after each write."""
 
     def write(self, buffers: Sequence[Buffer]) -> int:
         written = super().write(buffers)
@@ -35,38 +35,38 @@ class PumpedTransport(FakeTransport):
 
 
 class ScriptedCluster(FakeCluster):
-    """`scripts` answer in place of the usual handlers; `log` has what was asked for by them.
+    """`scripts` replace the default handlers; `log` contains the requests that they received.
 
-    `levels`: finalized features by name.
+    `levels`: levels of the finalized features by name.
     """
 
     def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
         super().__init__(nodes, topics)
         self.scripts: dict[ApiKey, Script] = {ApiKey.API_VERSIONS: self._announce}
         self.log: list[tuple[int, ApiKey, int, Any]] = []
-        """Broker, API, version and request."""
+        """Broker, API, version and request of each call."""
         self.levels = {"transaction.version": 2}
 
     def limit(self, api: ApiKey, versions: VersionRange | None) -> None:
-        """Serve these versions of an API alone; None: the API is not there."""
+        """Serve only these versions of an API; None removes the API."""
         if versions is None:
             self.versions.pop(api)
         else:
             self.versions[api] = versions
 
-    def asked_for(self, api: ApiKey) -> list[tuple[int, Any]]:
-        """Broker and request of each time that an API was asked for."""
+    def requests_for(self, api: ApiKey) -> list[tuple[int, Any]]:
+        """Return the broker and request of each call of an API."""
         return [(node, request) for node, known, _, request in self.log if known is api]
 
     def versions_of(self, api: ApiKey) -> set[int]:
-        """The versions in which an API was asked for."""
+        """Return the versions of an API that clients requested."""
         return {version for _, known, version, _ in self.log if known is api}
 
     def connect(
         self, address: tuple[int, tuple[str, int]], _send: int = -1, _receive: int = -1
     ) -> FakeTransport:
         port = address[1][1]
-        self.dialled.append(port)
+        self.connected_ports.append(port)
         return PumpedTransport(self, 1 if port == 40_000 else port - 40_000)
 
     def _announce(self, _node: int, request: Any) -> dict[str, Any]:
@@ -86,18 +86,18 @@ class ScriptedCluster(FakeCluster):
             return
         request, _ = decode(request_type(api, header.version), frame, header.body_offset)
         self.log.append((peer.node, api, header.version, request))
-        if api in self.mute:
+        if api in self.unanswered:
             return
-        answer = script(peer.node, request)
-        if answer is None:
+        response = script(peer.node, request)
+        if response is None:
             self._cut(peer)
             return
-        entity = build(response_type(api, header.version), answer)
+        entity = build(response_type(api, header.version), response)
         peer.send(response_frame(entity, header.correlation_id), hold=False)
 
 
 def blocking_client(cluster: FakeCluster, **options: object) -> BlockingClient:
-    """A client of fake brokers that comes again quickly."""
+    """Return a client of the fake brokers with short backoffs."""
     quick = {
         "bootstrap_servers": "127.0.0.1:40000",
         "retry_backoff_ms": 2,
@@ -109,5 +109,5 @@ def blocking_client(cluster: FakeCluster, **options: object) -> BlockingClient:
 
 
 def code(number: int) -> dict[str, Any]:
-    """An answer, or a part of one, that is nothing but an error code."""
+    """Return a response, or a part of one, with only an error code."""
     return {"error_code": as_error_code(number)}

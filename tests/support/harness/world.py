@@ -1,4 +1,4 @@
-"""A producer session, a fake cluster and a clock, moved on together step by step."""
+"""A producer session, a fake cluster and a clock that advance together step by step."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TICK = 0.005
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 MANY_STEPS = 4_000
 
 
 class ManualExecutor(Executor):
-    """Does the codec thread's work when a step begins."""
+    """Executes the tasks of the codec thread at the start of each step."""
 
     def __init__(self) -> None:
         self._work: deque[Callable[[], object]] = deque()
@@ -59,7 +59,7 @@ class ManualExecutor(Executor):
 class World:
     """Everything a test of the sender needs; `options` are producer options by Python name.
 
-    `learn`: begin with a client that knows the topics.
+    `load_metadata`: load the metadata of all topics first.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class World:
         settings: SessionSettings | None = None,
         *,
         security: SecurityConfig | None = None,
-        learn: bool = True,
+        load_metadata: bool = True,
         clock: ManualClock | None = None,
         transaction: TransactionSettings | None = None,
         **options: object,
@@ -85,28 +85,31 @@ class World:
         self.client = ManualClient(self.config, self.clock, cluster.connect, self.logins)
         self.appended = 0
         self.session = self._open(None)
-        if learn:
-            self.learn()
+        if load_metadata:
+            self.load_metadata()
 
     def _open(self, identity: ProducerState | None) -> ProducerSession:
         self.codec = ManualExecutor()
         return ProducerSession(self.client, identity, self._settings, self.codec, self._transaction)
 
     def next_session(self, topics: tuple[str, ...] | None = None) -> None:
-        """Another task on the same client and identity, which wants these topics, or all."""
+        """Open a session for the next task, with the same client and producer ID.
+
+        Load the metadata of `topics`, or of all topics.
+        """
         self.session.close()
         self.session = self._open(self.session.producer_state)
         self.appended = 0
-        self.learn(topics)
+        self.load_metadata(topics)
 
-    def learn(self, topics: tuple[str, ...] | None = None) -> None:
-        """Let the client learn of these topics, or of all."""
+    def load_metadata(self, topics: tuple[str, ...] | None = None) -> None:
+        """Run until the client has the metadata of `topics`, or of all topics."""
         names = tuple(self.cluster.ids) if topics is None else topics
         self.session._topics.want(names)
         self.run(lambda: all(name in self.client.metadata.cluster.topics for name in names))
 
     def step(self, tick: float = TICK) -> None:
-        """One turn of the sender, then of the brokers; the clock moves by `tick` seconds."""
+        """Run the sender once, then the brokers, and advance the clock by `tick` seconds."""
         self.codec.run()
         self.client.network.wakeup()  # so that it does not wait for real time to pass
         self.session._sender.run_once()
@@ -116,20 +119,20 @@ class World:
         self.clock.advance(tick)
 
     def run(self, done: Callable[[], bool], tick: float = TICK) -> None:
-        """Steps until `done`."""
+        """Run steps until `done` returns True."""
         for _ in range(MANY_STEPS):
             if done():
                 return
             self.step(tick)
-        raise AssertionError("it takes for ever")
+        raise AssertionError("timeout")
 
     def steps(self, count: int, tick: float = TICK) -> None:
-        """So many steps."""
+        """Run `count` steps."""
         for _ in range(count):
             self.step(tick)
 
     def send(self, values: list[bytes], partition: int | None = 0, topic: str = "t") -> None:
-        """Append values to a partition, or without one and without keys, in one chunk."""
+        """Append values in one chunk, to a partition or without a partition and keys."""
         self.appended += len(values)
         asked = None if partition is None else pa.array([partition] * len(values), pa.int32())
         self.session.append(
@@ -141,18 +144,18 @@ class World:
         )
 
     def send_batches(self, count: int, partition: int | None = 0, topic: str = "t") -> list[bytes]:
-        """So many full batches of three records each; the values are returned."""
+        """Append `count` full batches of three records each and return the values."""
         values = [b"%06d" % number + b"." * 270 for number in range(3 * count)]
         self.send(values, partition, topic)
         return values
 
-    def append_stepping(self, rows: Rows, tick: float = TICK) -> None:
-        """Append in another thread, and turn the clock until that is done; raises what it did."""
-        self.stepping(partial(self.session.append, rows), tick)
+    def append_while_stepping(self, rows: Rows, tick: float = TICK) -> None:
+        """Append in another thread, and run steps until that call returns or raises."""
+        self.run_while_stepping(partial(self.session.append, rows), tick)
 
     @contextmanager
-    def writer_waiting(self) -> Iterator[None]:
-        """While the block runs, the writer waits for memory."""
+    def blocked_writer(self) -> Iterator[None]:
+        """Block a writer thread on the memory limit while the context is active."""
         accumulator, released = self.session._accumulator, Event()
         waiting = Thread(
             target=lambda: accumulator.pool.wait_for_room(released.is_set, 1), daemon=True
@@ -163,10 +166,10 @@ class World:
         yield
         released.set()
         accumulator.state.notify()
-        waiting.join(PATIENCE)
+        waiting.join(TIMEOUT_S)
 
-    def stepping(self, call: Callable[[], T], tick: float = TICK) -> T:
-        """What `call` returns or raises, in another thread, while the clock is turned."""
+    def run_while_stepping(self, call: Callable[[], T], tick: float = TICK) -> T:
+        """Run `call` in another thread, and run steps until it returns or raises."""
         outcome: Future[T] = Future()
 
         def run() -> None:
@@ -176,50 +179,50 @@ class World:
                 outcome.set_exception(error)
 
         Thread(target=run, daemon=True).start()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_S
         while not outcome.done():
-            assert time.monotonic() < deadline, "it takes for ever"
+            assert time.monotonic() < deadline, "timeout"
             self.step(tick)
             with self.session._accumulator.state.lock:
                 self.session._accumulator.state.changed.notify_all()
         return outcome.result()
 
     def finish(self, tick: float = TICK) -> None:
-        """Steps until every batch is complete; raises what ended the session."""
+        """Run steps until every batch is complete; raise the error of the session, if any."""
         state = self.session._accumulator.state
         self.run(lambda: state.error is not None or not state.incomplete, tick)
         self.session.flush()
 
     def fault(self, *faults: Fault | None) -> None:
-        """What happens to the next Produce requests."""
+        """Inject faults into the next Produce requests."""
         self.cluster.faults.extend(faults)
 
     def report(self) -> DeliveryReport:
-        """The session's report so far."""
+        """Return the report of the session so far."""
         return self.session.report(TaskInfo())
 
     def statuses(self) -> dict[DeliveryStatus, int]:
-        """Records by what became of them."""
+        """Return the number of records for each delivery status."""
         found: Counter[DeliveryStatus] = Counter()
         for part in self.report().partitions:
             for status in DeliveryStatus:
                 found[status] += getattr(part, status.value)
         return {status: count for status, count in found.items() if count}
 
-    def check_accounts(self) -> None:
-        """Every record has one outcome, persisted means in a log, and no memory is charged."""
+    def check_accounting(self) -> None:
+        """Check that each record has one status, persisted ones are in a log, no memory is used."""
         assert sum(self.statuses().values()) == self.appended
-        self.check_accounts_of_memory()
+        self.check_memory_accounting()
         in_logs = sum(log.end for log in self.cluster.logs.values())
         assert self.statuses().get(DeliveryStatus.PERSISTED, 0) <= in_logs
 
-    def check_accounts_of_memory(self) -> None:
-        """Nothing is charged and nothing is waited for."""
+    def check_memory_accounting(self) -> None:
+        """Check that no memory is in use and no batch is incomplete."""
         assert self.session._accumulator.pool.used == 0
         assert self.session._accumulator.state.incomplete == 0
 
     def close(self) -> None:
-        """End all of it."""
+        """Close the session, the client and the cluster."""
         self.session.close()
         self.client.close()
         self.cluster.close()
@@ -231,17 +234,17 @@ def world(
     settings: SessionSettings | None = None,
     *,
     security: SecurityConfig | None = None,
-    learn: bool = True,
+    load_metadata: bool = True,
     clock: ManualClock | None = None,
     transaction: TransactionSettings | None = None,
     **options: object,
 ) -> Iterator[World]:
-    """A world that is closed at the end; by default one broker and a topic of 4 partitions."""
+    """Open a world; by default with one broker and the topic `t` with four partitions."""
     made = World(
         cluster or FakeCluster(topics={"t": 4}),
         settings,
         security=security,
-        learn=learn,
+        load_metadata=load_metadata,
         clock=clock,
         transaction=transaction,
         **options,

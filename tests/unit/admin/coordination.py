@@ -37,7 +37,7 @@ class Coordination(ScriptedCluster):
 
     def ended_at(self) -> list[tuple[int, str]]:
         """Broker and id of each EndTxn."""
-        return [(node, asked.transactional_id) for node, asked in self.asked_for(ApiKey.END_TXN)]
+        return [(node, asked.transactional_id) for node, asked in self.requests_for(ApiKey.END_TXN)]
 
     def _find(self, _node: int, request: Any) -> dict[str, Any]:
         keys = getattr(request, "coordinator_keys", None) or [request.key]

@@ -48,7 +48,7 @@ class PartitionLeader(Coordination):
 
     def fetched(self) -> list[Any]:
         """The partition of each Fetch."""
-        return [asked.topics[0].partitions[0] for _, asked in self.asked_for(ApiKey.FETCH)]
+        return [asked.topics[0].partitions[0] for _, asked in self.requests_for(ApiKey.FETCH)]
 
     def _offsets(self, _node: int, request: Any) -> dict[str, Any]:
         asked = request.topics[0].partitions[0]

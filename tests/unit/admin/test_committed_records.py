@@ -137,14 +137,14 @@ def test_a_damaged_batch_is_an_error() -> None:
     for place in range(21, len(log.data)):
         broken = bytearray(log.data)
         broken[place] ^= 1
-        with pytest.raises(ProtocolError, match="invalid checksum"):
+        with pytest.raises(ProtocolError, match="checksum"):
             list(whole_batches(memoryview(bytes(broken))))
 
 
 @pytest.mark.parametrize("size", [0, 1, 48])
 def test_a_batch_that_is_too_short_is_an_error(size: int) -> None:
     data = bytes(8) + size.to_bytes(4, "big") + bytes(60)
-    with pytest.raises(ProtocolError, match="a record batch has only"):
+    with pytest.raises(ProtocolError, match=r"has only \d+ bytes"):
         list(whole_batches(memoryview(data)))
 
 

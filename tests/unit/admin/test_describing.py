@@ -14,6 +14,7 @@ from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     BrokerUnavailableError,
+    KafkaProdError,
     ProtocolError,
     UnknownTopicError,
 )
@@ -98,7 +99,7 @@ def test_brokers_before_3_0_tell_nothing_of_transactions(api: ApiKey) -> None:
             ApiKey.LIST_TRANSACTIONS: lambda: admin.list(None, deadline),
             ApiKey.DESCRIBE_TRANSACTIONS: lambda: admin.describe(["a"], deadline),
         }
-        with pytest.raises(ProtocolError, match=r"Apache Kafka 3\.0 or later") as caught:
+        with pytest.raises(ProtocolError, match=r"3\.0 or later") as caught:
             ask[api]()
     assert caught.value.error == "UNSUPPORTED_VERSION"
 
@@ -122,7 +123,7 @@ def test_all_brokers_list_and_the_pattern_holds_whoever_applies_it(version: int)
         ("p/2", 2),
         ("p/3", 3),
     ]
-    asked = [request for _, request in cluster.asked_for(ApiKey.LIST_TRANSACTIONS)]
+    asked = [request for _, request in cluster.requests_for(ApiKey.LIST_TRANSACTIONS)]
     assert "Ongoing" in asked[0].state_filters
     assert "CompleteCommit" not in asked[0].state_filters
     patterns = {getattr(request, "transactional_id_pattern", None) for request in asked}
@@ -191,7 +192,7 @@ def test_a_broker_that_cannot_be_reached_is_told_after_the_deadline() -> None:
     cluster = Coordination(nodes=2)
     listing(cluster)
     cluster.alive.discard(2)
-    cluster.unnoticed.add(2)
+    cluster.still_listed.add(2)
     with (
         blocking_client(cluster) as client,
         pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:40002: .*refused"),
@@ -224,7 +225,7 @@ def test_producers_of_a_partition() -> None:
     with blocking_client(cluster) as client:
         found = TransactionAdmin(client).describe_producers(wanted, client.deadline(10))
     assert sorted(found) == wanted
-    assert {node for node, _ in cluster.asked_for(ApiKey.DESCRIBE_PRODUCERS)} == {1, 2}
+    assert {node for node, _ in cluster.requests_for(ApiKey.DESCRIBE_PRODUCERS)} == {1, 2}
     assert found[wanted[0]][0] == ActiveProducer(
         producer_id=7,
         epoch=3,
@@ -237,11 +238,12 @@ def test_producers_of_a_partition() -> None:
 
 
 @pytest.mark.parametrize(("number", "error"), [(29, AuthorizationError), (3, UnknownTopicError)])
-def test_a_topic_that_is_hidden_or_absent(number: int, error: type[Exception]) -> None:
+def test_a_topic_that_is_hidden_or_absent(number: int, error: type[KafkaProdError]) -> None:
     cluster = Coordination(topics={"other": 1})
     cluster.metadata_errors["t"] = number
-    with blocking_client(cluster) as client, pytest.raises(error, match="topic=t"):
+    with blocking_client(cluster) as client, pytest.raises(error) as caught:
         TransactionAdmin(client).describe_producers([TopicPartition("t", 0)], client.deadline(10))
+    assert caught.value.topic == "t"
 
 
 def test_a_broker_that_has_started_since_lists_its_transactions() -> None:

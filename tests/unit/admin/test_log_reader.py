@@ -156,7 +156,7 @@ def test_a_leader_that_has_moved_is_looked_up(code: int) -> None:
     cluster.fetch_codes.append(code)
     cluster.offset_codes.append(code)
     assert values(read(cluster)) == ALL
-    assert len(cluster.asked_about) >= 3
+    assert len(cluster.requested_topics) >= 3
 
 
 def test_an_answer_that_was_lost_is_asked_for_again() -> None:
@@ -190,20 +190,21 @@ def test_open_transactions_are_in_the_position() -> None:
 def test_a_topic_that_may_not_be_read_is_told_with_the_right() -> None:
     cluster = leader()
     cluster.fetch_codes.append(29)
-    with pytest.raises(AuthorizationError, match="Read on topic t is denied"):
+    with pytest.raises(AuthorizationError, match="Read on topic t"):
         read(cluster)
 
 
 def test_a_topic_that_is_not_there_is_told() -> None:
     cluster = leader()
     cluster.ids.clear()
-    with pytest.raises(UnknownTopicError, match="the topic does not exist"):
+    with pytest.raises(UnknownTopicError) as caught:
         read(cluster)
+    assert caught.value.topic == "t"
 
 
 def test_a_damaged_batch_ends_it() -> None:
     cluster = leader()
     base, data = cluster.batches[1]
     cluster.batches[1] = (base, data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ProtocolError, match="offset 2 has an invalid checksum"):
+    with pytest.raises(ProtocolError, match="offset 2"):
         read(cluster)

@@ -38,7 +38,7 @@ def test_the_producer_goes_by_what_the_cluster_has_finalized(level: int, version
     cluster = Coordination()
     cluster.levels = {"transaction.version": level}
     assert init(cluster) == opened("orders/stream", TransactionVersion(version), epoch=3)
-    ((_, asked),) = cluster.asked_for(ApiKey.INIT_PRODUCER_ID)
+    ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
     assert asked.transaction_timeout.total_seconds() == 60
     assert (asked.producer_id, asked.producer_epoch) == (-1, -1)
 
@@ -47,13 +47,13 @@ def test_what_was_lost_or_has_to_wait_is_asked_for_again() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [LOST, CONCURRENT, CONCURRENT, 14, 16, 15])
     assert init(cluster).producer_id == 7
-    assert len(cluster.asked_for(ApiKey.INIT_PRODUCER_ID)) == 7
+    assert len(cluster.requests_for(ApiKey.INIT_PRODUCER_ID)) == 7
 
 
 def test_a_producer_goes_on_from_its_own_epoch() -> None:
     cluster = Coordination()
     init(cluster, current=opened("orders/stream", epoch=9))
-    ((_, asked),) = cluster.asked_for(ApiKey.INIT_PRODUCER_ID)
+    ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
     assert (asked.producer_id, asked.producer_epoch) == (7, 9)
 
 
@@ -61,7 +61,7 @@ def test_a_producer_goes_on_from_its_own_epoch() -> None:
 def test_a_producer_that_was_taken_over_from_is_fenced(code: int) -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [code])
-    with pytest.raises(FencedError, match="a newer producer with this id has fenced this producer"):
+    with pytest.raises(FencedError):
         init(cluster, current=opened("orders/stream"))
 
 
@@ -78,15 +78,17 @@ def test_a_missing_right_is_named_for_all_ids_with_the_prefix() -> None:
 def test_a_timeout_that_is_too_long_is_an_option_that_is_wrong() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [BAD_TIMEOUT])
-    with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms = 60000 exceeds"):
+    with pytest.raises(ConfigError, match="60000") as caught:
         init(cluster)
+    assert caught.value.error == "INVALID_TRANSACTION_TIMEOUT"
 
 
 def test_any_other_refusal_is_told_by_its_name() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [-1])
-    with pytest.raises(TransactionError, match="error=UNKNOWN_SERVER_ERROR"):
+    with pytest.raises(TransactionError) as caught:
         init(cluster)
+    assert caught.value.error == "UNKNOWN_SERVER_ERROR"
 
 
 def test_what_takes_too_long_is_told_with_the_latest_answer() -> None:

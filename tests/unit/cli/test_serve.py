@@ -9,14 +9,12 @@ from spark_kafka_sink.common.errors import ConfigError
 
 
 def test_a_password_that_is_nowhere_is_not_a_matter_of_executors() -> None:
-    with pytest.raises(
-        ConfigError, match="sasl of alice refers to the environment variable NOT_SET"
-    ) as caught:
+    with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE") as caught:
         serve({"sasl": {"alice": "env:NOT_SET_ANYWHERE"}})
     assert "The broker resolves env:NAME and file:PATH" in str(caught.value)
     assert "xecutor" not in str(caught.value)
 
 
 def test_a_certificate_is_written_only_where_there_is_tls() -> None:
-    with pytest.raises(ConfigError, match="--ca-file requires --tls"):
+    with pytest.raises(ConfigError, match="--ca-file"):
         serve({"nodes": 1}, "ca.crt")

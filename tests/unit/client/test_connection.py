@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.client.channel.transport import State
-from spark_kafka_sink.client.connection import Connection
+from spark_kafka_sink.client.connection import Connection, CorrelationError
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
@@ -128,7 +128,7 @@ def test_a_server_that_tells_no_metadata_is_no_broker(ranges: dict[str, Any]) ->
 def test_a_broker_that_refuses_version_0_is_given_up() -> None:
     connection = connecting()
     list(connection.received(refusal(1, 0), 1.0))
-    with pytest.raises(ProtocolError, match="rejected ApiVersions with UNSUPPORTED_VERSION"):
+    with pytest.raises(ProtocolError, match="ApiVersions with UNSUPPORTED_VERSION"):
         list(connection.received(refusal(2, 0), 1.0))
 
 
@@ -168,13 +168,13 @@ def test_what_was_answered_before_the_nonsense_counts() -> None:
     data = reply(ApiKey.METADATA, 5, 2, METADATA) + reply(ApiKey.METADATA, 5, 99, METADATA)
     answers = connection.received(data, 3.0)
     assert next(answers)[0].request.context == "a"
-    with pytest.raises(ProtocolError, match="out of order"):
+    with pytest.raises(CorrelationError, match="out of order"):
         next(answers)
     assert [asked.request.context for asked in connection.in_flight] == ["b"]
 
 
 def test_an_answer_to_nothing() -> None:
-    with pytest.raises(ProtocolError, match="without a request"):
+    with pytest.raises(CorrelationError, match="without a request"):
         list(ready().received(reply(ApiKey.METADATA, 5, 2, METADATA), 1.0))
 
 
@@ -222,5 +222,5 @@ def test_a_request_without_an_answer_is_done_when_it_is_written() -> None:
 
 @pytest.mark.parametrize("state", [State.READY, State.NEGOTIATING, State.DISCONNECTED])
 def test_states_follow_their_table(state: State) -> None:
-    with pytest.raises(AssertionError, match="cannot change"):
+    with pytest.raises(AssertionError):
         Connection("me").move(state)

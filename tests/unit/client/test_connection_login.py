@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.client.channel.authenticator import SaslLogin
 from spark_kafka_sink.client.channel.transport import NEXT_STATES, State
-from spark_kafka_sink.client.connection import MAX_HANDSHAKE_FRAME, Connection
+from spark_kafka_sink.client.connection import MAX_HANDSHAKE_FRAME, Connection, CorrelationError
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
 from spark_kafka_sink.config.security.model import Mechanism
@@ -170,11 +170,11 @@ def test_a_request_without_an_answer_is_written_before_the_login() -> None:
 def test_large_frames_are_for_brokers_that_are_known() -> None:
     large = (MAX_HANDSHAKE_FRAME + 1).to_bytes(4, "big")
     connection = negotiating()
-    with pytest.raises(ProtocolError, match="the limit is 524,288"):
+    with pytest.raises(ProtocolError, match="524,288"):
         list(connection.received(large, NOW))
     connection = negotiating()
     feed(connection, versions(1))
-    with pytest.raises(ProtocolError, match="the limit is 524,288"):
+    with pytest.raises(ProtocolError, match="524,288"):
         list(connection.received(large, NOW))
     connection = negotiating()
     feed(connection, versions(1))
@@ -185,7 +185,7 @@ def test_large_frames_are_for_brokers_that_are_known() -> None:
 def test_nothing_may_come_while_a_step_is_made() -> None:
     connection = negotiating()
     feed(connection, versions(1))
-    with pytest.raises(ProtocolError, match="without a request"):
+    with pytest.raises(CorrelationError):
         list(connection.received(authenticated(2), NOW))
 
 
@@ -195,8 +195,9 @@ def test_a_refusal_ends_it() -> None:
     make_step(connection)
     ((_, number),) = sent(connection)
     refused = {"error_code": as_error_code(33), "mechanisms": ["PLAIN"]}
-    with pytest.raises(AuthenticationError, match="it offers PLAIN"):
+    with pytest.raises(AuthenticationError) as caught:
         list(connection.received(reply(ApiKey.SASL_HANDSHAKE, 1, number, refused), NOW))
+    assert caught.value.error == "UNSUPPORTED_SASL_MECHANISM"
 
 
 def test_every_state_can_end_and_no_other_way_is_open() -> None:
@@ -204,5 +205,5 @@ def test_every_state_can_end_and_no_other_way_is_open() -> None:
         assert state is State.DISCONNECTED or State.DISCONNECTED in following
     assert set(NEXT_STATES) == set(State)
     connection = Connection("me")
-    with pytest.raises(AssertionError, match="cannot change"):
+    with pytest.raises(AssertionError):
         connection.move(State.READY)

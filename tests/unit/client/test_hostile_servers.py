@@ -41,12 +41,12 @@ def test_without_acknowledgements_a_broker_that_takes_no_bytes_is_given_up() -> 
     with world(cluster, delivery_timeout_ms=60_000, **options) as sim:
         sim.send_batches(1)
         sim.finish()
-        cluster.room[1] = 100
+        cluster.writable_bytes[1] = 100
         sim.send_batches(3)
         sim.steps(15, tick=0.1)
         assert sim.client.network.in_flight(1)
         sim.steps(10, tick=0.1)
-        cluster.room.clear()
+        cluster.writable_bytes.clear()
         sim.finish(tick=0.1)
         assert sim.statuses() == {DeliveryStatus.SENT: 12}
         assert dict(sim.report().errors) == {"NOT_SENT": 1}
@@ -57,7 +57,7 @@ def test_metadata_without_any_broker_takes_nothing_away() -> None:
     with world(metadata_max_age_ms=500) as sim:
         sim.send_batches(1)
         sim.finish()
-        sim.cluster.nameless.add(1)
+        sim.cluster.unlisted_leaders.add(1)
         for _ in range(20):
             sim.steps(5, tick=0.1)
             sim.send_batches(1)
@@ -70,7 +70,7 @@ def test_a_broker_that_always_sends_back_to_the_bootstrap_servers_is_asked_with_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with world(metadata_max_age_ms=1_000) as sim:
-        sim.cluster.metadata_refusals.extend([REBOOTSTRAP_REQUIRED] * 10_000)
+        sim.cluster.metadata_response_errors.extend([REBOOTSTRAP_REQUIRED] * 10_000)
         before = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
         with caplog.at_level(logging.WARNING):
             sim.steps(6_000, tick=0.01)
@@ -81,7 +81,7 @@ def test_a_broker_that_always_sends_back_to_the_bootstrap_servers_is_asked_with_
 
 @pytest.mark.parametrize("index", [-1, -(1 << 31), MAX_PARTITIONS, (1 << 31) - 1])
 def test_a_partition_that_can_not_be_is_no_kafka(index: int) -> None:
-    with pytest.raises(ProtocolError, match=f"partition {index}"):
+    with pytest.raises(ProtocolError, match=str(index)):
         Cluster().updated(answer(0, index))
 
 
@@ -148,6 +148,6 @@ def test_another_cluster_behind_the_same_address_ends_the_session(
 
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, other)
         sim.steps(30, tick=0.1)
-        with pytest.raises(DeliveryError, match="cluster other instead of fake"):
+        with pytest.raises(DeliveryError, match="cluster other"):
             sim.send_batches(1)
         assert sim.client.metadata.cluster.cluster_id == "fake"

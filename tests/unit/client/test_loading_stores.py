@@ -110,7 +110,7 @@ def test_stores_that_do_not_answer_are_given_up_for_now(stores: Stores, tmp_path
     scene.clock.advance(0.2)
     scene.turn()
     assert "the truststore or the keystore" in scene.network.failures.reasons[str(NODE)]
-    assert scene.cluster.dialled == []
+    assert scene.cluster.connected_ports == []
     steps.holding = False
     scene.clock.advance(1.1)
     scene.turn()

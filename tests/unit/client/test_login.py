@@ -42,7 +42,7 @@ def test_nothing_is_asked_before_the_login() -> None:
         for partition in (0, 1):
             sim.send_batches(5, partition)
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
         assert sim.report().persisted == 30
         for node in (1, 2):
             asked = [api for number, api in cluster.requests if number == node]
@@ -53,7 +53,7 @@ def test_nothing_is_asked_before_the_login() -> None:
 
 def test_a_wrong_password_is_final_at_once() -> None:
     cluster = brokers()
-    with world(cluster, security=password_login("wrong"), learn=False) as sim:
+    with world(cluster, security=password_login("wrong"), load_metadata=False) as sim:
         sim.send_batches(2, partition=None)
         began = sim.clock.monotonic()
         error = failure(sim)
@@ -70,17 +70,17 @@ def test_a_wrong_password_is_final_at_once() -> None:
         with pytest.raises(AuthenticationError):
             sim.session.flush()
         assert sim.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
-        sim.check_accounts_of_memory()
+        sim.check_memory_accounting()
 
 
 def test_a_mechanism_that_the_broker_does_not_have() -> None:
     cluster = brokers(mechanisms=("SCRAM-SHA-512", "GSSAPI"))
-    with world(cluster, security=password_login(), learn=False) as sim:
+    with world(cluster, security=password_login(), load_metadata=False) as sim:
         assert "it offers GSSAPI, SCRAM-SHA-512" in str(failure(sim))
 
 
 def test_one_bootstrap_server_that_refuses_does_not_stop_a_job() -> None:
-    cluster = brokers(nodes=2, refusing={1})
+    cluster = brokers(nodes=2, rejecting={1})
     cluster.move("t", 0, 2)
     servers = "127.0.0.1:40001,127.0.0.1:40002"
     with world(cluster, security=password_login(), bootstrap_servers=servers) as sim:
@@ -91,7 +91,7 @@ def test_one_bootstrap_server_that_refuses_does_not_stop_a_job() -> None:
 
 def test_a_client_without_sasl_at_a_listener_that_asks_for_it() -> None:
     cluster = brokers()
-    with world(cluster, learn=False) as sim:
+    with world(cluster, load_metadata=False) as sim:
         began = sim.clock.monotonic()
         error = failure(sim)
         assert LASTING_S <= sim.clock.monotonic() - began < 2 * LASTING_S
@@ -100,7 +100,7 @@ def test_a_client_without_sasl_at_a_listener_that_asks_for_it() -> None:
 
 
 def test_sasl_at_a_listener_without_it() -> None:
-    with world(FakeCluster(topics={"t": 1}), security=password_login(), learn=False) as sim:
+    with world(FakeCluster(topics={"t": 1}), security=password_login(), load_metadata=False) as sim:
         error = failure(sim)
         assert isinstance(error, AuthenticationError)
         assert "error=ILLEGAL_SASL_STATE" in str(error)
@@ -113,18 +113,18 @@ def test_sasl_at_a_listener_without_it() -> None:
 def test_logins_are_renewed_under_load_and_no_batch_is_touched() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), max_in_flight_requests_per_connection=5) as sim:
-        dialled = len(cluster.dialled)
+        dialled = len(cluster.connected_ports)
         for _ in range(400):
             sim.send_batches(2)
             sim.steps(2, tick=0.01)
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
         report = sim.report()
         assert report.persisted == cluster.logs["t", 0].end == 2_400
         assert (report.retries, dict(report.errors)) == (0, {})
         assert cluster.sasl is not None
         assert len(cluster.sasl.logins) >= 8
-        assert len(cluster.dialled) <= dialled + 1  # to the leader, and never again
+        assert len(cluster.connected_ports) <= dialled + 1  # to the leader, and never again
         # Nothing else stands between a handshake and its login.
         asked = [api for _, api in cluster.requests]
         begun = [at for at, api in enumerate(asked) if api is ApiKey.SASL_HANDSHAKE]
@@ -161,7 +161,7 @@ def test_requests_without_an_answer_leave_before_the_login() -> None:
         sim.finish()
         assert cluster.sasl is not None
         logins = len(cluster.sasl.logins)
-        cluster.room[1] = 10
+        cluster.writable_bytes[1] = 10
         sim.send_batches(1)
         sim.steps(3)
         sim.clock.advance(0.96)
@@ -171,7 +171,7 @@ def test_requests_without_an_answer_leave_before_the_login() -> None:
         assert broker.connection.state is State.DRAINING
         assert broker.connect_by > sim.clock.monotonic()
         assert len(cluster.sasl.logins) == logins
-        del cluster.room[1]
+        del cluster.writable_bytes[1]
         sim.finish()
         assert len(cluster.sasl.logins) > logins
         assert cluster.logs["t", 0].end == 9
@@ -226,7 +226,7 @@ def test_a_password_that_is_changed_in_mid_job_ends_it_in_seconds() -> None:
         assert LASTING_S <= sim.clock.monotonic() - began < LASTING_S + 3
         assert isinstance(error, AuthenticationError)
         assert sim.statuses() == {DeliveryStatus.PERSISTED: 3, DeliveryStatus.NOT_PERSISTED: 6}
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_a_new_password_in_a_file_is_taken_up_in_mid_job(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_new_password_in_a_file_is_taken_up_in_mid_job(tmp_path: Path) -> None
         secret.write_text("another\n")
         sim.finish(tick=0.02)
         assert cluster.logs["t", 0].end == sim.report().persisted == 9
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_a_request_that_was_lost_with_a_login_is_sent_again() -> None:
@@ -273,14 +273,17 @@ def test_a_lifetime_of_nothing_does_not_keep_the_client_from_sending() -> None:
 def test_a_step_that_hangs_ends_with_the_time_for_connecting() -> None:
     cluster = brokers()
     with world(
-        cluster, security=password_login(), learn=False, socket_connection_setup_timeout_ms=2_000
+        cluster,
+        security=password_login(),
+        load_metadata=False,
+        socket_connection_setup_timeout_ms=2_000,
     ) as sim:
         sim.logins.holding = True
         sim.steps(30, tick=0.1)
         (reason,) = sim.client.network.failures.reasons.values()
         assert "getting a token or ticket" in reason
         sim.logins.holding = False
-        sim.learn()
+        sim.load_metadata()
         sim.send_batches(1)
         sim.finish()
         assert sim.report().persisted == 3
@@ -303,14 +306,16 @@ def test_the_loop_goes_on_while_a_step_takes_long() -> None:
 
 
 def test_a_secret_that_can_not_be_found_is_final(tmp_path: Path) -> None:
-    with world(brokers(), security=password_login(f"file:{tmp_path}/gone"), learn=False) as sim:
+    with world(
+        brokers(), security=password_login(f"file:{tmp_path}/gone"), load_metadata=False
+    ) as sim:
         error = failure(sim)
         assert "which cannot be read" in str(error)
         assert "open sesame" not in str(error)
 
 
 def test_a_librarys_own_error_is_named_and_not_quoted() -> None:
-    with world(brokers(), security=password_login(), learn=False) as sim:
+    with world(brokers(), security=password_login(), load_metadata=False) as sim:
         sim.logins.error = ZeroDivisionError("open sesame")
         error = failure(sim)
         assert isinstance(error, AuthenticationError)

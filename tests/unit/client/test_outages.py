@@ -54,7 +54,7 @@ def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixt
     with world(cluster, delivery_timeout_ms=900_000) as sim:
         sim.send_batches(1)
         sim.finish()
-        cluster.unnoticed.add(1)
+        cluster.still_listed.add(1)
         cluster.stop(1)
         sim.send_batches(4)
         sim.steps(int(minutes * 60 / tick), tick)
@@ -88,7 +88,7 @@ def test_a_broker_is_told_beside_the_bootstrap_server_at_its_address(
     with world(bootstrap_servers="127.0.0.1:40001", delivery_timeout_ms=900_000) as sim:
         sim.send_batches(1)
         sim.finish()
-        sim.cluster.unnoticed.add(1)
+        sim.cluster.still_listed.add(1)
         sim.cluster.stop(1)
         sim.steps(20, 0.1)  # nothing waits for the broker yet: the metadata alone finds it gone
         sim.client.metadata.refresh()
@@ -206,7 +206,7 @@ def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
     """As often as an election needs it at first; but not as long as it lasts."""
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, delivery_timeout_ms=900_000) as sim:
-        cluster.nameless.add(2)
+        cluster.unlisted_leaders.add(2)
         sim.client.metadata.refresh()
         sim.send_batches(1, partition=1)
         sim.steps(100, 0.02)
@@ -214,7 +214,7 @@ def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
         sim.steps(3_000, 0.02)
         asked = [api for _, api in cluster.requests].count(ApiKey.METADATA) - before
         assert 60 <= asked <= 200
-        cluster.nameless.clear()
+        cluster.unlisted_leaders.clear()
         sim.finish()
 
 

@@ -49,9 +49,9 @@ def test_a_broker_that_requires_it_is_left_for_the_bootstrap_servers() -> None:
         sim.send_batches(1, partition=0)
         sim.send_batches(1, partition=1)
         sim.finish()
-        dialled = cluster.dialled.count(BASE_PORT)
-        cluster.metadata_refusals.append(REBOOTSTRAP_REQUIRED)
-        sim.run(lambda: cluster.dialled.count(BASE_PORT) > dialled, tick=0.1)
+        dialled = cluster.connected_ports.count(BASE_PORT)
+        cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
+        sim.run(lambda: cluster.connected_ports.count(BASE_PORT) > dialled, tick=0.1)
         sim.send_batches(2, partition=1)
         sim.finish()
         assert cluster.logs["t", 1].end == 9
@@ -60,12 +60,12 @@ def test_a_broker_that_requires_it_is_left_for_the_bootstrap_servers() -> None:
 def test_what_is_under_way_when_it_happens_is_sent_again() -> None:
     cluster = FakeCluster(nodes=1, topics={"t": 1})
     with world(cluster, metadata_max_age_ms=1_000, request_timeout_ms=60_000) as sim:
-        cluster.mute.add(ApiKey.PRODUCE)
+        cluster.unanswered.add(ApiKey.PRODUCE)
         sim.send_batches(2)
         sim.steps(3)
-        cluster.metadata_refusals.append(REBOOTSTRAP_REQUIRED)
-        sim.run(lambda: not cluster.metadata_refusals, tick=0.1)
-        cluster.mute.clear()
+        cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
+        sim.run(lambda: not cluster.metadata_response_errors, tick=0.1)
+        cluster.unanswered.clear()
         sim.finish()
         assert cluster.logs["t", 0].end == 6
 
@@ -77,15 +77,15 @@ def test_brokers_that_tell_no_metadata_are_forgotten_after_a_while() -> None:
         "metadata_recovery_rebootstrap_trigger_ms": 3_000,
     }
     with world(cluster, request_timeout_ms=500, **options) as sim:
-        dialled = cluster.dialled.count(BASE_PORT)
-        cluster.mute.add(ApiKey.METADATA)
+        dialled = cluster.connected_ports.count(BASE_PORT)
+        cluster.unanswered.add(ApiKey.METADATA)
         sim.steps(20, tick=0.1)
         assert sim.client.metadata.cluster.nodes
         sim.run(lambda: not sim.client.metadata.cluster.nodes, tick=0.1)
-        cluster.mute.clear()
+        cluster.unanswered.clear()
         sim.send_batches(1)
         sim.finish()
-        assert cluster.dialled.count(BASE_PORT) > dialled
+        assert cluster.connected_ports.count(BASE_PORT) > dialled
         assert cluster.logs["t", 0].end == 3
 
 
@@ -99,7 +99,7 @@ def test_the_strategy_says_whether_bootstrap_servers_are_asked_again(
         cluster.stop(1)
         sim.run(lambda: set(sim.client.metadata.cluster.nodes) == {2}, tick=0.1)
         cluster.stop(2)
-        cluster.dialled.clear()
+        cluster.connected_ports.clear()
         sim.steps(100, tick=0.1)
-        assert BASE_PORT + 2 in cluster.dialled
-        assert (BASE_PORT in cluster.dialled) == asked
+        assert BASE_PORT + 2 in cluster.connected_ports
+        assert (BASE_PORT in cluster.connected_ports) == asked

@@ -37,10 +37,10 @@ def test_a_deleted_topic_is_not_made_again_by_a_later_session() -> None:
     delete(sim.cluster, "old")
     sim.cluster.creates_topics = True
     sim.next_session(("new",))
-    sim.cluster.asked_about.clear()
+    sim.cluster.requested_topics.clear()
     sim.steps(50, tick=0.1)
-    assert sim.cluster.asked_about
-    assert set().union(*sim.cluster.asked_about) == {"new"}
+    assert sim.cluster.requested_topics
+    assert set().union(*sim.cluster.requested_topics) == {"new"}
     assert "old" not in sim.cluster.ids
     assert "old" not in sim.client.metadata.cluster.topics
     sim.close()
@@ -49,10 +49,10 @@ def test_a_deleted_topic_is_not_made_again_by_a_later_session() -> None:
 def test_a_session_that_wants_nothing_asks_for_nothing() -> None:
     sim = two_topics()
     sim.next_session(())
-    sim.cluster.asked_about.clear()
+    sim.cluster.requested_topics.clear()
     sim.steps(50, tick=0.1)
-    assert sim.cluster.asked_about
-    assert all(asked == set() for asked in sim.cluster.asked_about)
+    assert sim.cluster.requested_topics
+    assert all(asked == set() for asked in sim.cluster.requested_topics)
     sim.close()
 
 
@@ -60,13 +60,13 @@ def test_the_next_session_needs_no_answer_for_a_topic_that_is_known() -> None:
     with world(metadata_max_age_ms=300_000) as sim:
         sim.send_batches(1)
         sim.finish()
-        before = len(sim.cluster.asked_about)
+        before = len(sim.cluster.requested_topics)
         for _ in range(5):
             sim.next_session(())
             sim.steps(3)
             sim.send_batches(1)
             sim.finish()
-        assert len(sim.cluster.asked_about) == before
+        assert len(sim.cluster.requested_topics) == before
 
 
 def test_a_known_topic_is_looked_after_from_then_on() -> None:
@@ -75,10 +75,10 @@ def test_a_known_topic_is_looked_after_from_then_on() -> None:
     sim.next_session(())
     sim.steps(2)
     sim.send_batches(1, topic="old")
-    sim.cluster.asked_about.clear()
+    sim.cluster.requested_topics.clear()
     sim.steps(30, tick=0.1)
-    assert sim.cluster.asked_about
-    assert all(asked == {"old"} for asked in sim.cluster.asked_about)
+    assert sim.cluster.requested_topics
+    assert all(asked == {"old"} for asked in sim.cluster.requested_topics)
     sim.close()
 
 
@@ -87,11 +87,11 @@ def test_a_topic_wanted_while_others_are_asked_about_is_asked_about_next() -> No
     sim = two_topics()
     sim.next_session(())
     sim.clock.advance(MAX_AGE_S)
-    sim.cluster.asked_about.clear()
+    sim.cluster.requested_topics.clear()
     sim.step(0.0)  # asks, as it is time to; no topic is wanted yet
     sim.session._topics.want(("old",))
     sim.steps(20, tick=0.001)
-    assert sim.cluster.asked_about == [set(), {"old"}]
+    assert sim.cluster.requested_topics == [set(), {"old"}]
     sim.close()
 
 

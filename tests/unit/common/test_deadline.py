@@ -27,9 +27,9 @@ def test_a_timeout_of_the_call_itself_is_no_hanging_call() -> None:
 
 def test_a_hanging_call_is_left_behind_until_it_comes_back() -> None:
     gate = threading.Event()
-    with pytest.raises(TimeoutError, match=r"no response within 0\.05 s"):
+    with pytest.raises(TimeoutError, match=r"0\.05 s"):
         within(0.05, "hangs", gate.wait)
-    with pytest.raises(TimeoutError, match="an earlier attempt"):
+    with pytest.raises(TimeoutError, match="earlier"):
         within(60, "hangs", lambda: 1)
     assert within(60, "another", lambda: 1) == 1
     gate.set()

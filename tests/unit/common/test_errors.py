@@ -54,7 +54,7 @@ def test_every_error_is_a_kafkaprod_error_and_survives_pickling(cls: type[KafkaP
 
 
 def test_a_misspelt_field_is_an_error() -> None:
-    with pytest.raises(TypeError, match="ConfigError has no field topik"):
+    with pytest.raises(TypeError, match="topik"):
         ConfigError("x", topik="t")  # type: ignore[call-arg]
 
 

@@ -26,7 +26,7 @@ def test_a_path_that_is_none_is_a_mistake_in_the_option() -> None:
 def test_a_file_that_is_not_utf_8_is_not_shown(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_bytes(b"hunter2\xff")
-    with pytest.raises(ConfigError, match="it is not UTF-8") as said:
+    with pytest.raises(ConfigError, match="UTF-8") as said:
         Secret(f"file:{file}", "kafka.sasl.password").reveal()
     assert (said.value.__cause__, said.value.__context__) == (None, None)
 
@@ -76,7 +76,7 @@ def test_a_variable_that_is_not_set_is_set_before_the_jvm_starts(
     monkeypatch.delenv("NOT_SET", raising=False)
     secret = Secret("env:NOT_SET", "kafka.sasl.password")
     assert not secret.is_here
-    with pytest.raises(ConfigError, match="NOT_SET, which is not set") as said:
+    with pytest.raises(ConfigError, match="NOT_SET") as said:
         secret.reveal()
     assert "On a cluster, spark.executorEnv sets it" in str(said.value)
     assert "in local mode, for everything), it must be set before Spark's JVM" in str(said.value)
@@ -88,5 +88,5 @@ def test_a_variable_that_is_not_set_is_set_before_the_jvm_starts(
 def test_a_reference_to_nothing_is_an_error_everywhere(source: str, what: str) -> None:
     secret = Secret(source, "kafka.sasl.password")
     assert secret.is_here
-    with pytest.raises(ConfigError, match=f"is {source}, which must be followed by {what}"):
+    with pytest.raises(ConfigError, match=f"{source}, .*{what}"):
         secret.reveal()

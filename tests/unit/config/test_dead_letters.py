@@ -35,18 +35,18 @@ def test_a_ratio_that_is_none_is_refused(ratio: str) -> None:
 
 
 def test_a_dead_letter_topic_needs_tolerance() -> None:
-    with pytest.raises(ConfigError, match=r"errors\.tolerance is none"):
+    with pytest.raises(ConfigError, match=r"errors\.tolerance"):
         _policy(deadletterqueue_topic_name="dead")
 
 
 def test_a_dead_letter_topic_needs_a_name_that_a_topic_can_have() -> None:
-    with pytest.raises(ConfigError, match=r"errors\.deadletterqueue\.topic\.name is 'a b'"):
+    with pytest.raises(ConfigError, match="'a b'"):
         _policy(tolerance="all", deadletterqueue_topic_name="a b")
 
 
 def test_dead_letters_don_t_go_among_the_rows() -> None:
     """Without its value an oversized row would be a tombstone there."""
-    with pytest.raises(ConfigError, match="which is also option topic"):
+    with pytest.raises(ConfigError, match="also option topic"):
         SinkConfig.parse(
             {
                 **SERVERS,

@@ -60,9 +60,7 @@ def test_the_users_options_win() -> None:
 
 
 def test_what_a_profile_asks_for_counts_as_asked() -> None:
-    with pytest.raises(
-        ConfigError, match=r"enable\.idempotence is true, which conflicts with kafka\.acks=1"
-    ):
+    with pytest.raises(ConfigError, match=r"enable\.idempotence .*kafka\.acks=1"):
         parse(profile="safe", kafka__acks="1")
 
 
@@ -77,7 +75,7 @@ def test_a_file_in_the_package_wins_over_the_checkout(
     (package / "conf").mkdir(parents=True)
     (tmp_path / "conf").mkdir()
     monkeypatch.setattr(profiles, "files", lambda _: package)
-    with pytest.raises(ConfigError, match=r"conf/java\.conf is missing from"):
+    with pytest.raises(ConfigError, match=r"conf/java\.conf"):
         load_profile(Profile.JAVA)
     (tmp_path / "conf" / "java.conf").write_text("linger.ms=1")
     assert load_profile(Profile.JAVA) == {"linger.ms": "1"}

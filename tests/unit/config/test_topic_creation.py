@@ -44,9 +44,9 @@ def test_settings_of_the_topic() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"topic": "t", "topic__partitions": "8"}, "option topic.partitions is set"),
-        ({"topic": "t", "topic__config__a": "1"}, "option topic.config.a is set"),
-        ({"topic": "t", "topic__creat": "true"}, "Did you mean topic.create"),
+        ({"topic": "t", "topic__partitions": "8"}, "topic.partitions"),
+        ({"topic": "t", "topic__config__a": "1"}, "topic.config.a"),
+        ({"topic": "t", "topic__creat": "true"}, "mean topic.create"),
     ],
 )
 def test_what_contradicts_itself(options: dict[str, str], says: str) -> None:
@@ -59,7 +59,7 @@ def test_settings_of_the_embedded_broker_are_known() -> None:
 
 
 def test_a_setting_that_resembles_one_is_a_typo_and_a_vendors_own_is_not() -> None:
-    with pytest.raises(ConfigError, match=r"Did you mean topic\.config\.retention\.ms\?"):
+    with pytest.raises(ConfigError, match=r"mean topic\.config\.retention\.ms"):
         parsed(topic="t", topic__create="true", topic__config__retentionms="5")
     assert parsed(topic="t", topic__create="true", topic__config__confluent__value__schema="x")
 

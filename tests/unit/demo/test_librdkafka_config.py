@@ -123,15 +123,15 @@ def test_an_issuer() -> None:
     ],
 )
 def test_what_librdkafka_does_not_have_is_a_sentence(options: dict[str, str], says: str) -> None:
-    with pytest.raises(ConfigError, match=f"which does not support {says}"):
+    with pytest.raises(ConfigError, match=says):
         config("SASL_SSL" if "sasl__mechanism" in options else "SSL", **options)
 
 
 def test_options_are_checked_before_anything_is_started() -> None:
-    with pytest.raises(ConfigError, match="Did you mean"):
+    with pytest.raises(ConfigError, match="lingerms"):
         check_options(DemoOptions(kafka={"kafka.lingerms": "1"}))
     secured = {"kafka.security.protocol": "SSL"}
-    with pytest.raises(ConfigError, match="Add --bootstrap-servers"):
+    with pytest.raises(ConfigError, match="--bootstrap-servers"):
         check_options(DemoOptions(kafka=secured))
     assert check_options(DemoOptions(kafka=secured, bootstrap_servers="b:1")).tls is not None
     assert "secret" not in repr(DemoOptions(kafka={"kafka.sasl.password": "secret"}))

@@ -59,7 +59,7 @@ def test_each_partition_has_one_owner() -> None:
         PLACE: WRITTEN,
         TopicPartition("others", 1): other,
     }
-    with pytest.raises(TransactionError, match="tasks 0 and 2 have both written") as caught:
+    with pytest.raises(TransactionError, match="tasks 0 and 2") as caught:
         owners_of([result(WRITTEN), result(), result(other, WRITTEN)])
     assert (caught.value.topic, caught.value.partition) == PLACE
     assert "repartition_by_kafka_partition" in str(caught.value.hint)
@@ -69,7 +69,7 @@ def test_all_tasks_are_of_one_planning() -> None:
     assert shared_of([result(WRITTEN), result()]) == SHARED
     assert shared_of([result(WRITTEN, shared=None)]) is None
     for other in (None, replace(SHARED, epoch=4)):
-        with pytest.raises(TransactionError, match="were planned 2 times"):
+        with pytest.raises(TransactionError, match="2 times"):
             shared_of([result(WRITTEN), result(shared=other)])
 
 
@@ -90,7 +90,7 @@ def test_leaders_have_what_tasks_report() -> None:
 
 def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
     unknown = {PLACE: replace(WRITTEN, first_offset=None)}
-    with pytest.raises(TransactionError, match="starts at offset 100 instead of None"):
+    with pytest.raises(TransactionError, match="100 instead of None"):
         check_producers(SHARED, unknown, {PLACE: (KNOWN,)})
 
 
@@ -108,6 +108,6 @@ def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
 def test_what_a_leader_does_not_have_fails_the_batch(known: ActiveProducer, said: str) -> None:
     owners = {PLACE: WRITTEN, TopicPartition("events", 2): replace(WRITTEN, partition=2)}
     told = {PLACE: (known,), TopicPartition("events", 2): (KNOWN,)}
-    with pytest.raises(TransactionError, match="are missing from 1 of 2 partitions") as caught:
+    with pytest.raises(TransactionError, match="1 of 2 partitions") as caught:
         check_producers(SHARED, owners, told)
     assert said in str(caught.value)

@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
     TaskTransaction,
-    partitions_to_name,
+    partitions_to_list,
     rows_of,
 )
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
@@ -40,10 +40,10 @@ def test_partitions_that_are_not_named_still_count() -> None:
 
 
 def test_a_decision_names_all_partitions_of_few_tasks_and_some_of_many() -> None:
-    assert partitions_to_name(10) == 10_000
-    assert partitions_to_name(10_000) == 10
-    assert partitions_to_name(0) == partitions_to_name(1) == 100_000
-    assert partitions_to_name(10**6) == partitions_to_name(10**6 + 1) == 1
+    assert partitions_to_list(10) == 10_000
+    assert partitions_to_list(10_000) == 10
+    assert partitions_to_list(0) == partitions_to_list(1) == 100_000
+    assert partitions_to_list(10**6) == partitions_to_list(10**6 + 1) == 1
 
 
 def test_a_range_says_what_is_where() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import math
 import subprocess
 import sys
 import threading
@@ -12,7 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry import metrics as otel
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import (
+    ConsoleMetricExporter,
+    PeriodicExportingMetricReader,
+)
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -99,19 +105,18 @@ def test_a_pushgateway_gets_the_group_of_this_driver() -> None:
 
 
 def test_opentelemetry_gets_counters_and_gauges_with_attributes() -> None:
-    reader = InMemoryMetricReader()
-    otel.set_meter_provider(MeterProvider([reader]))
+    lines = io.StringIO()
+    exporter = ConsoleMetricExporter(lines, lambda data: data.to_json(indent=None) + "\n")
+    otel.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(exporter, math.inf)]))
     options = config(metrics_opentelemetry="true", kafka_client_id="me")
     export_metrics(report(), options)
     export_metrics(report(), options)
-    data = reader.get_metrics_data()
-    assert data is not None
-    (scope,) = data.resource_metrics[0].scope_metrics
-    assert scope.scope.name == "spark_kafka_sink"
+    (scope,) = json.loads(lines.getvalue().splitlines()[-1])["resource_metrics"][0]["scope_metrics"]
+    assert scope["scope"]["name"] == "spark_kafka_sink"
     found = {
-        (metric.name, tuple(sorted((point.attributes or {}).items()))): point.value  # type: ignore[union-attr]
-        for metric in scope.metrics
-        for point in metric.data.data_points
+        (metric["name"], tuple(sorted(point["attributes"].items()))): point["value"]
+        for metric in scope["metrics"]
+        for point in metric["data"]["data_points"]
     }
     me = ("client_id", "me")
     assert found["kafka.producer.record_send_total", (me,)] == 80

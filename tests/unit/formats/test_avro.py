@@ -246,15 +246,15 @@ def test_rows_that_do_not_fit(
         (
             pa.struct([("b", pa.int32())]),
             record(("a", "int")),
-            "the field `a` of n.R has no column",
+            "field `a` of n.R",
         ),
         (
             pa.struct([("a", pa.int32()), ("c", pa.int32())]),
             record(("a", "int")),
-            "column `c` is not a field of n.R",
+            "`c` is not a field",
         ),
-        (pa.struct([("a", pa.string())]), record(("a", "int")), "column `a` has type string"),
-        (pa.struct([("a", pa.float64())]), record(("a", "float")), "written as Avro float"),
+        (pa.struct([("a", pa.string())]), record(("a", "int")), "`a` has type string"),
+        (pa.struct([("a", pa.float64())]), record(("a", "float")), "Avro float"),
         (
             pa.struct([("a", pa.timestamp("us"))]),
             record(("a", {"type": "long", "logicalType": "timestamp-micros"})),
@@ -263,7 +263,7 @@ def test_rows_that_do_not_fit(
         (
             pa.struct([("a", pa.list_(pa.map_(pa.int32(), pa.int32())))]),
             record(("a", {"type": "array", "items": {"type": "map", "values": "int"}})),
-            r"column `a\[\]` has type map",
+            r"`a\[\]` has type map",
         ),
     ],
 )
@@ -279,7 +279,7 @@ def test_columns_that_do_not_fit_a_schema_are_refused(
     ("schema", "message"),
     [
         ("{", "it is not JSON"),
-        ('{"type":"record","name":"R"}', "a record needs a name and fields"),
+        ('{"type":"record","name":"R"}', "needs a name"),
         (
             '{"type":"record","name":"R","fields":[{"name":"a","type":"x.Y"}]}',
             "'x.Y' is not declared",
@@ -347,5 +347,5 @@ def test_derived_names_follow_the_path() -> None:
 @pytest.mark.parametrize("name", ["1st", "with space", "é", ""])
 def test_columns_whose_name_avro_does_not_allow_are_refused(name: str) -> None:
     type_ = pa.struct([("s", pa.struct([(name, pa.int32())]))])
-    with pytest.raises(ColumnError, match="a name that Avro does not allow"):
+    with pytest.raises(ColumnError, match="Avro does not allow"):
         derive_schema(Format.AVRO, type_, "Order")

@@ -117,7 +117,7 @@ def test_offsets_of_any_year_are_those_of_zoneinfo(zone: str) -> None:
 
 
 def test_a_zone_that_is_unknown_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"time zone 'Mars/Base' is unknown"):
+    with pytest.raises(ConfigError, match="'Mars/Base'"):
         compile_encoder(FieldPlan(format=Format.JSON, zone="Mars/Base"), pa.struct([]))
 
 
@@ -160,7 +160,7 @@ def test_strings_that_are_not_utf8_are_faults_of_their_rows() -> None:
 
 def test_types_without_json_are_refused_with_their_path() -> None:
     type_ = pa.struct([("a", pa.list_(pa.struct([("b", pa.month_day_nano_interval())])))])
-    with pytest.raises(ColumnError, match=r"`a\[\]\.b` has type month_day_nano_interval"):
+    with pytest.raises(ColumnError, match=r"`a\[\]\.b` .*month_day_nano_interval"):
         compile_encoder(PLAN, type_)
 
 

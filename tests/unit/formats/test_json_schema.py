@@ -95,15 +95,15 @@ def test_faults_name_the_field() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (False, "the record is written as JSON's object, but the JSON Schema allows no value"),
-        ({"type": "array"}, "the record is written as JSON's object"),
-        (an_object(a=NUMBER), "column `a` is written as JSON's string, .* allows number"),
-        (an_object(b={"items": TEXT}), r"column `b\[\]` is written as JSON's integer"),
-        (an_object(["a", "x"]), "requires the field `x`, which the DataFrame does not have"),
+        (False, "allows no value"),
+        ({"type": "array"}, "the record .*object"),
+        (an_object(a=NUMBER), "`a` .*string, .*number"),
+        (an_object(b={"items": TEXT}), r"`b\[\]` .*integer"),
+        (an_object(["a", "x"]), "requires the field `x`"),
         (an_object(c=an_object(["x"])), r"requires the field `c\.x`"),
         (
             {**an_object(a=TEXT, b={}), "additionalProperties": False},
-            "column `c` is not a field of the JSON Schema, which allows no others",
+            "`c` is not a field",
         ),
         (an_object(a={"anyOf": [NUMBER, {"type": "null"}]}), "allows number"),
         (an_object(a={"anyOf": [NUMBER, {"type": "array"}]}), "allows other values"),

@@ -283,22 +283,22 @@ def test_rows_that_do_not_fit(
 @pytest.mark.parametrize(
     ("type_", "field", "message"),
     [
-        (pa.struct([("b", pa.int32())]), {"type": Proto.TYPE_INT32}, "column `b` is not a field"),
+        (pa.struct([("b", pa.int32())]), {"type": Proto.TYPE_INT32}, "`b` is not a field"),
         (
             pa.struct([]),
             {"type": Proto.TYPE_INT32, "label": Proto.LABEL_REQUIRED},
-            "the required field `a` of p.M has no column",
+            "required field `a`",
         ),
-        (pa.struct([("a", pa.string())]), {"type": Proto.TYPE_INT32}, "written as Protobuf int32"),
+        (pa.struct([("a", pa.string())]), {"type": Proto.TYPE_INT32}, "Protobuf int32"),
         (
             pa.struct([("a", pa.list_(pa.int32()))]),
             {"type": Proto.TYPE_INT32},
-            "column `a` has type list",
+            "`a` has type list",
         ),
         (
             pa.struct([("a", pa.struct([("x", pa.int32())]))]),
             {"type": Proto.TYPE_MESSAGE, "type_name": ".p.Other"},
-            r"column `a.x` is not a field of p.Other",
+            "`a.x` is not a field",
         ),
     ],
 )
@@ -324,7 +324,7 @@ def test_message_indexes() -> None:
     assert message_indexes(schema, None) == (0,)
     assert message_indexes(schema, "p.M") == (1,)
     assert message_indexes(schema, "p.M.Second.Deep") == (1, 1, 0)
-    with pytest.raises(ConfigError, match=r"has no message 'p\.X'"):
+    with pytest.raises(ConfigError, match=r"'p\.X'"):
         message_indexes(schema, "p.X")
 
 
@@ -358,10 +358,10 @@ def test_a_set_of_files_and_references_resolve_imports() -> None:
 @pytest.mark.parametrize(
     ("type_", "message"),
     [
-        (pa.list_(pa.list_(pa.int32())), r"column `a\[\]` has type list"),
-        (pa.map_(pa.string(), pa.list_(pa.int32())), "column `a.value` has type list"),
-        (pa.map_(pa.float64(), pa.int32()), "column `a.key` has type double"),
-        (pa.null(), "column `a` has type null"),
+        (pa.list_(pa.list_(pa.int32())), r"`a\[\]` has type list"),
+        (pa.map_(pa.string(), pa.list_(pa.int32())), "`a.value` has type list"),
+        (pa.map_(pa.float64(), pa.int32()), "`a.key` has type double"),
+        (pa.null(), "`a` has type null"),
     ],
 )
 def test_types_without_protobuf_are_refused(type_: pa.DataType, message: str) -> None:

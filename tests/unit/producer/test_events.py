@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from spark_kafka_sink.common.errors import AuthorizationError
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.support.harness.fake import FakeCluster, Fault
@@ -109,7 +110,7 @@ def test_failures_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg") as sim:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
         sim.send_batches(1)
-        with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
+        with pytest.raises(AuthorizationError):
             sim.finish()
     (failed,) = named(events(caplog), "msg", "fail")
     assert (failed["status"], failed["error"]) == ("not_persisted", "TOPIC_AUTHORIZATION_FAILED")

@@ -31,7 +31,7 @@ def fails(sim: World, tick: float = 0.005) -> DeliveryError:
     """Run into the failure; its statuses and the report agree and miss no record."""
     with pytest.raises(DeliveryError) as caught:
         sim.finish(tick)
-    sim.check_accounts()
+    sim.check_accounting()
     told: dict[DeliveryStatus, int] = {}
     for status in caught.value.statuses:
         told[status.status] = told.get(status.status, 0) + status.records
@@ -110,7 +110,7 @@ def test_delivery_timeout_does_not_count_the_wait_for_others_of_the_leader() -> 
             sim.steps(100, 0.2)
             sim.cluster.release()
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
@@ -118,7 +118,7 @@ def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
         sim.fault(*[Fault(throttle_ms=50_000)] * 10)
         sim.send_batches(10)
         sim.finish(0.2)
-        sim.check_accounts()
+        sim.check_accounting()
         assert sim.report().throttle_ms == 500_000
 
 

@@ -34,7 +34,7 @@ def test_only_these_transitions_are_made(before: ProducerIdState, after: Produce
         state.transition_to(after)
         assert state.state is after
         return
-    with pytest.raises(AssertionError, match="a producer id cannot change from"):
+    with pytest.raises(AssertionError):
         state.transition_to(after)
 
 
@@ -74,7 +74,7 @@ def test_sequences_wrap_after_31_bits() -> None:
 
 
 def test_without_a_producer_id_there_are_no_sequences() -> None:
-    with pytest.raises(AssertionError, match="without a producer id"):
+    with pytest.raises(AssertionError):
         Numbering(ProducerState()).assign(FIRST, 1)
 
 

@@ -80,7 +80,7 @@ def test_huge_lengths_allocate_nothing(length: bytes) -> None:
 
 
 def test_the_six_bytes_that_abort_kios_own_reader() -> None:
-    with pytest.raises(ProtocolError, match="invalid array length: 4294967294, 0 bytes left"):
+    with pytest.raises(ProtocolError, match="4294967294"):
         decode(produce.ProduceResponse, b"\xff\xff\xff\xff\x0f")
 
 
@@ -124,7 +124,7 @@ def test_a_known_tag_must_be_as_long_as_it_says() -> None:
     leader = b"\x00\x00\x00\x01\x00\x00\x00\x02\x00"
     good, _ = decode(type_, plain[:-1] + b"\x01\x01\x09" + leader)
     assert (good.current_leader.leader_id, good.current_leader.leader_epoch) == (1, 2)
-    with pytest.raises(ProtocolError, match="has 9 bytes instead of 10"):
+    with pytest.raises(ProtocolError, match="9 bytes instead of 10"):
         decode(type_, plain[:-1] + b"\x01\x01\x0a" + leader + b"\x00")
 
 
@@ -137,7 +137,7 @@ def test_unknown_error_codes_stay_numbers_and_can_be_written() -> None:
 
 
 def test_null_where_a_value_is_due() -> None:
-    with pytest.raises(ProtocolError, match="a non-nullable array is null"):
+    with pytest.raises(ProtocolError, match="array is null"):
         decode(produce.ProduceResponse, b"\x00" * 6)
 
 

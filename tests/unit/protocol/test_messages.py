@@ -87,5 +87,5 @@ def test_a_cut_response(size: int) -> None:
 
 @pytest.mark.parametrize("start", [b"\x7f\x00\x00\x00", b"\x00\x00\x00\x63", b"\xff\xff\x00\x00"])
 def test_an_api_that_does_not_exist(start: bytes) -> None:
-    with pytest.raises(ProtocolError, match="does not define request version"):
+    with pytest.raises(ProtocolError, match="request version"):
         read_request_header(start + bytes(8))

@@ -1,4 +1,4 @@
-"""What the report says about formats, and when serialising limits a job."""
+"""What the report says about formats, and when serializing limits a job."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ def test_a_file_and_a_folder_of_micro_batches(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_file_system(tmp_path: Path) -> None:
     place = f"mock:///{tmp_path.name}"
-    with pytest.raises(ReportError, match="cannot be read"):
+    with pytest.raises(ReportError, match="mock:///"):
         DeliveryReport.read(place)
 
 
 def test_a_folder_without_reports_and_a_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"no delivery report in the folder.*batch-<id>\.json"):
+    with pytest.raises(ReportError, match=r"batch-<id>\.json"):
         DeliveryReport.read(tmp_path)
     other = tmp_path / "x.json"
     for text, instead in (
@@ -70,9 +70,9 @@ def test_a_folder_without_reports_and_a_file_that_is_none(tmp_path: Path) -> Non
     ):
         other.write_bytes(text)
         for path in (tmp_path, other):
-            with pytest.raises(ReportError, match=rf"x\.json: not a delivery report.*{instead}"):
+            with pytest.raises(ReportError, match=rf"x\.json: .*{instead}"):
                 DeliveryReport.read(path)
-    with pytest.raises(ReportError, match="cannot be read"):
+    with pytest.raises(ReportError, match=r"none\.json"):
         DeliveryReport.read(tmp_path / "none.json")
 
 

@@ -117,8 +117,8 @@ def test_a_stream_outlives_a_store_that_is_being_replaced(
     with caplog.at_level(logging.WARNING):
         preflight.check(security)
         preflight.check(security)
-    assert "option kafka.ssl.ca.location contains no certificate" in caplog.text
-    with pytest.raises(ConfigError, match="contains no certificate"):
+    assert "kafka.ssl.ca.location" in caplog.text
+    with pytest.raises(ConfigError, match="no certificate"):
         StreamPreflight(settling=0.0).check(security)
 
 

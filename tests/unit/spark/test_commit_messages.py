@@ -41,7 +41,7 @@ def _task() -> TaskWriter:
 def test_a_commit_of_what_is_no_delivery_report_fails(
     messages: Any,
 ) -> None:
-    with pytest.raises(DeliveryError, match=f"no delivery report for 1 of {len(messages)} p"):
+    with pytest.raises(DeliveryError, match=f"1 of {len(messages)} p"):
         batch_writer(_task()).commit(messages)
     with pytest.raises(DeliveryError, match="processingTime"):
         stream_writer(_task()).commit(messages, 3)
@@ -115,7 +115,7 @@ def test_a_topic_that_is_recreated_between_tasks_fails_the_write() -> None:
         _wrote("t", FIRST, 6, 2_000),
         KNOWN,
     ]
-    lost = "had acknowledged 76 records of the write"
+    lost = "acknowledged 76 records"
     with pytest.raises(DeliveryError, match=lost) as caught:
         batch_writer(_task()).commit(messages)
     assert caught.value.topic == "t"

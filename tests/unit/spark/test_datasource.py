@@ -18,26 +18,24 @@ SOURCE = KafkaProdDataSource({"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 
 @pytest.mark.parametrize("read", [SOURCE.reader, SOURCE.streamReader])
 def test_reading_is_for_another_format(read: Callable[[StructType], object]) -> None:
-    with pytest.raises(ConfigError, match=r"only writes.*format\('kafka'\)"):
+    with pytest.raises(ConfigError, match=r"format\('kafka'\)"):
         read(StructType([]))
 
 
 def test_a_stream_has_no_dry_run() -> None:
     source = KafkaProdDataSource({**SOURCE.options, "dryRun": "true"})
-    with pytest.raises(ConfigError, match=r"batch writes.*foreachBatch"):
+    with pytest.raises(ConfigError, match="foreachBatch"):
         source.streamWriter(StructType([StructField("value", StringType())]), overwrite=False)
 
 
 def test_a_place_that_no_task_can_write_statistics_to_is_refused_by_the_driver() -> None:
     source = KafkaProdDataSource({**SOURCE.options, "statisticsPath": "s3a://logs/statistics"})
-    with pytest.raises(
-        ReportError, match=r"the statistics cannot be written to.*write it as s3://"
-    ):
+    with pytest.raises(ReportError, match="s3a://logs/statistics"):
         source.writer(StructType([StructField("value", StringType())]), overwrite=False)
 
 
 def test_an_overwrite_says_what_spark_has_done_to_the_table() -> None:
-    with pytest.raises(ConfigError, match=r"overwritten.*saveAsTable.*dropped the table"):
+    with pytest.raises(ConfigError, match="dropped the table"):
         SOURCE.writer(StructType([]), overwrite=True)
 
 

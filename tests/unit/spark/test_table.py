@@ -28,7 +28,7 @@ SECURED = {
     ],
 )
 def test_a_secret_among_the_options_of_a_table_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"option {name.lower()} is a secret") as caught:
+    with pytest.raises(ConfigError, match=f"{name.lower()} is a secret") as caught:
         table_schema(SECURED | {name: "sentinel"})
     assert "sentinel" not in str(caught.value)
     assert "INSERT INTO t WITH" in str(caught.value)

@@ -100,13 +100,13 @@ def test_a_url_that_is_none(url: str) -> None:
 
 
 def test_a_url_that_redis_py_refuses() -> None:
-    with pytest.raises(ConfigError, match="storage URL of redis://h") as caught:
+    with pytest.raises(ConfigError, match="redis://h") as caught:
         EmbeddedBroker(storage="redis://:secret@h:port").start()
     assert "secret" not in str(caught.value)
 
 
 def test_a_folder_and_a_redis_are_too_much() -> None:
-    with pytest.raises(ConfigError, match="are mutually exclusive"):
+    with pytest.raises(ConfigError, match="data_dir"):
         BrokerConfig(storage="redis://h", data_dir="x")
 
 

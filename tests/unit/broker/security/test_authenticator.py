@@ -69,8 +69,8 @@ def test_a_session_ends_to_the_millisecond() -> None:
     authenticator, _ = authenticated(5_000, None)
     assert isinstance(authenticator, SaslServerAuthenticator)
     assert authenticator.admits(ApiKey.PRODUCE, 105.0)
-    with pytest.raises(ProtocolError, match="its session expired"):
+    with pytest.raises(ProtocolError, match="expired"):
         authenticator.admits(ApiKey.PRODUCE, 105.001)
     assert not authenticator.admits(ApiKey.SASL_HANDSHAKE, 106.0)
-    with pytest.raises(ProtocolError, match="request of type PRODUCE during SASL handshake"):
+    with pytest.raises(ProtocolError, match="PRODUCE"):
         authenticator.check(ApiKey.PRODUCE)

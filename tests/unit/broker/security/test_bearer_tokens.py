@@ -92,7 +92,7 @@ def test_an_end_in_milliseconds_is_a_late_one() -> None:
 
 def test_somebody_elses_authorization_id() -> None:
     server = OAuthBearerSaslServer(validate_unsecured)
-    with pytest.raises(SaslAuthenticationError, match=r"\(bob\) that is different .* \(alice\)"):
+    with pytest.raises(SaslAuthenticationError, match=r"\(bob\).* \(alice\)"):
         server.evaluate(message(unsecured_token("alice"), "bob"))
 
 

@@ -109,7 +109,7 @@ def test_no_message_stands_in_a_repr() -> None:
 def test_an_unknown_mechanism_names_those_that_there_are() -> None:
     one = authenticator(Script(b"first"))
     one.resume(step(one))
-    with pytest.raises(AuthenticationError, match="SCRAM-SHA-256: it offers GSSAPI, PLAIN") as seen:
+    with pytest.raises(AuthenticationError, match="GSSAPI, PLAIN") as seen:
         one.agreed(handshake_answer(UNSUPPORTED_MECHANISM, ("PLAIN", "GSSAPI")))
     assert seen.value.error == "UNSUPPORTED_SASL_MECHANISM"
     assert "kafka.sasl.mechanism" in str(seen.value)
@@ -120,8 +120,9 @@ def test_a_listener_without_sasl() -> None:
     one.resume(step(one))
     with pytest.raises(AuthenticationError, match=r"does not use SASL.*kafka\.security\.proto"):
         one.agreed(handshake_answer(ILLEGAL_STATE))
-    with pytest.raises(AuthenticationError, match="rejected SaslHandshake"):
+    with pytest.raises(AuthenticationError) as caught:
         one.agreed(handshake_answer(-1))
+    assert caught.value.error == "UNKNOWN_SERVER_ERROR"
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Peer
-from tests.support.harness.names import FakeNames
 from tests.support.harness.offline import config
+from tests.support.harness.resolver import FakeResolver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ class Scene:
 
     def __init__(self, **options: object) -> None:
         self.clock = ManualClock(5.0)
-        self.names = FakeNames()
+        self.names = FakeResolver()
         self.cluster = FakeCluster(nodes=3, topics={"t": 1})
         self.unreachable: set[int] = set()
         given = {"bootstrap_servers": "127.0.0.1:40000", **options}
@@ -264,8 +264,8 @@ def test_a_bad_address_leads_on_to_the_next_one(trouble: Callable[[Scene], None]
     trouble(scene)
     scene.turns(80, NAMED)
     assert list(scene.network.connected()) == [NAMED]
-    assert scene.cluster.dialled[-1] == 40_002
-    assert len(scene.cluster.dialled) <= 2
+    assert scene.cluster.connected_ports[-1] == 40_002
+    assert len(scene.cluster.connected_ports) <= 2
     scene.close()
 
 
@@ -276,7 +276,7 @@ def test_each_new_connection_looks_the_name_up_again() -> None:
     scene.names.known["one.test"] = [address(40_002)]
     scene.cluster.stop(1)
     scene.turns(20, NAMED)
-    assert scene.cluster.dialled == [40_001, 40_002]
+    assert scene.cluster.connected_ports == [40_001, 40_002]
     assert list(scene.network.connected()) == [NAMED]
     assert scene.names.asked == ["one.test"] * 2
     scene.close()
@@ -293,5 +293,5 @@ def test_all_addresses_have_their_turn_when_each_dies_in_turn() -> None:
 
     scene.cluster._serve = answer_once  # type: ignore[method-assign]
     scene.turns(100, NAMED)
-    assert scene.cluster.dialled[:6] == [40_001, 40_002, 40_003] * 2
+    assert scene.cluster.connected_ports[:6] == [40_001, 40_002, 40_003] * 2
     scene.close()

@@ -203,7 +203,7 @@ def test_a_connection_that_just_ends(contexts: Contexts, during: str) -> None:
     if during == "stream":
         assert transport.read() == b""
     else:
-        with pytest.raises(ConnectionResetError, match="during the TLS handshake"):
+        with pytest.raises(ConnectionResetError, match="handshake"):
             transport.finish_connect()
 
 
@@ -230,8 +230,9 @@ def test_the_server_refuses_the_client_after_its_handshake(contexts: Contexts) -
     server.carry()
     assert transport.finish_connect()
     assert transport.write([memoryview(b"ApiVersions")]) == 11
-    with pytest.raises(ssl.SSLError, match="peer did not return a certificate"):
+    with pytest.raises(ssl.SSLError) as refused:
         server.carry()
+    assert refused.value.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
     with pytest.raises(ssl.SSLError) as caught:
         transport.read()
     assert caught.value.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
@@ -249,7 +250,7 @@ def test_a_server_that_speaks_no_tls(contexts: Contexts, garbage: bytes) -> None
 
 @pytest.mark.parametrize("host", ["", ".broker", "x" * 64 + ".test"])
 def test_a_host_that_no_certificate_can_be_for(contexts: Contexts, host: str) -> None:
-    with pytest.raises(OSError, match="is not a valid host name for TLS"):
+    with pytest.raises(OSError, match="not a valid host name"):
         TlsTransport(Wire(), contexts.client, host)
 
 

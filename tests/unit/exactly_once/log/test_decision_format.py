@@ -45,15 +45,13 @@ def test_partitions_that_are_not_named() -> None:
     text = to_text(record)
     assert '"partitions":{"events":[[0,10,0,9]]},"unnamed":[2,20]' in text
     assert from_text(text) == record
-    with pytest.raises(TransactionError, match="must contain two numbers"):
+    with pytest.raises(TransactionError, match="`unnamed`"):
         from_text(text.replace("[2,20]", "[2]"))
 
 
 def test_a_newer_version_is_refused_clearly() -> None:
     newer = {**json.loads(to_text(decided(1))), "version": 2}
-    with pytest.raises(
-        TransactionError, match=r"record of version 2, .* only versions up to 1"
-    ) as caught:
+    with pytest.raises(TransactionError, match="version 2") as caught:
         from_text(json.dumps(newer))
     assert "with a version of this package that supports it" in str(caught.value)
 
@@ -77,7 +75,7 @@ def test_no_text_raises_anything_else(text: str) -> None:
     ],
 )
 def test_hostile_json_is_malformed(text: str) -> None:
-    with pytest.raises(TransactionError, match="that this package did not write"):
+    with pytest.raises(TransactionError, match="did not write"):
         from_text(text)
 
 
@@ -98,7 +96,7 @@ def test_a_record_with_another_value_somewhere_is_read_whole_or_not_at_all(
 def test_fates_belong_to_transactions() -> None:
     torn = json.loads(to_text(decided(2)))
     torn["fates"] = ["lost"]
-    with pytest.raises(TransactionError, match="fates and transactions differ"):
+    with pytest.raises(TransactionError, match="fates"):
         from_text(json.dumps(torn))
     with pytest.raises(ValueError, match="one fate"):
         Record.of(decided(2).state, 0, (Fate.LOST,))  # type: ignore[arg-type]

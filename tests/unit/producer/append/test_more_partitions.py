@@ -50,7 +50,7 @@ def test_a_new_partition_is_written_to(
         assert writer.call(lambda: sim.send([b"new"], 3)) is None
         assert writer.call(sim.session.flush) is None
         assert sim.cluster.logs["t", 3].values() == [b"new"]
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_a_partition_that_is_not_there_is_refused_after_one_more_look(

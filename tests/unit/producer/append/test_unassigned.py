@@ -79,7 +79,7 @@ def test_each_batch_of_a_chunk_has_a_partition_of_its_own() -> None:
         assert sorted(partition for partition, _ in sent(sim)) == [0, 1, 2, 3]
         found = [value for log in sim.cluster.logs.values() for value in log.values()[3:]]
         assert sorted(value or b"" for value in found) == values
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_rows_stay_in_one_batch_until_it_is_full() -> None:
@@ -107,7 +107,7 @@ def test_nothing_is_assigned_that_can_not_be_sent_at_once() -> None:
         assert not sim.session._accumulator.queued(lambda each: each != PLACE)
         sim.cluster.release()
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
         assert not any(quotas.held(each) for each in PLACES)
 
 
@@ -176,7 +176,7 @@ def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
         assert len(sent(sim)) == 4
         assert len({partition for partition, _ in sent(sim)}) == 1
         assert {header.base_sequence for _, header in sent(sim)} == {0}
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_rows_with_a_partition_that_come_later_are_sent_later_and_go_again_later() -> None:
@@ -194,7 +194,7 @@ def test_rows_with_a_partition_that_come_later_are_sent_later_and_go_again_later
         sim.finish()
         assert [header.base_sequence for _, header in sent(sim)] == [3, 6, 9, 3, 6, 9]
         assert sim.cluster.logs["t", 0].values()[3:] == [*values, b"newer"]
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_rows_join_the_batch_of_rows_with_a_partition_that_still_wait() -> None:
@@ -220,7 +220,7 @@ def test_rows_wait_unassigned_again_once_those_with_a_partition_are_sent() -> No
         assert [batch.records for batch in waiting(sim)] == [1]
         close_all(sim)
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def unassigned_rows(sim: World) -> int:
@@ -230,7 +230,7 @@ def unassigned_rows(sim: World) -> int:
 
 def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
     cluster = FakeCluster(topics={"t": 2})
-    cluster.mute.add(ApiKey.INIT_PRODUCER_ID)
+    cluster.unanswered.add(ApiKey.INIT_PRODUCER_ID)
     with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as sim:
         sim.send_batches(20, None)
         quotas, places = sim.session._accumulator.quotas, [TopicPartition("t", n) for n in (0, 1)]
@@ -238,9 +238,9 @@ def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
             while quotas.held(place) < 31_100:
                 sim.send_batches(1, place.partition)
         assert quotas.full(900, sim.client.metadata.cluster).partitions == set(places)
-        cluster.mute.clear()
+        cluster.unanswered.clear()
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None:
@@ -274,7 +274,7 @@ def test_what_expires_unassigned_is_not_persisted_and_of_no_partition() -> None:
         (part,) = sim.report().partitions
         assert (part.topic, part.partition, part.not_persisted) == ("t", UNASSIGNED, 2)
         assert sim.cluster.seen == []
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_what_waits_goes_to_a_topic_made_anew_with_fewer_partitions() -> None:
@@ -287,7 +287,7 @@ def test_what_waits_goes_to_a_topic_made_anew_with_fewer_partitions() -> None:
         sim.finish()
         assert sim.cluster.logs["t", 0].end == 9
         assert [part.partition for part in sim.report().partitions] == [0]
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_a_partition_with_an_open_breaker_gets_nothing() -> None:
@@ -319,7 +319,7 @@ def test_a_broker_that_owes_an_answer_for_long_gets_nothing() -> None:
         sim.send_batches(20, None)
         sim.finish()
         assert {partition for partition, _ in sent(sim)[21:]} == {0, 1}
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
@@ -338,7 +338,7 @@ def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
         left = len(sim.session._accumulator.queued(lambda _: True))
         assert left > others - 40
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -366,7 +366,7 @@ def test_order_and_sequences_hold_when_keyed_and_other_rows_mix(seed: int) -> No
             sim.cluster.release()
             sim.steps(5)
         sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
         values = {place: log.values() for place, log in sim.cluster.logs.items()}
         assert sum(len(found) for found in values.values()) == 150
         for (_, partition), found in values.items():

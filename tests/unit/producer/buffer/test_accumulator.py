@@ -257,10 +257,9 @@ def test_reserve_gives_up_after_max_block() -> None:
     bench = Bench(SystemClock(), max_block_ms=80)
     bench.put({0: 9_500})
     started = time.monotonic()
-    with pytest.raises(BufferTimeoutError, match=r"max\.block\.ms = 80") as caught:
+    with pytest.raises(BufferTimeoutError, match=r"max\.block\.ms = 80"):
         bench.accumulator.pool.reserve(1_000)
     assert 0.07 <= time.monotonic() - started < SOON
-    assert "9,500 of 10,000" in str(caught.value)
     bench.complete_all()
     bench.accumulator.pool.reserve(1_000)
     assert bench.memory.used == 1_000

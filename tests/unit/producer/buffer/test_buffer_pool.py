@@ -54,7 +54,7 @@ def test_an_empty_pool_takes_what_is_larger_than_itself(bench: Bench) -> None:
 
 def test_a_full_pool_is_waited_for_at_most_max_block_ms(bench: Bench) -> None:
     bench.pool.reserve(9_000)
-    with pytest.raises(BufferTimeoutError, match=r"9,000 of 10,000 bytes are not yet acknowledged"):
+    with pytest.raises(BufferTimeoutError, match="9,000 of 10,000 bytes"):
         bench.pool.reserve(2_000)
     assert (bench.pool.used, bench.wakes) == (9_000, 1)
     meters = bench.meters()

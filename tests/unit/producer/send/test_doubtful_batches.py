@@ -63,7 +63,7 @@ def check(sim: World, doubtful: list[bytes]) -> None:
     """The log holds each row once, the report tells of doubt, and nobody else has the rows."""
     with pytest.raises(DeliveryError) as caught:
         sim.finish(0.02)
-    sim.check_accounts()
+    sim.check_accounting()
     statuses = sim.statuses()
     assert statuses[POSSIBLY] == len(doubtful)
     assert any(each.status is POSSIBLY for each in caught.value.statuses)

@@ -63,10 +63,11 @@ def test_errors_that_the_task_outlives_are_reported() -> None:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_too_many_bad_rows_are_named_by_the_error(*, keep: bool) -> None:
-    with world(cluster(), tolerant(letters=keep)) as sim:
-        with pytest.raises(DeliveryError, match=r"maxRatio") as caught:
-            sim.send([b"v"] * 2_000, 9)
-        assert "2,000 PARTITION_OUT_OF_RANGE, first row 0" in str(caught.value)
+    with (
+        world(cluster(), tolerant(letters=keep)) as sim,
+        pytest.raises(DeliveryError, match="2,000 PARTITION_OUT_OF_RANGE, first row 0"),
+    ):
+        sim.send([b"v"] * 2_000, 9)
 
 
 @pytest.mark.parametrize("repeats", [True, False])

@@ -32,7 +32,7 @@ def check_end(sim: World, left: str = "partitions 0 to 0") -> None:
     assert left in str(caught.value)
     assert "leader" not in str(caught.value)
     assert sum(sim.statuses().values()) == sim.appended
-    sim.check_accounts_of_memory()
+    sim.check_memory_accounting()
 
 
 def test_rows_that_were_never_sent() -> None:

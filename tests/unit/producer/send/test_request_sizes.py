@@ -65,7 +65,7 @@ def test_a_broker_that_owes_an_answer_for_long_gets_smaller_requests() -> None:
             assert largest - MIB < max(sizes(sim)) <= largest
             cluster.release()
             sim.finish()
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_the_time_of_a_request_begins_when_the_socket_takes_it() -> None:
@@ -73,15 +73,15 @@ def test_the_time_of_a_request_begins_when_the_socket_takes_it() -> None:
     with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as sim:
         sim.send_batches(1)
         sim.finish()
-        sim.cluster.room[1] = 0
+        sim.cluster.writable_bytes[1] = 0
         sim.send_batches(5)
         state = sim.session._accumulator.state
         while state.incomplete:
             assert sim.client.network.in_flight(1) <= 2
-            sim.cluster.room[1] += 100  # 2 KB a second, of batches of nearly 1 KB
+            sim.cluster.writable_bytes[1] += 100  # 2 KB a second, of batches of nearly 1 KB
             sim.step(0.05)
         assert sim.report().retries == 0
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
@@ -101,7 +101,7 @@ def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
         send_to_all(sim, 900 * KIB)
         sim.finish()
         assert max(sizes(sim)) > 3 * MIB
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_what_is_lost_teaches_nothing_where_it_was_small() -> None:

@@ -40,7 +40,7 @@ def check_log(sim: World, values: list[bytes], partition: int = 0) -> None:
         assert header.base_sequence == next_sequence
         next_sequence += header.record_count
     assert sim.statuses() == {PERSISTED: sim.appended}
-    sim.check_accounts()
+    sim.check_accounting()
 
 
 @pytest.mark.parametrize("code", RETRIABLE)
@@ -91,7 +91,7 @@ def test_duplicate_sequence_is_success_with_an_unknown_offset() -> None:
         sim.finish()
         (part,) = sim.report().partitions
         assert (part.persisted, part.first_offset, part.last_offset) == (3, None, None)
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_a_sequence_gap_behind_a_failed_batch_is_retried() -> None:
@@ -345,12 +345,12 @@ def test_a_dead_leader_is_asked_about_until_there_is_a_new_one() -> None:
     with world(cluster) as sim:
         first = sim.send_batches(1)
         sim.finish()
-        cluster.unnoticed = {1}
+        cluster.still_listed = {1}
         cluster.stop(1)
         values = first + sim.send_batches(3)
         sim.steps(400)
         assert not cluster.logs["t", 0].values()[3:]
-        cluster.unnoticed = set()
+        cluster.still_listed = set()
         cluster.move("t", 0, 2)
         sim.finish()
         check_log(sim, values)

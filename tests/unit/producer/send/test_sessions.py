@@ -144,7 +144,7 @@ def test_a_batch_that_was_passed_by_a_later_one_is_not_written_behind_it(refused
         assert "out of order" in str(caught.value) or refused == 45
         assert log_of(sim) == values[:9] + values[12:]
         assert sim.statuses()[DeliveryStatus.NOT_PERSISTED] == 3
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 # How a batch ends that is in no log: what its session leaves to the next one.

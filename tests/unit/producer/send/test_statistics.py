@@ -98,7 +98,7 @@ def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
     with world(statistics_interval_ms=1_000) as sim:
         sim.send_batches(1)
         sim.finish()
-        sim.cluster.room[1] = 100
+        sim.cluster.writable_bytes[1] = 100
         sim.send_batches(1)
         sim.steps(5)
         line = sim.session._sender._statistics.collect(sim.clock.monotonic())
@@ -110,7 +110,7 @@ def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
         )
         assert (broker["tx"], broker["waitresp_cnt"], broker["waitresp_msg_cnt"]) == (2, 0, 0)
         sim.fault(Fault(hold=True))
-        del sim.cluster.room[1]
+        del sim.cluster.writable_bytes[1]
         sim.steps(2)
         line = sim.session._sender._statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
@@ -337,7 +337,7 @@ def test_every_reason_to_close_is_counted() -> None:
         sim.send([b"." * 900, b"." * 900])  # the second one does not fit any more
         sim.steps(30)
         sim.send([b"no room"], 1)
-        with sim.writer_waiting():
+        with sim.blocked_writer():
             sim.step()
         sim.send([b"flushed"], 2)
         flushing = Thread(target=sim.session.flush, daemon=True)

@@ -28,14 +28,14 @@ def send_into(sim: World, room: int, batches: int, whole: int = 0) -> None:
 
     Those after the first that it does not take whole wait for that.
     """
-    sim.cluster.room[1] = room
-    sim.cluster.mute.add(ApiKey.PRODUCE)
+    sim.cluster.writable_bytes[1] = room
+    sim.cluster.unanswered.add(ApiKey.PRODUCE)
     sim.send_batches(batches)
     sim.run(lambda: sim.client.network.in_flight(1) == whole + 1)
     sim.steps(5)
     assert sim.client.network.in_flight(1) == whole + 1
     sim.cluster.stop(1)
-    sim.cluster.mute.clear()
+    sim.cluster.unanswered.clear()
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_what_was_not_written_whole_is_not_persisted(requests: int, more: int, w
             sim.finish(tick=0.5)
         expected = {PERSISTED: 3, POSSIBLY: 3 * whole, NOT: 3 * (4 - whole)}
         assert sim.statuses() == {status: count for status, count in expected.items() if count}
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_it_is_sent_again_and_named_for_what_it_was() -> None:
     with world() as sim:
         size = size_of_a_request(sim)
         send_into(sim, size + 10, 3, 1)
-        sim.cluster.room.clear()
+        sim.cluster.writable_bytes.clear()
         sim.cluster.alive.add(1)
         sim.finish()
         assert sim.statuses() == {PERSISTED: 12}
         assert dict(sim.report().errors) == {"DISCONNECTED": 1, "NOT_SENT": 1}
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_an_unknown_producer_is_no_failure_where_nothing_was_written() -> None:
@@ -69,7 +69,7 @@ def test_an_unknown_producer_is_no_failure_where_nothing_was_written() -> None:
     with world() as sim:
         size_of_a_request(sim)
         send_into(sim, 100, 1)
-        sim.cluster.room.clear()
+        sim.cluster.writable_bytes.clear()
         sim.cluster.alive.add(1)
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
         sim.finish()
@@ -82,12 +82,12 @@ def test_without_acknowledgements_it_is_not_counted_as_sent(room: int) -> None:
     with world(cluster, acks=0, enable_idempotence="false") as sim:
         sim.send_batches(1)
         sim.finish()
-        cluster.room[1] = room
+        cluster.writable_bytes[1] = room
         sim.send_batches(1)
         sim.steps(5)
         assert sim.statuses() == {SENT: 3}
         sim.cluster.stop(1)
-        cluster.room.clear()
+        cluster.writable_bytes.clear()
         cluster.alive.add(1)
         sim.finish()
         assert sim.statuses() == {SENT: 6}

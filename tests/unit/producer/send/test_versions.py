@@ -68,14 +68,14 @@ def write_through_trouble(sim: World) -> None:
     assert cluster.logs["t", 0].values() == sent
     assert cluster.logs["t", 1].values() == other
     assert sim.statuses() == {PERSISTED: sim.appended}
-    sim.check_accounts()
+    sim.check_accounting()
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY, ids=lambda value: getattr(value, "name", None))
 def test_every_version_of_every_api(api: ApiKey, version: int) -> None:
     with world(cluster_of({api: version})) as sim:
         write_through_trouble(sim)
-        assert (api, version) in sim.cluster.asked
+        assert (api, version) in sim.cluster.served_versions
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -83,7 +83,7 @@ def test_every_version_of_every_api(api: ApiKey, version: int) -> None:
 def test_every_codec_on_brokers_of_each_release(release: str, codec: str) -> None:
     with world(cluster_of(HIGHEST[release]), compression_type=codec) as sim:
         write_through_trouble(sim)
-        assert sim.cluster.asked == set(HIGHEST[release].items())
+        assert sim.cluster.served_versions == set(HIGHEST[release].items())
         headers = map(BatchHeader.parse, sim.cluster.logs["t", 0].batches)
         assert {header.codec.name.lower() for header in headers} == {codec}
 
@@ -121,23 +121,23 @@ def test_zstd_needs_produce_7(version: int) -> None:
     """As in Java: a broker that old would refuse the batch, or not understand it (KIP-110)."""
     with world(cluster_of({ApiKey.PRODUCE: version}), compression_type="zstd") as sim:
         sim.send_batches(2)
-        with pytest.raises(DeliveryError, match="zstd") as caught:
+        with pytest.raises(DeliveryError) as caught:
             sim.finish()
         assert caught.value.error == "UNSUPPORTED_COMPRESSION_TYPE"
         assert "2.1" in str(caught.value.hint)
         assert not sim.cluster.seen
         assert sim.statuses() == {NOT: 6}
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 def test_no_common_version_leaves_each_record_with_a_status() -> None:
     with world(cluster_of({ApiKey.PRODUCE: 2})) as sim:
         sim.send_batches(2)
-        with pytest.raises(DeliveryError, match="PRODUCE") as caught:
+        with pytest.raises(DeliveryError) as caught:
             sim.finish()
         assert caught.value.error == "UNSUPPORTED_VERSION"
         assert sim.statuses() == {NOT: 6}
-        sim.check_accounts()
+        sim.check_accounting()
 
 
 @pytest.mark.parametrize("version", [7, 8])
@@ -182,5 +182,5 @@ def test_brokers_of_two_releases_in_one_cluster() -> None:
             values += sim.send_batches(3)
             sim.finish()
         assert cluster.logs["t", 0].values() == values
-        assert {(ApiKey.METADATA, 7), (ApiKey.METADATA, 13)} < cluster.asked
+        assert {(ApiKey.METADATA, 7), (ApiKey.METADATA, 13)} < cluster.served_versions
         assert sim.statuses() == {PERSISTED: sim.appended}

@@ -11,7 +11,7 @@ from spark_kafka_sink.producer.transactions.state import JoinedTransaction, Tran
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.support.harness.coordinator import FakeTransaction, Trouble
+from tests.support.harness.coordinator import CoordinatorFault, FakeTransaction
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -40,7 +40,7 @@ def test_it_writes_as_the_producer_of_the_driver(sim: World) -> None:
     sim.send_batches(3)
     sim.finish()
     coordinator = sim.cluster.coordinator
-    assert [each.transactional_id for each in coordinator.asked(INIT)] == [CLAIM]
+    assert [each.transactional_id for each in coordinator.requests_for(INIT)] == [CLAIM]
     assert coordinator.transactions[DRIVER].state == "Ongoing"
     assert coordinator.transactions[CLAIM].state == "Empty"
     assert sim.session.has_claimed
@@ -60,20 +60,20 @@ def test_a_second_attempt_writes_nothing_and_ends_the_transaction(sim: World, lo
     """Also where it was the first, and the answer that said so was lost."""
     coordinator = sim.cluster.coordinator
     if lost:
-        coordinator.trouble[INIT].append(Trouble(lose=True))
+        coordinator.faults[INIT].append(CoordinatorFault(lose=True))
     else:
         coordinator.transactions[CLAIM] = FakeTransaction(producer_id=78, epoch=0)
     sim.send_batches(1)
     with pytest.raises(DeliveryError, match="ran a second time"):
         sim.finish()
     assert sim.cluster.seen == []
-    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
-    assert [each.transactional_id for each in coordinator.asked(END)] == [DRIVER]
+    assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
+    assert [each.transactional_id for each in coordinator.requests_for(END)] == [DRIVER]
     assert coordinator.transactions[DRIVER].state == "Aborted"
 
 
 def test_a_task_that_fails_before_its_claim_leaves_the_others_alone(sim: World) -> None:
-    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert sim.cluster.coordinator.requests == []
 
 
@@ -91,5 +91,5 @@ def test_a_newer_driver_is_left_alone(sim: World) -> None:
     sim.send_batches(1)
     sim.finish()
     sim.cluster.coordinator.transactions[DRIVER].epoch = 6
-    assert sim.stepping(lambda: sim.session.abort_transaction(5.0))
+    assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert sim.cluster.coordinator.transactions[DRIVER].state == "Ongoing"

@@ -32,7 +32,7 @@ def test_a_transactions_identity_is_never_handed_on() -> None:
 
 def test_a_transaction_needs_an_idempotent_producer() -> None:
     producer = config(client_id="plain", enable_idempotence="false")
-    with pytest.raises(ConfigError, match="needs an idempotent producer"):
+    with pytest.raises(ConfigError, match="idempotent"):
         borrow_session(producer, transaction=FIRST)
 
 

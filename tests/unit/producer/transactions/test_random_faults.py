@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
-from tests.support.harness.coordinator import Trouble
+from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -57,8 +57,8 @@ def disturb(sim: World, rng: random.Random) -> None:
     for api in COORDINATOR_APIS:
         for _ in range(rng.randint(0, 2)):
             error = rng.choice([14, 15, 16, 51, None])
-            trouble = Trouble(error=error, lose=rng.random() < 0.5)
-            sim.cluster.coordinator.trouble[api].append(trouble)
+            trouble = CoordinatorFault(error=error, lose=rng.random() < 0.5)
+            sim.cluster.coordinator.faults[api].append(trouble)
     sim.fault(*[fault(rng) for _ in range(rng.randint(2, 12))])
 
 

@@ -114,9 +114,8 @@ def test_what_may_be_in_the_log_behind_a_refused_batch_poisons(sim: World, doubt
     """Also where a broker has taken it in spite of the gap, which none should."""
     sim.fault(REFUSED, doubt)
     sim.send_batches(4)
-    with pytest.raises(DeliveryError, match="may already be in the log") as caught:
+    with pytest.raises(DeliveryError, match="may already be in the log"):
         sim.finish()
-    assert "cannot be committed" in str(caught.value)
     with pytest.raises(DeliveryError):
         _ = sim.session.transaction
 
@@ -126,8 +125,9 @@ def test_what_was_taken_behind_a_refused_batch_poisons(sim: World) -> None:
     sim.cluster.logs["t", 0].producers.clear()
     sim.fault(REFUSED)
     sim.send_batches(4)
-    with pytest.raises(DeliveryError, match="cannot be committed"):
+    with pytest.raises(DeliveryError) as caught:
         sim.finish()
+    assert caught.value.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 @pytest.mark.parametrize("code", [10, 87])
@@ -146,9 +146,9 @@ def test_a_topic_that_is_made_anew_poisons() -> None:
         sim.finish()
         sim.cluster.create("t", 1)
         sim.send_batches(2)
-        with pytest.raises(DeliveryError, match="recreated during the write") as caught:
+        with pytest.raises(DeliveryError, match=r"recreated.*cannot be committed") as caught:
             sim.finish()
-        assert "cannot be committed" in str(caught.value)
+        assert caught.value.topic == "t"
 
 
 def test_a_topic_that_is_made_anew_poisons_when_the_metadata_says_so(sim: World) -> None:
@@ -157,5 +157,5 @@ def test_a_topic_that_is_made_anew_poisons_when_the_metadata_says_so(sim: World)
     sim.client.metadata.refresh()
     state = sim.session._accumulator.state
     sim.run(lambda: state.error is not None)
-    with pytest.raises(DeliveryError, match="recreated during the write"):
+    with pytest.raises(DeliveryError, match="recreated"):
         _ = sim.session.transaction

@@ -14,7 +14,7 @@ from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
-from tests.support.harness.coordinator import Trouble
+from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -64,9 +64,9 @@ def test_records_are_written_in_an_open_transaction(sim: World) -> None:
     assert all(header.is_transactional for header in headers(sim))
     assert {seen.transactional_id for seen in sim.cluster.seen} == {ID}
     assert {seen.version for seen in sim.cluster.seen} == ({13} if is_v2(sim) else {11})
-    assert len(sim.cluster.coordinator.asked(ADD)) == (0 if is_v2(sim) else 1)
+    assert len(sim.cluster.coordinator.requests_for(ADD)) == (0 if is_v2(sim) else 1)
     assert sim.session.transaction_started_ms is not None
-    sim.check_accounts()
+    sim.check_accounting()
 
 
 def test_without_rows_nothing_is_asked_for(sim: World) -> None:
@@ -80,7 +80,7 @@ def test_partitions_are_added_in_one_request(sim: World) -> None:
     for partition in (0, 1, 3):
         sim.send([b"v"], partition)
     sim.finish()
-    asked = sim.cluster.coordinator.asked(ADD)
+    asked = sim.cluster.coordinator.requests_for(ADD)
     if is_v2(sim):
         assert asked == []
     else:
@@ -108,19 +108,19 @@ def test_many_rows_without_a_key_go_to_every_partition(sim: World) -> None:
     assert sum(log.end for log in sim.cluster.logs.values()) == len(values)
 
 
-LOST = Trouble(lose=True)
-LOST_ANSWER = Trouble(lose=True, error=None)
-UNDONE = Trouble(lose=True, error=14)
+LOST = CoordinatorFault(lose=True)
+LOST_ANSWER = CoordinatorFault(lose=True, error=None)
+UNDONE = CoordinatorFault(lose=True, error=14)
 
 
 @pytest.mark.parametrize("api", [FIND, INIT, ADD])
 @pytest.mark.parametrize(
     "trouble",
-    [LOST, UNDONE, *(Trouble(error=code) for code in (7, 14, 15, 16, 51))],
+    [LOST, UNDONE, *(CoordinatorFault(error=code) for code in (7, 14, 15, 16, 51))],
     ids=["response lost", "request lost", "7", "14", "15", "16", "51"],
 )
-def test_each_step_is_retried(sim: World, api: ApiKey, trouble: Trouble) -> None:
-    sim.cluster.coordinator.trouble[api].extend([trouble, trouble])
+def test_each_step_is_retried(sim: World, api: ApiKey, trouble: CoordinatorFault) -> None:
+    sim.cluster.coordinator.faults[api].extend([trouble, trouble])
     values = sim.send_batches(8)
     sim.finish()
     assert sim.cluster.logs["t", 0].values() == values
@@ -129,7 +129,7 @@ def test_each_step_is_retried(sim: World, api: ApiKey, trouble: Trouble) -> None
     assert transaction is not None
     assert (transaction.producer_id, transaction.epoch) == (known.producer_id, known.epoch)
     assert transaction.epoch == (2 if api is INIT and trouble is LOST else 0)
-    sim.check_accounts()
+    sim.check_accounting()
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -151,7 +151,7 @@ def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
 def test_a_coordinator_that_is_gone_is_asked_for_again(version: int) -> None:
     brokers = cluster(version, nodes=3)
     brokers.coordinator.node = 2
-    brokers.unnoticed.add(2)
+    brokers.still_listed.add(2)
     brokers.stop(2)
     for (_, partition), log in brokers.logs.items():
         log.leader = 1 + 2 * (partition % 2)
@@ -166,19 +166,19 @@ def test_a_coordinator_that_is_gone_is_asked_for_again(version: int) -> None:
 @pytest.mark.parametrize(
     ("trouble", "text"),
     [
-        (Trouble(error=50), "transaction.max.timeout.ms"),
-        (Trouble(error=53), f"--transactional-id {ID}"),
-        (Trouble(error=90), "PRODUCER_FENCED"),
-        (Trouble(error=47), "INVALID_PRODUCER_EPOCH"),
-        (Trouble(error=35), "UNSUPPORTED_VERSION"),
-        (Trouble(error=-1), "UNKNOWN_SERVER_ERROR"),
+        (CoordinatorFault(error=50), "transaction.max.timeout.ms"),
+        (CoordinatorFault(error=53), f"--transactional-id {ID}"),
+        (CoordinatorFault(error=90), "PRODUCER_FENCED"),
+        (CoordinatorFault(error=47), "INVALID_PRODUCER_EPOCH"),
+        (CoordinatorFault(error=35), "UNSUPPORTED_VERSION"),
+        (CoordinatorFault(error=-1), "UNKNOWN_SERVER_ERROR"),
     ],
     ids=str,
 )
 def test_what_the_coordinator_refuses_ends_the_session(
-    sim: World, trouble: Trouble, text: str
+    sim: World, trouble: CoordinatorFault, text: str
 ) -> None:
-    sim.cluster.coordinator.trouble[INIT].append(trouble)
+    sim.cluster.coordinator.faults[INIT].append(trouble)
     sim.send_batches(2)
     with pytest.raises(DeliveryError, match=text) as caught:
         sim.finish()
@@ -189,9 +189,9 @@ def test_what_the_coordinator_refuses_ends_the_session(
 
 
 def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(sim: World) -> None:
-    sim.cluster.coordinator.trouble[FIND].append(Trouble(error=53))
+    sim.cluster.coordinator.faults[FIND].append(CoordinatorFault(error=53))
     sim.send([b"v"])
-    with pytest.raises(AuthorizationError, match="Write on transactional id") as caught:
+    with pytest.raises(AuthorizationError) as caught:
         sim.finish()
     assert f"--operation Write --transactional-id {ID}" in str(caught.value)
 
@@ -200,9 +200,9 @@ def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(sim:
 def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, id_prefix="prefix-")
     with world(cluster(2), transaction=settings) as sim:
-        sim.cluster.coordinator.trouble[api].append(Trouble(error=53))
+        sim.cluster.coordinator.faults[api].append(CoordinatorFault(error=53))
         sim.send([b"v"])
-        with pytest.raises(AuthorizationError, match="id that starts with prefix- is") as caught:
+        with pytest.raises(AuthorizationError) as caught:
             sim.finish()
     assert "--transactional-id prefix- --resource-pattern-type prefixed" in str(caught.value)
 
@@ -210,16 +210,18 @@ def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
 def test_a_timeout_that_brokers_do_not_allow_is_named(sim: World) -> None:
     sim.cluster.coordinator.max_timeout_ms = 59_999
     sim.send([b"v"])
-    with pytest.raises(DeliveryError, match=r"transaction.timeout.ms = 60000 exceeds"):
+    with pytest.raises(DeliveryError, match=r"timeout\.ms = 60000") as caught:
         sim.finish()
+    assert caught.value.error == "INVALID_TRANSACTION_TIMEOUT"
 
 
 def test_a_topic_that_must_not_be_written_is_named() -> None:
     with world(cluster(0), transaction=SETTINGS) as sim:
         sim.cluster.coordinator.denied.add("t")
         sim.send([b"v"])
-        with pytest.raises(DeliveryError, match="Write on topic t is denied") as caught:
+        with pytest.raises(AuthorizationError) as caught:
             sim.finish()
+        assert caught.value.topic == "t"
         assert "--operation Write --topic t" in str(caught.value)
 
 
@@ -249,7 +251,7 @@ def test_where_every_row_is_dropped_there_is_nothing_to_commit() -> None:
 
 
 def test_what_no_coordinator_answers_expires_and_says_why(sim: World) -> None:
-    sim.cluster.coordinator.trouble[FIND].extend([Trouble(error=15)] * 2_000)
+    sim.cluster.coordinator.faults[FIND].extend([CoordinatorFault(error=15)] * 2_000)
     sim.send([b"v"])
     with pytest.raises(DeliveryError, match="COORDINATOR_NOT_AVAILABLE"):
         sim.finish(0.5)
@@ -261,9 +263,9 @@ def test_a_failure_poisons_the_transaction(sim: World) -> None:
     sim.finish()
     sim.fault(Fault(error=ErrorCode.invalid_record))
     sim.send_batches(1)
-    with pytest.raises(DeliveryError, match="cannot be committed") as caught:
+    with pytest.raises(DeliveryError, match=f"{ID} cannot be committed") as caught:
         sim.finish()
-    assert ID in str(caught.value)
+    assert caught.value.error == "INVALID_RECORD"
     with pytest.raises(DeliveryError):
         _ = sim.session.transaction
 
@@ -274,8 +276,10 @@ def test_no_epoch_is_bumped_in_a_transaction(sim: World, code: int) -> None:
     sim.finish()
     sim.fault(Fault(error=code))
     sim.send_batches(1)
-    with pytest.raises(DeliveryError, match="cannot be committed"):
+    with pytest.raises(DeliveryError):
         sim.finish()
+    with pytest.raises(DeliveryError):
+        _ = sim.session.transaction
     assert {header.producer_epoch for header in headers(sim)} == {0}
 
 
@@ -290,10 +294,11 @@ def test_a_transaction_that_the_broker_is_still_adding_to_is_retried(sim: World)
 
 
 def test_what_expires_after_it_was_sent_poisons_the_transaction(sim: World) -> None:
-    sim.cluster.mute.add(ApiKey.PRODUCE)
+    sim.cluster.unanswered.add(ApiKey.PRODUCE)
     sim.send_batches(1)
-    with pytest.raises(DeliveryError, match="cannot be committed"):
+    with pytest.raises(DeliveryError) as caught:
         sim.finish(0.5)
+    assert caught.value.error == "INVALID_TXN_STATE"
 
 
 # Versions.
@@ -306,7 +311,7 @@ def test_transactions_v2_without_topic_ids() -> None:
         values = sim.send_batches(3)
         sim.finish()
         assert {seen.version for seen in brokers.seen} == {12}
-        assert brokers.coordinator.asked(ADD) == []
+        assert brokers.coordinator.requests_for(ADD) == []
         assert brokers.logs["t", 0].values() == values
 
 
@@ -317,7 +322,7 @@ def test_a_broker_that_offers_no_transactions_v2_has_v1() -> None:
     with world(brokers, transaction=SETTINGS) as sim:
         sim.send_batches(1)
         sim.finish()
-        assert len(brokers.coordinator.asked(ADD)) == 1
+        assert len(brokers.coordinator.requests_for(ADD)) == 1
         assert sim.session.transaction is not None
         assert sim.session.transaction.version is TransactionVersion.V1
 
@@ -341,7 +346,7 @@ def test_ordinary_transactions_do_not_use_an_unstable_version() -> None:
     with world(brokers, transaction=SETTINGS) as sim:
         sim.send_batches(1)
         sim.finish()
-        assert (INIT, 5) in brokers.asked
+        assert (INIT, 5) in brokers.served_versions
 
 
 def test_two_phase_commit_needs_a_broker_that_offers_it(sim: World) -> None:

@@ -32,7 +32,7 @@ def test_only_these_transitions_are_made(before: STATE, after: STATE) -> None:
     if (before, after) in ALLOWED:
         assert next_state(before, after) is after
         return
-    with pytest.raises(AssertionError, match="a transaction cannot change from"):
+    with pytest.raises(AssertionError):
         next_state(before, after)
 
 

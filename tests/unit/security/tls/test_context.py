@@ -125,9 +125,7 @@ def test_a_wrong_key_password_is_said_without_the_password() -> None:
         key=Secret(CLIENT.key_pem("right"), "kafka.ssl.keystore.key"),
         key_password=Secret("hunter2", "kafka.ssl.key.password"),
     )
-    with pytest.raises(
-        ConfigError, match=r"cannot be decrypted with kafka\.ssl\.key\.password"
-    ) as said:
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.key\.password") as said:
         client_context(TlsConfig(keystore=keystore))
     assert "hunter2" not in str(said.value)
 
@@ -138,13 +136,13 @@ def test_a_key_of_another_certificate_is_said() -> None:
         certificate_chain=Secret(CLIENT.chain_pem, "kafka.ssl.keystore.certificate.chain"),
         key=Secret(SERVER.key_pem(), "kafka.ssl.keystore.key"),
     )
-    with pytest.raises(ConfigError, match="does not belong to the first certificate"):
+    with pytest.raises(ConfigError, match="first certificate"):
         client_context(TlsConfig(keystore=keystore))
 
 
 def test_a_missing_truststore_is_named_with_option_and_host(tmp_path: Path) -> None:
     store = TrustStore(type=StoreType.PEM, location=str(tmp_path / "nowhere.pem"))
-    with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location names .*nowhere\.pem"):
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location .*nowhere\.pem"):
         client_context(TlsConfig(truststore=store))
 
 
@@ -183,10 +181,10 @@ def test_a_suite_of_tls_1_3_that_was_not_named_is_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("suites", "protocols", "words"),
     [
-        ((BROAD,), (TlsVersion.TLS_1_3,), "belongs to a version"),
-        (("TLS_AES_256_GCM_SHA384",), (TlsVersion.TLS_1_2,), "belongs to a version"),
-        (("TLS_RSA_WITH_NOTHING",), tuple(TlsVersion), "supports none of the suites"),
-        (("TLS_ECDHE_RSA_WITH_NULL_SHA",), tuple(TlsVersion), "supports none of the suites"),
+        ((BROAD,), (TlsVersion.TLS_1_3,), "kafka.ssl.enabled.protocols"),
+        (("TLS_AES_256_GCM_SHA384",), (TlsVersion.TLS_1_2,), "kafka.ssl.enabled.protocols"),
+        (("TLS_RSA_WITH_NOTHING",), tuple(TlsVersion), "OpenSSL supports none"),
+        (("TLS_ECDHE_RSA_WITH_NULL_SHA",), tuple(TlsVersion), "OpenSSL supports none"),
     ],
 )
 def test_suites_that_leave_nothing_are_an_error(
@@ -202,7 +200,7 @@ def test_the_driver_finds_a_wrong_password(tmp_path: Path) -> None:
     path = CLIENT.write(tmp_path, "client", password="right")
     wrong = Secret("wrong", "kafka.ssl.key.password")
     keystore = KeyStore(type=StoreType.PEM, location=str(path), key_password=wrong)
-    with pytest.raises(ConfigError, match="cannot be decrypted"):
+    with pytest.raises(ConfigError, match="decrypted"):
         check_stores(TlsConfig(keystore=keystore))
 
 
@@ -221,7 +219,7 @@ def test_the_driver_leaves_alone_what_is_on_executors_only(tmp_path: Path) -> No
 
 def test_the_driver_finds_suites_that_fit_no_version() -> None:
     config = TlsConfig(cipher_suites=(BROAD,), protocols=(TlsVersion.TLS_1_3,))
-    with pytest.raises(ConfigError, match="belongs to a version"):
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.enabled\.protocols"):
         check_stores(config)
 
 

@@ -205,14 +205,14 @@ def test_a_level_that_the_user_lowers_takes_short_keys(
 
 def test_a_level_that_the_user_lowers_takes_sha_1(tmp_path: Path) -> None:
     config, path = signed_by_sha_1(tmp_path)
-    with pytest.raises(ssl.SSLCertVerificationError, match="signature digest algorithm too"):
+    with pytest.raises(ssl.SSLCertVerificationError, match="digest algorithm"):
         entered(replace(config, cipher_suites=("@SECLEVEL=1",)), path)
     assert entered(replace(config, cipher_suites=("@SECLEVEL=0",)), path) == "TLSv1.3"
 
 
 @pytest.mark.parametrize("level", ["6", "", "x", "1:ALL"])
 def test_a_level_that_is_none(level: str) -> None:
-    with pytest.raises(ConfigError, match="other than 0 to 5"):
+    with pytest.raises(ConfigError, match="SECLEVEL"):
         client_context(replace(CONFIG, cipher_suites=(f"@SECLEVEL={level}",)))
 
 

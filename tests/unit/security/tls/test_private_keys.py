@@ -78,10 +78,10 @@ def test_encrypted_keys(plain_keys: dict[str, Path], tmp_path: Path, kind: str, 
     expected = numbers(read(plain_keys[kind].read_text()))
     for shape in (text, text.replace("\n", " "), text.replace("\n", "\\n"), f"# mine\n{text}"):
         assert numbers(read(shape, PASSWORD)) == expected
-    with pytest.raises(ConfigError, match="cannot be decrypted with") as said:
+    with pytest.raises(ConfigError, match="decrypted") as said:
         read(text, "hunter2")
     assert "hunter2" not in f"{said.value!r} {said.value}"
-    with pytest.raises(ConfigError, match=r"is encrypted.*Set kafka\.ssl\.key\.password"):
+    with pytest.raises(ConfigError, match=r"Set kafka\.ssl\.key\.password"):
         read(text)
 
 
@@ -98,7 +98,7 @@ def test_keys_encrypted_the_way_of_rfc_1421(
     assert "Proc-Type" in text
     for shape in (text, text.replace("\n", "\r\n"), text.replace("\n", "\\n")):
         assert numbers(read(shape, PASSWORD)) == numbers(read(plain_keys["RSA"].read_text()))
-    with pytest.raises(ConfigError, match="is encrypted"):
+    with pytest.raises(ConfigError, match=r"Set kafka\.ssl\.key\.password"):
         read(text)
 
 
@@ -138,6 +138,6 @@ def test_a_sealed_key_opens_with_its_own_passphrase_alone(plain_keys: dict[str, 
 
 def test_a_password_that_is_not_utf_8_is_not_shown(plain_keys: dict[str, Path]) -> None:
     text = sealed(read(plain_keys["EC"].read_text()))[0].decode()
-    with pytest.raises(ConfigError, match=r"kafka\.ssl\.key\.password is not UTF-8") as said:
+    with pytest.raises(ConfigError, match=r"key\.password .*UTF-8") as said:
         read(text, "hunter2\udcff")
     assert said.value.__cause__ is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,7 +41,7 @@ def test_a_file_is_read_anew(tmp_path: Path) -> None:
 def test_an_expired_token_is_told_before_a_broker_is_asked() -> None:
     text = jwt(exp=1_000)
     assert source(text, seconds=1_059).fetch().value == text
-    with pytest.raises(AuthenticationError, match="expired at 1970-01-01 00:16:40 UTC") as caught:
+    with pytest.raises(AuthenticationError, match="1970-01-01 00:16:40 UTC") as caught:
         source(text, seconds=1_061).fetch()
     assert OPTION in str(caught.value)
     assert text not in str(caught.value)
@@ -54,5 +55,5 @@ def test_what_is_no_token_names_the_option_alone(text: str) -> None:
 
 
 def test_a_missing_file_names_the_host(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read on"):
+    with pytest.raises(ConfigError, match=socket.gethostname()):
         source(f"file:{tmp_path}/none").fetch()

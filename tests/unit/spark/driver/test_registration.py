@@ -80,9 +80,7 @@ STOPPED_THERE = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: Tru
     ids=["connect", "classic", "in the JVM", "without JVM"],
 )
 def test_a_stopped_session_is_said_to_be_stopped(session: Any) -> None:
-    with pytest.raises(
-        ConfigError, match=r"session is stopped\. Create a new one with SparkSession"
-    ):
+    with pytest.raises(ConfigError, match="session is stopped"):
         register(session)
 
 
@@ -90,7 +88,5 @@ def test_a_wheel_on_the_python_path_is_refused() -> None:
     """Executors would not find the package; in a zip they do."""
     module = "spark_kafka_sink/spark/registration.py"
     refuse_wheel(f"/jobs/spark_kafka_sink.zip/{module}")
-    with pytest.raises(
-        ConfigError, match=r"sink-0\.1\.0-py3-none-any\.whl, .* spark_kafka_sink\.zip"
-    ):
+    with pytest.raises(ConfigError, match=r"spark_kafka_sink\.zip"):
         refuse_wheel(f"/jobs/spark_kafka_sink-0.1.0-py3-none-any.whl/{module}")

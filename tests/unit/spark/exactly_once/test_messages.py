@@ -103,7 +103,7 @@ def test_tasks_without_rows_take_no_room_in_the_decision() -> None:
 def test_partitions_whose_markers_can_be_found_are_named_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(messages, "partitions_to_name", lambda _: 1)
+    monkeypatch.setattr(messages, "partitions_to_list", lambda _: 1)
     unknown, known = (
         PartitionReport(topic="t", partition=n, persisted=1, first_offset=at, last_offset=at)
         for n, at in ((0, None), (1, 7))

@@ -67,7 +67,7 @@ def test_a_timeout_in_which_nothing_can_be_decided_safely_is_refused(
     monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 900_000)
     assert transaction_timeout_ms(_config()) == 900_000
     assert transaction_timeout_ms(_config(profile="java")) == 60_000
-    with pytest.raises(ConfigError, match=r"is 59999; .* needs at least 60000") as caught:
+    with pytest.raises(ConfigError, match=r"59999; .* 60000") as caught:
         transaction_timeout_ms(_config(kafka__transaction__timeout__ms="59999"))
     assert "remove it to use the brokers' maximum" in str(caught.value)
     short = {"kafka__transaction__timeout__ms": "20000", "atomicBatch": "true"}
@@ -75,5 +75,5 @@ def test_a_timeout_in_which_nothing_can_be_decided_safely_is_refused(
     monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 30_000)
     assert transaction_timeout_ms(_config(twoPhaseCommit="true")) == NEVER_MS
     for more in ({}, {"kafka__transaction__timeout__ms": "20000"}):
-        with pytest.raises(ConfigError, match=r"the brokers' transaction\.max\.timeout\.ms"):
+        with pytest.raises(ConfigError, match=r"transaction\.max\.timeout\.ms"):
             transaction_timeout_ms(_config(**more))

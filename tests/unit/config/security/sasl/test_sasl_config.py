@@ -316,7 +316,7 @@ def test_a_jaas_config_that_only_executors_have_is_left_to_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = parse("PLAIN", "env:ONLY_THERE")
-    with pytest.raises(ConfigError, match="ONLY_THERE, which is not set"):
+    with pytest.raises(ConfigError, match="ONLY_THERE"):
         resolve(config)
     monkeypatch.setenv("ONLY_THERE", f"{PLAIN} {USER};")
     assert isinstance(resolve(config), PasswordLogin)
@@ -364,7 +364,7 @@ def test_no_text_holds_a_secret_and_different_secrets_are_different() -> None:
 def test_a_mechanism_in_another_case_is_named(mechanism: str) -> None:
     login = {"kafka.sasl.username": "a", "kafka.sasl.password": "b"}
     given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": mechanism}
-    with pytest.raises(ConfigError, match=r"Did you mean PLAIN\?"):
+    with pytest.raises(ConfigError, match="mean PLAIN"):
         ProducerConfig.parse(MINIMAL | login | given)
 
 
@@ -374,7 +374,7 @@ def test_an_address_that_promises_more_than_the_protocol_is_refused(protocol: st
         "kafka.bootstrap.servers": "SASL_SSL://broker:9092",
         "kafka.security.protocol": protocol,
     }
-    with pytest.raises(ConfigError, match="uses the protocol SASL_SSL, but") as e:
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers") as e:
         ProducerConfig.parse(options)
     assert "Set kafka.security.protocol=SASL_SSL" in str(e.value)
     login = {

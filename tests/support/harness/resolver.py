@@ -1,4 +1,4 @@
-"""A name server that answers when a test says so."""
+"""A fake resolver whose responses are controlled by a test."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.resolver import Address
 
 
-class FakeNames:
-    """Takes the place of a `Resolver`."""
+class FakeResolver:
+    """Replaces a `Resolver`."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.known: dict[str, list[Address] | OSError] = {}
-        """Names that are answered at once; others when they have been put here."""
+        """Addresses or errors by host; a lookup of any other host waits until it is added."""
         self._open: list[tuple[str, int]] = []
 
     def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
@@ -28,11 +28,11 @@ class FakeNames:
 
     def resolutions(self) -> list[Resolution]:
         found = []
-        for host, port in [place for place in self._open if place[0] in self.known]:
+        for host, port in [each for each in self._open if each[0] in self.known]:
             self._open.remove((host, port))
-            answer = self.known[host]
-            if isinstance(answer, OSError):
-                found.append(Resolution(host=host, port=port, error=answer))
+            result = self.known[host]
+            if isinstance(result, OSError):
+                found.append(Resolution(host=host, port=port, error=result))
             else:
-                found.append(Resolution(host=host, port=port, addresses=list(answer)))
+                found.append(Resolution(host=host, port=port, addresses=list(result)))
         return found
