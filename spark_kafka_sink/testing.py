@@ -28,7 +28,7 @@ _BYTES: Final = ("string", "binary", "char", "varchar")
 _SHOWN: Final = 10
 """Maximum number of rows of each kind in a message."""
 _LONGEST: Final = 200
-"""Maximum number of characters of a value in a message."""
+"""Maximum length of a value in a message, in characters."""
 _Rows = tuple["list[ComparedRow]", "list[ComparedRow]"]
 """The expected rows and the rows that were found."""
 
@@ -275,7 +275,7 @@ def _difference(wanted: ComparedRow, found: ComparedRow) -> str:
 
 
 def _value_difference(wanted: bytes | None, found: bytes | None) -> str:
-    """Return the fields that differ if both values are JSON objects, or else both values."""
+    """Return the differing fields of two JSON objects; return other values as a whole."""
     ours, theirs = _object(wanted), _object(found)
     if ours is None or theirs is None:
         return f"value {_text(wanted)} expected, {_text(found)} found"

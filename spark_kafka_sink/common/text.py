@@ -44,7 +44,7 @@ _SIZE_NAMES = ("batch.size", "buffer.memory", "max.request.size", ".bytes")
 class _Measure:
     words: str
     units: Mapping[int, tuple[str, ...]]
-    """Names of the units in lower case, by their size in the smallest unit."""
+    """The names of each unit in lower case, by the unit's size in the smallest unit."""
     one: int = 1
     """Size of the option's unit in the smallest unit."""
 
@@ -121,7 +121,7 @@ def plural(count: float, one: str, many: str = "") -> str:
 
 
 LONGEST = 100
-"""Maximum number of characters of a value or name in an error. Longer texts are described."""
+"""Maximum length of a value or name in an error, in characters. Longer texts are described."""
 LONGEST_PATH = 300
 NOT_SHOWN = "not what it should be"
 
@@ -188,7 +188,10 @@ def shown_variable(name: str) -> str:
     """Return the name of an environment variable. If it might be a value, describe it instead."""
     if len(name) <= LONGEST and _VARIABLE.fullmatch(name):
         return f"the environment variable {name}"
-    return f"an environment variable by {described(name)}, with characters other than A-Z, 0-9, _"
+    return (
+        f"an environment variable whose name is {described(name)}, "
+        "with characters other than A-Z, 0-9, _"
+    )
 
 
 def shown_file(path: str) -> str:
@@ -200,7 +203,7 @@ def shown_file(path: str) -> str:
     is_path = "/" in path or "\\" in path or _FILE_NAME.fullmatch(path) is not None
     if is_path and len(path) <= LONGEST_PATH and "\n" not in path and secret_kind(path) is None:
         return f"the file {quoted(path)}"
-    return f"a file by {described(path)}, which does not look like a path"
+    return f"a file whose name is {described(path)}, which does not look like a path"
 
 
 _COMPARED: Final = 10_000
@@ -235,7 +238,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str | None:
 
 
 SHOWN = 200
-"""Maximum number of characters of an external text in an error."""
+"""Maximum length of an external text in an error, in characters."""
 
 
 def quoted(text: str) -> str:

@@ -65,8 +65,8 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Find
     if missing or strange:
         return Finding(
             False,
-            f"{plural(missing, 'flight')} missing; {plural(strange, 'record')} "
-            f"{'is' if strange == 1 else 'are'} not a flight in the source",
+            f"{plural(missing, 'flight')} missing; "
+            f"{plural(strange, 'record')} not found in the source",
         )
     return Finding(True, "every JSON document equals its flight and has the right key")
 

@@ -1,4 +1,4 @@
-"""Outcomes of EndTxn for one transaction, and of a commit or abort for a batch.
+"""The outcome of EndTxn for a transaction, and of a commit or abort for a batch.
 
 A task's transactional id is used once, so only EndTxn, the transaction timeout or an operator ever
 ends its transaction. The table shows the response to EndTxn(commit) at the epoch that
@@ -52,7 +52,7 @@ _OUTCOMES: dict[int, EndOutcome] = {
 
 
 def commit_outcome(code: int) -> EndOutcome:
-    """Return the outcome of an EndTxn(commit) for a decided transaction, given its error code."""
+    """Return the outcome of EndTxn(commit) for a decided transaction, given the error code."""
     return _OUTCOMES.get(code, EndOutcome.FAILED)
 
 
@@ -62,7 +62,7 @@ def is_ended(code: int) -> bool:
 
 
 class CommitStatus(StrEnum):
-    """How a batch became visible, or why nothing was written."""
+    """How the rows of a batch became visible, or why none did."""
 
     COMMITTED = "committed"
     """This call decided the batch and made it visible."""
@@ -71,7 +71,7 @@ class CommitStatus(StrEnum):
     ALREADY_WRITTEN = "already written"
     """An earlier driver decided and finished the batch."""
     EMPTY = "empty"
-    """No task had any rows; the batch counts as written."""
+    """The tasks had no rows; the batch counts as written."""
     ABORTED = "aborted"
     """The batch was never decided: its transactions are aborted, and none of its rows are visible.
     """

@@ -47,12 +47,11 @@ class BatchCommitter:
         self._scope = scope
 
     def recover(self) -> ScopeState:
-        """Finish the decisions of earlier drivers during planning, without fencing these drivers.
+        """Finish the decisions of earlier drivers during planning, without fencing those drivers.
 
-        Returns:
-            The state of the scope: nothing yet, or its latest batch, which is committed. The state
-            contains no transactions, so it is small enough to be sent to every task; tasks pass it
-            to `protocol.judge`.
+        Returns: The state of the scope: nothing yet, or the latest batch, which is committed. The
+            state contains no transactions, so it is small enough to be sent to every task; tasks
+            pass it to `protocol.judge`.
 
         Raises:
             TornTransactionError: rows of a decided batch are lost, and no reset is requested.
@@ -133,7 +132,7 @@ class BatchCommitter:
         Args:
             batch: see `commit`.
             results: results of the tasks that finished.
-            complete: True if these are the results of all tasks, so commit() may have been called.
+            complete: True if `results` includes all tasks, so commit() may have been called.
             nonce: nonce of the planning, if the caller knows it.
 
         Raises:

@@ -1,7 +1,7 @@
 """The decision log: a compacted topic with one partition, and the records of each scope.
 
-Every read continues to the end of the log. A process caches the records that it has read, and its
-position: before that position, the log changes only by compaction.
+Every read starts at the cached position and continues to the end of the log. A process caches its
+position and the records before it, because only compaction changes that part of the log.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class DecisionLog:
         )
 
     def _replication(self, deadline: float) -> int:
-        """Return the configured replication factor; default: 3, or all brokers if fewer."""
+        """Return the configured replication factor, by default 3 or the number of brokers."""
         if self._config.decision_log_replication_factor:
             return self._config.decision_log_replication_factor
         self._client.await_metadata(deadline)

@@ -174,7 +174,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def malformed(what: str) -> TransactionError:
-    """Return the error for content that this package would not have written."""
+    """Return the error for a record that this package cannot have written."""
     return TransactionError(
         f"the decision log contains a record that this package did not write: {what}",
         hint="Find the other application that writes to the topic; no batch can be written until "
@@ -189,7 +189,7 @@ ScopeState = protocol.LogState[TaskTransaction]
 
 
 class Fate(StrEnum):
-    """Outcome of a transaction that was decided to be committed."""
+    """The outcome of a transaction whose batch was decided."""
 
     COMMITTED = "committed"
     LOST = "lost"
@@ -236,7 +236,7 @@ class Record:
 
     @classmethod
     def done(cls, decided: DecidedBatch, at_ms: int) -> Record:
-        """Return the record that marks all transactions of a decision as committed."""
+        """Return the record that marks all transactions in a decision as committed."""
         return cls(
             state=protocol.finished(decided),
             at_ms=at_ms,
@@ -424,7 +424,7 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
     key, text = driver_id(scope), to_text(record)
     if len(text) <= limit:
         return [(key.encode(), text.encode())]
-    step = (limit - _ENVELOPE) // 2  # JSON escapes each quotation mark as two bytes.
+    step = (limit - _ENVELOPE) // 2  # JSON escapes a quotation mark as two bytes.
     parts = [text[start : start + step] for start in range(0, len(text), step)]
     common = {"version": VERSION, "set": token_hex(8), "chunks": len(parts)}
     return [
@@ -502,7 +502,7 @@ class DecisionRecords:
                 self._latest[scope] = _Latest(offset, "", problem)
 
     def latest(self, scope: Scope) -> Record | None:
-        """Return the valid record of a scope, or None if the log has no record of it.
+        """Return the valid record of a scope, or None if the log has none.
 
         Raises:
             TransactionError: the record's version is not supported, or this package did not write
@@ -558,7 +558,7 @@ class DecisionRecords:
                 del self._chunk_keys[scope]
 
     def _add_chunk(self, scope: Scope, chunk: int, text: str) -> str | None:
-        """Add a chunk; return the record's text once its last chunk is added, otherwise None."""
+        """Add a chunk; return the record's text if this was the last chunk, otherwise None."""
         fields = parse_object(text)
         set_id, expected = fields.text("set"), fields.number("chunks", _MAX_CHUNKS)
         if fields.number("chunk") != chunk or chunk >= expected:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Standing(StrEnum):
-    """State of an open transaction according to the decision log."""
+    """The status of an open transaction according to the decision log."""
 
     DECIDED = "decided"
     """The next driver, or `commit`, will commit the transaction."""
@@ -95,7 +95,7 @@ def open_transactions(
 def standing_of(
     state: ScopeState, transactional_id: str, timeout_ms: int = DRIVER_TIMEOUT_MS
 ) -> Standing:
-    """Return the state of one of a scope's transactions.
+    """Return the status of a transaction that belongs to a scope.
 
     Args:
         state: state of the scope, read before the transaction was listed.
@@ -158,7 +158,7 @@ class BlockedPartition:
 
     @property
     def records(self) -> int:
-        """Number of blocked offsets, including markers and aborted records."""
+        """Number of blocked offsets, including those of markers and aborted records."""
         return self.end_offset - self.stable_offset
 
 
@@ -189,7 +189,7 @@ def _blocked_partition(
     ends: Mapping[TopicPartition, int],
     ours: Mapping[int, str],
 ) -> BlockedPartition | None:
-    """Return the blocked partition, or None if no transaction is open any longer."""
+    """Return the blocked partition, or None if it no longer has an open transaction."""
     starts = [
         (each.transaction_start, each.producer_id)
         for each in producers
@@ -300,7 +300,7 @@ def abort_chosen(
     *,
     undecided: bool,
 ) -> dict[str, int]:
-    """Abort open transactions: all orphans, or the chosen transactions.
+    """Abort all orphans, or only the chosen open transactions.
 
     Args:
         admin: aborts a transaction by taking over its transactional id.

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Transaction(Protocol):
-    """The protocol's view of a task's transaction."""
+    """The part of a task's transaction that the protocol needs."""
 
     @property
     def transactional_id(self) -> str:
@@ -73,7 +73,7 @@ class Planning:
     """
 
     run: str
-    """Run id of the query; each start of the query has a new one."""
+    """Run id of the query; every start of the query gets a new run id."""
     nonce: str
 
 
@@ -185,7 +185,7 @@ class Caller:
 
 
 class Refusal(StrEnum):
-    """Reason why a batch must not be written."""
+    """The reason why a batch must not be written."""
 
     LOG_IS_EMPTY = "the decision log has no record of the previous batches"
     BATCH_IS_BEHIND = "a later batch of the query is already decided"
@@ -201,7 +201,7 @@ class Refusal(StrEnum):
 
 
 class Verdict(Enum):
-    """The action for a batch that is not refused."""
+    """The action for a batch that may be written, or is already written."""
 
     WRITE = "write"
     SKIP = "skip"
@@ -250,7 +250,7 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
 
 
 def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:
-    """Return True if another planning in this run of the query has written or found the batch.
+    """Return True if a different planning in this run of the query has written or found the batch.
 
     A run executes each batch once, so the other planning belongs to a different write. The row
     count cannot distinguish the two, and skipping a write that never happened would lose its rows.

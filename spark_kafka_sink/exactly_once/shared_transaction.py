@@ -391,7 +391,7 @@ def _is_aborted(driver: Driver, results: Iterable[TaskResult]) -> bool:
 
 
 def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
-    """Try to abort; after a failure, the transaction is never committed and times out."""
+    """Try to abort; if this fails, the transaction times out and is never committed."""
     try:
         driver.end_epoch(shared)
     except KafkaProdError as error:

@@ -24,7 +24,7 @@ MAX_TOPICS: Final = 100
 
 
 class TaskOutcome(StrEnum):
-    """How a task handled its rows."""
+    """What a task did with its rows."""
 
     WRITTEN = "written"
     """The task's records are acknowledged, in a transaction that is still open."""
@@ -100,7 +100,7 @@ class TaskResult:
     """Batch number of a stream; otherwise the name of the scope."""
     transaction: TaskTransaction | None = None
     rows: int | None = None
-    """Rows that Spark passed to the task, written or not; None if they were not counted."""
+    """Number of rows that Spark passed to the task, written or not; None if not counted."""
     topics: frozenset[str] | None = None
     """Topics that the rows of a write with a batchId specify. None if there is no batchId, or if
     the list would be too large.
@@ -126,7 +126,7 @@ def partitions_to_list(tasks: int) -> int:
 
 
 def rows_of(results: Sequence[TaskResult]) -> int | None:
-    """Return the rows that Spark passed to all tasks; None if a task did not count its rows."""
+    """Return how many rows Spark passed to all tasks; None if a task did not count them."""
     counts = [each.rows for each in results if each.rows is not None]
     return sum(counts) if len(counts) == len(results) else None
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class ScopeKind(StrEnum):
-    """Kind of write that a scope covers; the value is a part of transactional ids and log keys."""
+    """The kind of write that a scope covers; its value is part of transactional ids and keys."""
 
     STREAM = "stream"
     """All micro-batches of the query that runs under a prefix."""
@@ -77,7 +77,7 @@ _ANY_TOPIC = Target()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Unit of fencing, with one record in the decision log.
+    """The unit of fencing, which has one record in the decision log.
 
     Two batch jobs with different batchIds are two scopes, so neither can fence the other. The same
     applies to two writes with the same batchId and different targets.
@@ -99,7 +99,7 @@ class Scope:
 
     @classmethod
     def batch(cls, prefix: str, batch_id: str, target: Target = _ANY_TOPIC) -> Self:
-        """Return the scope of one write of a batch with a batchId.
+        """Return the scope of a batch write with a batchId.
 
         Raises:
             ConfigError: the prefix or the batchId cannot be part of a transactional id.
@@ -264,12 +264,12 @@ def tasks_pattern(scope: Scope) -> str:
 
 
 def prefix_pattern(prefix: str) -> str:
-    """Return an RE2 pattern that matches all ids with a prefix, both of drivers and of tasks."""
+    """Return an RE2 pattern that matches all driver and task ids with a prefix."""
     return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
 
 
 def _planning_id(scope: Scope, query_id: str | None, batch: str, nonce: str) -> str:
-    """Return the part that all task ids of one planning start with."""
+    """Return the prefix that all task ids of one planning have in common."""
     base = driver_id(scope)
     if scope.kind is ScopeKind.STREAM:
         base = f"{base}/{_quoted(query_id or '')}/{batch}"

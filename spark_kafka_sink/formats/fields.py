@@ -197,7 +197,7 @@ class RowFault(NamedTuple):
 
 
 class RowFaults:
-    """The faults of a batch of n rows. Only the first fault of each row is recorded."""
+    """The faults in a batch of n rows. Only the first fault of each row is recorded."""
 
     __slots__ = ("_causes", "_numbers")
 

@@ -40,7 +40,7 @@ _TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PRO
 _MODULE: Final = "confluent_kafka.schema_registry"
 _CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
 _LONGEST: Final = 1_500
-"""Maximum number of characters of a registry's message."""
+"""Maximum length of a registry's message, in characters."""
 _SERIALIZED: Final = "serialized"
 """Format parameter that requests a Protobuf schema as a descriptor in base64, not as text."""
 _BUILT_IN: Final = "google/protobuf/"

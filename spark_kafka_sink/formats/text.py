@@ -71,7 +71,7 @@ def write_digits(out: RowWriter, values: Words) -> None:
 def _write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
     """Append the last digits of numbers below 10**most, in groups of eight.
 
-    `sizes` is the number of digits of each row.
+    `sizes` is the number of digits in each row.
     """
     groups = [values]
     for _ in range((most - 1) // _GROUP):
@@ -103,7 +103,7 @@ def _four_digits() -> Words:
 
 
 def _digit_counts(values: Words, low: int, high: int) -> Numbers:
-    """Return the number of digits of each value; shape (1,) if it is the same for all values."""
+    """Return the number of digits in each value; shape (1,) if it is the same for all values."""
     least, most = len(str(low)), len(str(high))
     counts = np.full(1 if least == most else len(values), least, np.int64)
     for digits in range(least, most):
@@ -382,7 +382,7 @@ def _offset_at(zone: str, seconds: int) -> int:
 
 
 _LONG_DIGITS: Final = 18
-"""Maximum number of digits of a decimal for the fast path."""
+"""Maximum number of digits for which decimals use the fast path."""
 
 
 def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:

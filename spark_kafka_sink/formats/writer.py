@@ -147,7 +147,7 @@ class RowWriter:
             self._piece(piece if mask is None else _where(piece, mask))
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the number of bytes of each row so far, shape (n,)."""
+        """Return the current size of each row in bytes, shape (n,)."""
         total = np.full(self.rows, len(self._constant), np.int64)
         for piece in self._pieces:
             total += _sizes(piece)
@@ -314,7 +314,7 @@ def _where(piece: _Piece, mask: Mask) -> _Piece:
 
 
 def _sizes(piece: _Piece) -> NDArray[np.int64]:
-    """Return the number of bytes of each row of a piece, shape (n,) or (1,)."""
+    """Return the size of a piece in each row, in bytes; shape (n,) or (1,)."""
     if isinstance(piece, InlineView):
         return piece.size.view(np.int64)
     if isinstance(piece, Constant):
@@ -398,7 +398,7 @@ def _septets(values: Words, high: int) -> Words:
 
 
 def _varint_sizes(values: Words, low: int, high: int) -> Words:
-    """Return the number of bytes of each varint; shape (1,) if it is the same for all."""
+    """Return the size of each varint in bytes; shape (1,) if it is the same for all."""
     least, most = len(unsigned_varint(low)), len(unsigned_varint(high))
     if least == most:
         return _size(least)

@@ -24,7 +24,7 @@ _COARSE = 2
 steps.
 """
 PER_OCTAVE = 1 << _FINE
-"""Number of buckets between a number and its double. Each smaller number has its own bucket."""
+"""Number of buckets between a number and its double. Each number below this has its own bucket."""
 _MANY = 1024
 """Number of values that are sorted into buckets at once."""
 
@@ -151,7 +151,7 @@ class Histogram:
         )
 
     def _middle(self, bucket: int) -> float:
-        """Return the middle of the part of a bucket between `low` and `high`."""
+        """Return the middle of a bucket, or of its part between `low` and `high`."""
         bottom = bucket_top(bucket - 1) + 1 if bucket else 0
         return (max(bottom, self.low) + min(bucket_top(bucket), self.high)) / 2
 

@@ -80,7 +80,7 @@ class TopicMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerMetrics:
-    """The metrics of a producer, or of all producers of a job.
+    """The metrics of a producer, or the sum for all producers in a job.
 
     `ProducerMetrics()` is the identity element of `merge_all`.
     """

@@ -260,7 +260,11 @@ def plot_time(axes: Axes, report: DeliveryReport) -> None:
     others = [f"compressing {100 * report.metrics.compression_time.total / busy:,.0f} %"]
     if report.throttle_ms:
         others.append(f"throttled {100_000 * report.throttle_ms / busy:,.0f} %")
-    dress(axes, "Time of the tasks", x=f"% of all tasks' time; in parallel: {', '.join(others)}")
+    dress(
+        axes,
+        "How tasks spent their time",
+        x=f"% of all tasks' time; in parallel: {', '.join(others)}",
+    )
     percent(axes.xaxis)
     axes.set_xlim(0, 115)
 

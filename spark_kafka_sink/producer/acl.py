@@ -28,12 +28,12 @@ _MOST_TOPICS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclAdvisor:
-    """Determines the missing ACL and the principal for the authorization failures of a session.
+    """Determines which ACL is missing, and for which principal, if a session is not authorized.
 
     Args:
         security: the client's security settings.
         server: a bootstrap server.
-        denials: returns the topics for which the metadata reports an authorization error.
+        denials: returns the topics that the metadata reports as unauthorized.
         dead_letter_topic: the dead letter topic, or None.
         transactional_id: the transactional id, or None without a transaction.
         id_prefix: common prefix of the attempts' transactional ids, if the ids differ.
@@ -54,7 +54,7 @@ class AclAdvisor:
         transactional_id: str | None = None,
         id_prefix: str | None = None,
     ) -> AclAdvisor:
-        """Create the advisor for a session on this client."""
+        """Create the advisor for a session that uses this client."""
         config, metadata = client.config, client.metadata
         return cls(
             security=config.security,
@@ -111,7 +111,7 @@ class AclAdvisor:
         acl = self._acl(code, "")
         hint = self.grant(acl)
         if two_phase:
-            hint += "; two-phase commit also needs TwoPhaseCommit on it, and "
+            hint += "; two-phase commit also needs TwoPhaseCommit on the transactional id, and "
             hint += "transaction.two.phase.commit.enable=true on every broker"
         return AuthorizationError(
             f"the coordinator rejected the transaction: {acl} is denied to {self.principal}",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """The sink's options for a session, and the number of its Spark task."""
+    """The sink's options for a session, and the number of the session's Spark task."""
 
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)

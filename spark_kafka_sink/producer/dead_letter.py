@@ -89,7 +89,7 @@ HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]
 
 _EVERY_PART = range(ALL_PARTS + 1)
 _LONGEST_DETAILS = 500
-"""Maximum characters of a broker's error message."""
+"""Maximum length of a broker's error message, in characters."""
 
 _PREFIX = "__connect.errors."
 _MESSAGE = "exception.message"

@@ -45,7 +45,7 @@ class CodecSampler:
 
     Args:
         config: the codec and level of the batches.
-        report: receives the cost of each sample.
+        report: receives the compression cost of each sample.
         cpu_ns: returns the CPU time of the calling thread, in nanoseconds.
     """
 
@@ -104,7 +104,7 @@ class DryRunSender(Sender):
         super().__init__(session, accumulator)
         self._sampler = CodecSampler(session.config, session.report)
         self._listed: dict[str, int] = {}
-        """Number of partitions of each topic in the report."""
+        """Number of each topic's partitions that are already in the report."""
 
     def _transmit(
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _KEY_BYTES = 32
-"""Maximum bytes of a non-text key in an error message."""
+"""Maximum number of bytes of a non-text key in an error message."""
 UNKNOWN_ROW = -1
 """Placeholder for an unknown row number."""
 
@@ -134,7 +134,7 @@ class Rows:
 
 
 def row_name(number: int, spark_partition: int | None, key: str | bytes | None = None) -> str:
-    """Format as "row 17 of Spark partition 3 (key 'k1')"; non-UTF-8 keys in hexadecimal."""
+    """Format as "row 17 of Spark partition 3 (key 'k1')"; non-UTF-8 keys are in hexadecimal."""
     name = "a row" if number == UNKNOWN_ROW else f"row {number:,}"
     if spark_partition is not None:
         name = f"{name} of Spark partition {spark_partition}"
@@ -291,7 +291,7 @@ def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArra
 
 _LOG = logging.getLogger("spark_kafka_sink.poison")
 _MIN_ROWS = 1_000
-"""Minimum number of rows of a task before the ratio of bad rows can fail it."""
+"""Minimum number of rows after which the ratio of bad rows can fail a task."""
 
 
 class BadRows:

@@ -84,7 +84,7 @@ class ProducerState:
         return self.producer_id, self.epoch
 
     def bump_epoch(self) -> None:
-        """Increment the epoch, or request a new producer id after the last epoch.
+        """Increment the epoch; after the last epoch, request a new producer id.
 
         Partitions that have sequences in an earlier epoch may continue in that epoch, because
         brokers check each partition separately.

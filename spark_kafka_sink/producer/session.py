@@ -132,7 +132,7 @@ class ProducerSession:
 
     @property
     def wanted_rows(self) -> int:
-        """Suggested number of rows of the next chunk, based on the last partition count."""
+        """Suggested number of rows in the next chunk, based on the last partition count."""
         return max(_LEAST_ROWS, self._slices * ROWS_PER_SLICE)
 
     def flush(self) -> None:

@@ -77,7 +77,7 @@ def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def lengths_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the byte length of every row of an array without nulls, as int32 of shape (n,)."""
+    """Return the byte length of every row in an array without nulls, as int32 of shape (n,)."""
     offsets = offsets_of(array)
     return offsets[1:] - offsets[:-1]
 
@@ -131,7 +131,7 @@ def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
 INLINE_SIZE = 12
 """Maximum number of bytes that a binary view stores inline."""
 REGISTER_SIZE = 8
-"""Maximum number of bytes of one append: the width of a 64-bit register."""
+"""Maximum number of bytes that one append adds: the width of a 64-bit register."""
 
 _BYTE_BITS = np.uint64(3)
 """Left shift that converts a number of bytes to bits."""
@@ -168,9 +168,9 @@ class InlineView:
     __slots__ = ("_high", "_low", "largest", "size")
 
     size: NDArray[np.uint64]
-    """Number of bytes of each row, shape (n,), or (1,) if it is the same for all rows."""
+    """Size of each row in bytes, shape (n,), or (1,) if it is the same for all rows."""
     largest: int
-    """Maximum number of bytes of a row."""
+    """Maximum size of a row in bytes."""
 
     def __init__(self, first: VarintBytes) -> None:
         self._low, self.size, self.largest = first

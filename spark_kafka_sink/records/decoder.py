@@ -413,7 +413,9 @@ _VERSION = 0
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _BEFORE_KEY = bytes((2 * 16, 0, 0, 0, 2 * _KEY.size))
-"""Size of the rest, attributes, timestamp and offset deltas, and length of the key, as varints."""
+"""The start of a marker record: its size after this field, attributes, timestamp delta, offset
+delta and key length.
+"""
 _BEFORE_VALUE = bytes((2 * _VALUE.size,))
 _NO_HEADERS = b"\0"
 

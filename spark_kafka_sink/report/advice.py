@@ -51,7 +51,7 @@ MEASURING = 0.09e-6
 on Spark 4.1 and 4.3.
 """
 SHORT_ARROW_BATCH = 1_000
-"""Number of rows of an Arrow batch above which its fixed cost is negligible."""
+"""Number of rows in an Arrow batch above which its fixed cost is negligible."""
 HANDING_OVER = 70e-6
 """Minimum time per batch in seconds, even with few rows: 50 us of the Python worker's CPU time and
 20 to 60 us of the JVM's, which are spent in parallel if each process has a core. On a busy machine,
@@ -249,7 +249,7 @@ class PipelineFacts:
 
     @property
     def arrow_rows(self) -> float:
-        """Number of rows of an Arrow batch if only the number of rows is limited."""
+        """Number of rows in an Arrow batch if only the number of rows is limited."""
         in_a_task = self.report.records / max(1, self.report.tasks)
         return min(self.number(ARROW_RECORDS), in_a_task)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 EXAMPLES_KEPT = 5
-"""Number of examples of each reason that a merged report contains."""
+"""Maximum number of examples per reason in a merged report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -206,12 +206,12 @@ class DeliveryCounters:
 
     @property
     def would_be_written(self) -> int:
-        """Number of records of a dry run, which sends none."""
+        """Number of records that a dry run processed without sending them."""
         return sum(part.would_be_written for part in self.partitions)
 
     @property
     def as_intended(self) -> int:
-        """Number of acknowledged records plus the records of a dry run, which sends none."""
+        """Number of acknowledged records plus the records that a dry run processed."""
         return sum(part.as_intended for part in self.partitions)
 
     @property
@@ -226,7 +226,7 @@ class DeliveryCounters:
 
     @property
     def rows(self) -> int:
-        """Number of rows of the DataFrame: `records`, including dead letters, and dropped rows."""
+        """Number of rows in the DataFrame: `records`, including dead letters, and dropped rows."""
         return self.records + self.dropped
 
     @property

@@ -58,7 +58,7 @@ class PartitionReport:
     sent: int = 0
     """Number of records sent with acks=0."""
     would_be_written: int = 0
-    """Number of records of a dry run, which sends nothing."""
+    """Number of records that a dry run processed without sending them."""
     leader: int | None = None
     """Node id of the broker that received the last batch; None if tasks sent batches to different
     brokers.
@@ -114,7 +114,7 @@ class PartitionReport:
 
     @property
     def as_intended(self) -> int:
-        """Number of acknowledged records plus the records of a dry run, which sends none."""
+        """Number of acknowledged records plus the records that a dry run processed."""
         return self.persisted + self.would_be_written
 
     def statuses(self) -> tuple[PartitionStatus, ...]:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TaskInfo:
-    """Spark's identification of a task."""
+    """Spark's numbers for a task."""
 
     partition_id: int = 0
-    """Number of the partition of the DataFrame."""
+    """The number of the task's DataFrame partition."""
     attempt: int = 0
     """Number of the attempt, from 0. Restarts at 0 if Spark runs the stage again."""
     task_attempt_id: int = 0
@@ -38,7 +38,7 @@ class ProgressCounts:
 
     @property
     def records(self) -> int:
-        """Number of records of these three kinds."""
+        """Total number of records."""
         return self.persisted + self.sent + self.would_be_written
 
 

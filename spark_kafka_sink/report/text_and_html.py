@@ -151,7 +151,7 @@ def summary_line(report: DeliveryCounters) -> str:
 
 
 def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> list[tuple[str, str]]:
-    """Return the lines of `summarize` as pairs of name and text."""
+    """Return the lines that `summarize` formats, as pairs of name and text."""
     return [
         *_write_status(report),
         *_rows(report),

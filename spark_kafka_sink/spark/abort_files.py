@@ -105,12 +105,12 @@ def _opened(kept: dict[str, Any]) -> OpenTransaction:
 
 
 _MOST: Final = 4000
-"""Maximum number of characters of a stored error."""
+"""Maximum length of a stored error, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorFile:
-    """Stores the error of a batch write, or of each micro-batch of a stream in a separate file.
+    """Stores the error of a batch write, or each micro-batch's error in a separate file.
 
     `folder` is the driver's report folder, or None if the driver has no such folder.
     """
@@ -197,7 +197,10 @@ def now(ago_ms: int = 0) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrigin:
-    """Identity of a write. It is pickled with the writer, and tasks copy it into their reports."""
+    """The identity of a write.
+
+    It is pickled with the writer, and tasks copy it into their reports.
+    """
 
     started_at: str = ""
     """Time of planning, or time when the planning worker started, as returned by `now`; empty if

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 LARGEST_SLICE = 4 << 20
-"""Maximum total bytes of the columns of a slice, which the producer encodes at once. This limits
-intermediate data, such as encoded headers, to a few times this size; an Arrow batch can be
+"""Maximum total size of a slice's columns in bytes; the producer encodes a slice at once. This
+limits intermediate data, such as encoded headers, to a few times this size; an Arrow batch can be
 gigabytes in size.
 """
 MOST_ROWS = 1 << 17
-"""Maximum number of rows of a slice. It limits memory if rows are very short, because each row
+"""Maximum number of rows in a slice. It limits memory if rows are very short, because each row
 needs a few eight-byte numbers.
 """
 
@@ -270,7 +270,10 @@ def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class RowNumber:
-    """The first row of a batch: its number within the task, from 0, and its Spark partition."""
+    """The first row of a batch.
+
+    `row` is its number within the task, counted from 0; `spark_partition` is its partition.
+    """
 
     row: int = 0
     spark_partition: int | None = None

@@ -41,7 +41,7 @@ class DeliveryMessage(WriterCommitMessage):
 def committed_report(
     messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
-    """Return the merged report of all tasks of a write before its commit.
+    """Return the merged report of all tasks, before the write is committed.
 
     Raises:
         DeliveryError: a partition has no delivery report, because Spark did not pass its rows to
@@ -68,7 +68,7 @@ def written_topics(messages: Sequence[WriterCommitMessage | None]) -> list[Writt
 def finished_report(
     messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
-    """Return the merged report of the finished tasks of a failed write."""
+    """Return the merged report of a failed write's finished tasks."""
     known = [message for message in messages if isinstance(message, DeliveryMessage)]
     report = _merged([each.report for each in known], tasks)
     return replace(report, startup_ms=max((each.startup_ms for each in known), default=0))

@@ -40,7 +40,7 @@ _WITHOUT: Final = {
 _LOG = logging.getLogger(__name__)
 _NAMES = 10
 _TYPE_LENGTH = 100
-"""Maximum number of columns in an error message, and of characters of a type."""
+"""Maximum number of columns, and maximum length of a type, in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ _LOG = logging.getLogger("spark_kafka_sink")
 
 
 def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> KafkaProdWriter:
-    """Return the writer of a batch, after finishing any decision of an earlier run of the batch.
+    """Return the writer of a batch, after finishing any decision of the batch's earlier runs.
 
     Raises:
         ConfigError: an option is only for streams.
@@ -154,7 +154,7 @@ NEVER_MS = 2**31 - 1
 """Timeout in milliseconds that brokers report for a two-phase-commit transaction (KIP-939)."""
 _KAFKAS_DEFAULT_MS = 900_000
 _NEAR = 0.5
-"""Fraction of the timeout after which a warning is logged."""
+"""Elapsed fraction of the timeout after which a warning is logged."""
 
 
 @lru_cache(maxsize=4)

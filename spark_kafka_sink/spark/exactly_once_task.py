@@ -64,7 +64,7 @@ _MOST_REPORTED: Final = {
 
 @dataclass
 class TransactionMessage(DeliveryMessage):
-    """Message of a task whose rows are acknowledged in a transaction that the driver will end."""
+    """Message of a task whose rows are acknowledged, in a transaction that the driver will end."""
 
     result: TaskResult
     """The task's result. Its transaction does not list the partitions: the report contains them."""
@@ -142,7 +142,7 @@ _RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 def current_micro_batch() -> tuple[str, str]:
-    """Return the query's id and Spark's number of the micro-batch of this thread's task.
+    """Return the query's id and the micro-batch number for the task of this thread.
 
     Raises:
         TransactionError: Spark does not provide them, so the batch could not be recognized later.
@@ -177,7 +177,7 @@ def current_query() -> str | None:
 
 
 def current_run() -> str | None:
-    """Return the run id of the query of this thread's task; it differs for each start.
+    """Return the query's run id for the task of this thread; every start has a new run id.
 
     Return None outside of a query, or if the user has set a different job group: a group that is
     the same after a restart does not distinguish runs.

@@ -421,7 +421,7 @@ def refuse_continuous(proc: Path = _PROC) -> None:
 
 
 def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
-    """Return when the latest query of the driver's JVM started; None if threads cannot be listed.
+    """Return when the latest query in the driver's JVM started; None if threads cannot be listed.
 
     A planning process serves all queries of a session, and Spark passes it nothing that differs
     between two starts of the same query. Only the query's thread differs.

@@ -49,7 +49,7 @@ def query_id(checkpoint: str) -> str:
 _NAME = ".kafkaprod"
 _BATCH = "batch.json"
 _SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""Name pattern of the subfolder of a Spark Connect session or query in the application's folder."""
+"""Name pattern of a Spark Connect session's or query's subfolder in the application's folder."""
 
 
 @dataclass(frozen=True, slots=True)

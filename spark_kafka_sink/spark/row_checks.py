@@ -1,4 +1,4 @@
-"""The errors of the rows of an Arrow batch. Each column is checked at once."""
+"""The errors of the rows in an Arrow batch. Whole columns are checked at once."""
 
 from __future__ import annotations
 

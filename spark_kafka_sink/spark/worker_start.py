@@ -44,7 +44,7 @@ def freeze_loaded_modules() -> None:
     """In a Python worker, exclude everything loaded so far from garbage collection.
 
     Importing modules triggers collections, and `pyspark.daemon` runs one after each request. They
-    would traverse each object of every module of PySpark, which takes tens of milliseconds.
+    would traverse every object in PySpark's modules, which takes tens of milliseconds.
     """
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None and spec.name == _DAEMON:

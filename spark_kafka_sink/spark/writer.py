@@ -57,7 +57,7 @@ _ABORT_S = 5.0
 aborts it.
 """
 _LOADING_TASKS = 2
-"""Number of tasks of a worker process that freeze newly loaded modules when they start. The second
+"""Number of tasks in a worker process that freeze newly loaded modules when they start. The second
 task freezes the modules that the first task has loaded.
 """
 _TASKS = count()
@@ -65,7 +65,7 @@ _TASKS = count()
 
 
 class TaskWriter:
-    """Writes one task's rows. The driver pickles it, so it contains only settings."""
+    """Writes one task's rows. The driver pickles the writer, so it contains only settings."""
 
     def __init__(
         self, config: SinkConfig, contract: Contract, origin: WriteOrigin | None = None
@@ -237,7 +237,7 @@ class WriteEnd:
 
 
 class KafkaProdWriter(DataSourceArrowWriter):
-    """Writer of a batch."""
+    """The writer for a batch."""
 
     def __init__(self, task: TaskWriter, end: WriteEnd) -> None:
         self.task = task
@@ -260,7 +260,7 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
 
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
-    """Writer of a stream's micro-batches.
+    """The writer for a stream's micro-batches.
 
     Spark creates one writer to plan a micro-batch, and a separate writer to commit it, which needs
     no task writer.

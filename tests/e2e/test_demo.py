@@ -84,7 +84,7 @@ def test_a_record_too_many_is_noticed() -> None:
         )
     assert done.returncode == 1
     assert "301 records read back, of 300 flights" in done.stdout
-    assert "1 record is not a flight in the source" in done.stdout
+    assert "1 record not found in the source" in done.stdout
     assert "the check failed" in done.stdout
 
 

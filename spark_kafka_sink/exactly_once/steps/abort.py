@@ -1,4 +1,4 @@
-"""The abort of a batch: decided batches are completed, all other transactions are aborted."""
+"""Abort a batch: a decided batch is completed; otherwise its transactions are aborted."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def abort_batch(
 
 
 def _is_ended(task: TaskTransaction, description: TransactionDescription | None) -> bool:
-    """Return True if a task's transaction has certainly ended."""
+    """Return True if it is certain that a task's transaction has ended."""
     if description is None or description.producer_id != task.transaction.producer_id:
         return False
     return description.state in _ENDED or description.epoch > task.transaction.epoch

@@ -75,7 +75,7 @@ _HINTS: Final = {
 def refusal_error(
     refusal: Refusal, scope: Scope, state: ScopeState, caller: protocol.Caller
 ) -> TransactionError:
-    """Return the error for a batch that may not be written, given the state of the log."""
+    """Return the error for a batch that must not be written, given the state of the log."""
     known = (
         "the decision log has no record"
         if isinstance(state, protocol.Nothing)
@@ -116,7 +116,7 @@ def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
 
 
 def _topics(names: tuple[str, ...] | None) -> str:
-    """Return the first few names."""
+    """Return the first few topic names as text."""
     if names is None:
         return "unknown"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -150,7 +150,7 @@ class _UnclearAppendError(Exception):
 
 @dataclass(slots=True)
 class _Call:
-    """One call of commit() for a batch, and its state."""
+    """The state of one commit() call for a batch."""
 
     driver: Driver
     caller: protocol.Caller

@@ -1,4 +1,4 @@
-"""The driver's basic operations on Kafka, their timing, and the checks before a decision.
+"""The driver's basic operations on Kafka, their durations, and the checks before a decision.
 
 Each transaction must outlive the EndTxn that follows the decision. A batch is torn only if the
 broker aborts a transaction between the decision and EndTxn. Therefore, before it decides, the
@@ -81,8 +81,8 @@ and then commits the tasks' transactions.
 MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
 """The shortest safe transaction.timeout.ms; half of it is available to the tasks of a batch."""
 _ABORTED_WITHIN_MS: Final = 20_000
-"""Maximum milliseconds between the timeout of a transaction and its abort: twice the default of
-transaction.abort.timed.out.transaction.cleanup.interval.ms.
+"""Maximum time in milliseconds between the timeout of a transaction and its abort: twice the
+default of transaction.abort.timed.out.transaction.cleanup.interval.ms.
 """
 _CLOCKS: Final = (
     " and, by this driver's clock, has been open {:,.0f} s longer than brokers allow: compare the "
@@ -155,7 +155,7 @@ _COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState
 def is_any_committed(
     tasks: Sequence[TaskTransaction], descriptions: Mapping[str, TransactionDescription]
 ) -> bool:
-    """Return True if a task's transaction was committed, which proves that it was decided."""
+    """Return True if a task's transaction was committed, so that it must have been decided."""
     ours = {each.transactional_id: each.transaction.producer_id for each in tasks}
     return any(
         each.state in _COMMITTED and each.producer_id == ours.get(name)
@@ -171,7 +171,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _FirstRead:
-    """The scope's latest record as read after fencing; None if the scope had no record."""
+    """The scope's latest record, as read after fencing; None if the scope had no record."""
 
     record: decision_record.Record | None
 
@@ -393,7 +393,7 @@ class Driver:
         return self.client.deadline(self.max_block_s)
 
     def described(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
-        """Return descriptions of these ids within max.block.ms; empty if brokers are too old."""
+        """Return descriptions of these ids within max.block.ms; empty for old brokers."""
         return self.describe(ids, self._deadline) or {}
 
     def _check_unchanged(self) -> None:

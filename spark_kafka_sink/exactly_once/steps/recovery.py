@@ -50,7 +50,7 @@ def settled(
     fates: tuple[Fate, ...],
     deadline: float | None = None,
 ) -> tuple[Fate, ...]:
-    """Return the fates of a decision's transactions; read unknown fates from the topics.
+    """Return the fates of a decision's transactions; unknown fates are read from the topics.
 
     Nothing is read after the deadline. If `deadline` is None, every partition is read, each for at
     most `SECONDS`.
@@ -100,7 +100,7 @@ def _fate_in(
 
 
 _SHOWN: Final = 50
-"""Maximum lines of an error message; the decision log contains the rest."""
+"""Maximum number of lines in an error message; the decision log contains the rest."""
 _ABORTED: Final = frozenset(
     {
         TransactionState.PREPARE_ABORT,
@@ -256,7 +256,7 @@ def commit_others(
 def _result(
     driver: Driver, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
 ) -> tuple[Fate, ...] | KafkaProdError:
-    """Return the result of one scope, given the error codes of EndTxn for all scopes."""
+    """Return one scope's result, given the EndTxn error codes of all scopes."""
     own = {each.transactional_id: codes[each.transactional_id] for each in decided.transactions}
     waiting = {name: code for name, code in own.items() if _is_unsettled(code)}
     if waiting:
@@ -454,7 +454,7 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
 
 
 def recover_runs(driver: Driver) -> None:
-    """Finish decisions of earlier runs of batch jobs with the prefix, and remove their records.
+    """Finish the decisions of the prefix's earlier batch-job runs, and remove their records.
 
     A run with a decision may still be active: it is fenced once all its transactions are committed,
     when it only has to append its done record. A run with atomicBatch leaves a done record, which

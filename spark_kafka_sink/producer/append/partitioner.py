@@ -5,7 +5,7 @@ RoundRobinPartitioner, random or a user function: each batch of such rows gets o
 at random and weighted towards short queues. This also applies to the partitioners
 consistent_random, murmur2_random and fnv1a_random, as it does in librdkafka by default.
 
-Batches of rows without a key normally get a partition when they can be sent (see `Drainer`).
+Normally, a batch of rows without a key gets its partition when it can be sent (see `Drainer`).
 `StickyPartitioner`, on the writer thread, assigns the partition earlier in two cases:
 
 - Some rows of the same topic have a key or an explicit partition and are not yet sent. To keep the
@@ -65,7 +65,7 @@ _INT31_MASK = np.uint32(0x7FFFFFFF)
 
 
 class Keyless(Enum):
-    """Rows that are treated as rows without a key and are not hashed."""
+    """Which rows are treated like rows without a key, so that their keys are not hashed."""
 
     NONE = auto()
     """Every row is hashed; a null key is hashed as an empty key."""
@@ -81,7 +81,7 @@ class KeyRule:
     keyless: Keyless
 
     def hashes(self, keys: pa.BinaryArray) -> NDArray[np.uint32]:
-        """Return the hash of each key, shape (n,), undefined for the rows of `without_key`."""
+        """Return the hash of each key, shape (n,); undefined for rows in `without_key`."""
         hashes = self.hash(keys)
         if self.keyless is Keyless.NONE and keys.null_count:
             hashes[np.asarray(keys.is_null())] = self.empty_key_hash()
@@ -116,7 +116,7 @@ KEY_RULES: Mapping[Kind, KeyRule] = {
     Kind.FNV1A: KeyRule(fnv1a, Keyless.NONE),
     Kind.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
 }
-"""Partitioners that hash the key; other partitioners have no entry."""
+"""The partitioners that hash the key; all others have no entry."""
 
 
 class UserPartitioner:
@@ -227,7 +227,7 @@ class Route:
         return replace(self, targets=self.targets[rows])
 
     def number(self, index: int, partition: int) -> int:
-        """Return the target number of a partition of topics[index]."""
+        """Return the target number of a partition in topics[index]."""
         count = self.topics[index].partition_count
         return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
 
@@ -245,20 +245,20 @@ class Admission:
     full: Full
 
     def broken_rows(self, route: Route) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows of broken partitions, shape (n,); None if no row matches."""
+        """Return a mask of the rows for broken partitions, shape (n,); None if there are none."""
         if not self.broken:
             return None
         return rows_of(route, lambda topic: self.broken.get(topic.name, frozenset()))
 
     def full_rows(self, route: Route) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows of full partitions, shape (n,); None if no row matches."""
+        """Return a mask of the rows for full partitions, shape (n,); None if there are none."""
         return rows_of(route, self.full.of) if self.full else None
 
 
 def rows_of(
     route: Route, chosen: Callable[[TopicInfo], frozenset[int]]
 ) -> NDArray[np.bool_] | None:
-    """Return a mask of the rows of `chosen` partitions, shape (n,); None if no row matches."""
+    """Return a mask of the rows for `chosen` partitions, shape (n,); None if there are none."""
     numbers = [
         route.number(index, partition)
         for index, topic in enumerate(route.topics)
@@ -307,7 +307,7 @@ class Partitioner:
         return keyless and (named is None or named.null_count == len(named))
 
     def count(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> None:
-        """Count keyed and explicit rows by topic; `topics` match those of the rows by position."""
+        """Count keyed and explicit rows by topic; `topics` match `rows.topics` by position."""
         column, rule = rows.partition, None if self._ignore_keys else self._rule
         named = np.zeros(len(rows), np.bool_) if column is None else np.asarray(column.is_valid())
         _count(self.assigned, named, rows, topics)
@@ -627,7 +627,7 @@ class StickyPartitioner:
 
 
 def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
-    """Yield each topic, its number of unassigned rows, and its number of assigned rows."""
+    """Yield each topic, the number of its unassigned rows, and the number of its assigned rows."""
     if len(route.topics) == 1:
         missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
         yield route.topics[0], missing, len(route.targets) - missing

@@ -59,7 +59,7 @@ class Chunk:
 class RoutedChunk:
     """A chunk of n rows, their route, and the partitions that currently do not accept rows.
 
-    `size` is the upper bound of the total size of the records in bytes.
+    `size` is an upper bound of the records' total size in bytes.
     """
 
     rows: Rows
@@ -101,7 +101,7 @@ class BatchLimits:
 
 
 class Segment(NamedTuple):
-    """Planned rows start..stop (in `Plan.order`): consecutive records of one batch."""
+    """Planned rows start..stop (in `Plan.order`): consecutive records in one batch."""
 
     target: int
     start: int
@@ -119,7 +119,7 @@ class Segment(NamedTuple):
 class Plan:
     """The layout of n rows in batches.
 
-    `order` lists row numbers in the order of the segments (None: the original order).
+    `order` contains the row numbers in the order of the segments (None: the original order).
     `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the original order of the rows;
     `timestamp_deltas` is None if every record has its batch's base timestamp.
     """
@@ -165,7 +165,7 @@ def plan(
 
 
 def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
-    """Return the order that groups the rows by target, and the bounds of the runs of one target.
+    """Return the order that groups the rows by target, and the bounds of each target's run.
 
     The bounds of the r runs have shape (r + 1,).
     """
@@ -184,7 +184,7 @@ def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
 
 
 class _Cutter:
-    """Divides runs of one target into batches, and tracks the bytes added to each open batch.
+    """Divides each target's runs into batches, and tracks the bytes added to each open batch.
 
     `ends` is the total size of the rows before each row, shape (n + 1,). `repeats` is True if a
     target may have several runs.
@@ -252,7 +252,7 @@ class _Cutter:
         return min(end, start + self._batch_records - batch.records)
 
     def _delta_size(self, batch: OpenBatch) -> int:
-        """Return the bytes by which a record of this batch may exceed its size bound.
+        """Return by how many bytes a record in this batch can exceed its size bound.
 
         This is the size of its timestamp delta, plus one byte because the record's length varint
         may become longer.
@@ -296,7 +296,7 @@ def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
 
 
 _NAMED_SIZE = 1024
-"""Mean record size in bytes from which row numbers may be stored without charging their memory."""
+"""Minimum mean record size, in bytes, for which row numbers are stored without being charged."""
 
 
 class ChunkEncoder:
@@ -397,7 +397,7 @@ def _slices(
     names: _TargetNames,
     numbers: RowNumbers | None,
 ) -> list[EncodedSlice]:
-    """Return the records of each segment as a view of the chunk's buffer."""
+    """Return each segment's records as a view of the chunk's buffer."""
     return [
         EncodedSlice(
             names[segment.target],

@@ -1,7 +1,7 @@
 """The first stage of a chunk: look up the topics and reject rows that cannot be written.
 
 The first bad row fails the task. If errors are tolerated, bad rows are counted and sent as dead
-letters. `TopicMetadata` is the writer thread's view of the topic metadata.
+letters. `TopicMetadata` provides the topic metadata to the writer thread.
 
 Source: Kafka Connect's error handling (KIP-298).
 """
@@ -109,7 +109,7 @@ class TopicMetadata:
         return 0 if info is None else info.partition_count
 
     def await_expected(self) -> None:
-        """Wait for every topic that was unknown to `expect`; raise as `lookup` does."""
+        """Wait for every topic that was unknown to `expect`; raises the same errors as `lookup`."""
         if self._awaited:
             self.lookup(tuple(self._awaited))
             self._awaited.clear()
@@ -264,7 +264,7 @@ def _how_to_create(*, is_dead_letter_topic: bool) -> str:
 
 
 class RowValidator:
-    """Validates the rows of each chunk of one session; writer thread only."""
+    """Validates the rows of a session, chunk by chunk; writer thread only."""
 
     def __init__(
         self, context: SessionContext, topics: TopicMetadata, partitioner: Partitioner

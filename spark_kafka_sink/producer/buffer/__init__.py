@@ -2,9 +2,9 @@
 
 In reading order:
 
-- `session_state`: the session's lock, its error, and the conditions that the writer waits for
+- `session_state`: the session's lock and error, and the writer's waits for a condition
 - `buffer_pool`: accounting for buffer.memory, and quotas for each partition and broker
-- `batch`: one batch of records of one partition
+- `batch`: a batch of records for one partition
 - `accumulator`: open batches and the queues of closed ones
 - `compressor`: compression in a separate thread
 - `rate_limiter`: client-side rate limits, and the ramp-up after errors

@@ -36,8 +36,8 @@ Because linger.ms is an upper limit, batches close earlier by this step, but by 
 linger.ms.
 """
 SHORT_LINGER_S = 0.005
-"""If linger.ms is shorter than this number of seconds, the first open batch wakes the sender, so
-that the batch is closed in time.
+"""If linger.ms is less than this number of seconds, the first open batch wakes the sender, so that
+the sender closes the batch in time.
 """
 COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
@@ -50,7 +50,7 @@ A working broker completes a chunk much earlier.
 
 
 class Contents(NamedTuple):
-    """Records and uncompressed bytes in the open batch and in the closed batches of a partition."""
+    """Records and uncompressed bytes in a partition's open batch and in its closed batches."""
 
     open_records: int = 0
     open_bytes: int = 0
@@ -279,7 +279,7 @@ class Accumulator:
             return None if waits else queue[0]
 
     def ready_count(self, partition: TopicPartition) -> int:
-        """Return the number of batches of a queue that are ready to be sent."""
+        """Return the number of batches in a queue that are ready to be sent."""
         with self._lock:
             return sum(batch.ready for batch in self._queues.get(partition, ()))
 
@@ -358,19 +358,19 @@ class Accumulator:
             return list(self._open.items())
 
     def queued(self, wanted: Callable[[TopicPartition], bool]) -> list[ProducerBatch]:
-        """Return the closed batches of `wanted` partitions that were never sent."""
+        """Return the closed batches for the `wanted` partitions that were never sent."""
         with self._lock:
             queues = self._queues.items()
             return [batch for partition, queue in queues if wanted(partition) for batch in queue]
 
     def queue_lengths(self, topic: str) -> Counter[int]:
-        """Return the number of queued batches of each partition of a topic."""
+        """Return the number of queued batches for each partition of a topic."""
         with self._lock:
             queues = self._queues.items()
             return Counter({p.partition: len(queue) for p, queue in queues if p.topic == topic})
 
     def contents(self) -> tuple[dict[TopicPartition, Contents], int]:
-        """Return the contents of each partition, and the number of incomplete batches."""
+        """Return the contents of each partition's batches, and the number of incomplete batches."""
         contents: dict[TopicPartition, Contents] = {}
         with self._lock:
             for partition, batch in self._open.items():

@@ -55,7 +55,7 @@ class EncodedSlice(NamedTuple):
 
 
 class OpenBatch(NamedTuple):
-    """The properties of an open batch for planning; `size` is in bytes and includes the header."""
+    """The properties of an open batch, for the planner; `size` in bytes includes the header."""
 
     records: int
     size: int
@@ -75,7 +75,7 @@ class Charge:
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
-    """A batch of one partition: records, memory accounting, and progress of sending.
+    """A batch for one partition: its records, its memory accounting, and its delivery progress.
 
     Times are in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
 

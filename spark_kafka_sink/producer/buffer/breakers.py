@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _SLOTS = 10
-"""Number of slots of the window; outcomes expire one slot at a time."""
+"""Number of slots in the window; outcomes expire one slot at a time."""
 
 
 class BreakerState(Enum):
@@ -81,7 +81,7 @@ class Tally:
     failed: int = 0
 
     def add(self, outcome: BatchOutcome) -> None:
-        """Count one outcome."""
+        """Count an outcome."""
         self.delivered += outcome is BatchOutcome.DELIVERED
         self.retried += outcome is BatchOutcome.RETRIED
         self.failed += outcome is BatchOutcome.FAILED
@@ -258,7 +258,7 @@ class CircuitBreakers:
     # Any thread may call the methods below.
 
     def is_open(self, topic_partition: TopicPartition, node_id: int, now: float) -> bool:
-        """Return True if the breaker of the partition or of its leader is open."""
+        """Return True if the partition's or its leader's breaker is open."""
         return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
 
     def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:

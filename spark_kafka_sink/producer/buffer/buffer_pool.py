@@ -116,7 +116,7 @@ def _leader(topics: Mapping[str, TopicInfo], topic_partition: TopicPartition) ->
 
 
 class BufferQuotas:
-    """Bytes that are charged for the batches of each partition, and the quotas.
+    """The bytes charged for each partition's batches, and the quotas.
 
     Args:
         limit: the quota of one broker in bytes; None for no limit.
@@ -134,7 +134,7 @@ class BufferQuotas:
 
     @classmethod
     def of_percent(cls, percent: int, buffer_memory: int, lock: RLock) -> BufferQuotas:
-        """Create quotas of `percent` of the buffer per broker; no limit if at least 100 percent."""
+        """Create quotas of `percent` of the buffer per broker; 100 or more means no limit."""
         return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE, lock)
 
     def held(self, topic_partition: TopicPartition) -> int:
@@ -273,7 +273,7 @@ class BufferPool:
             charges.clear()
 
     def measure(self, meters: MetricsRecorder) -> None:
-        """Store the number and duration of the writer's waits, and the peak of charged bytes."""
+        """Store the number and duration of the writer's waits, and the peak memory."""
         with self._state.lock:
             meters.buffer_waits, meters.buffer_wait = self._waits, self._waited
             meters.buffer_peak = self._peak

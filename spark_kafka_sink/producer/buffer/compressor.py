@@ -58,7 +58,7 @@ class Compressor:
         self._results: deque[CompressionResult] = deque()
         """Filled by the codec thread, emptied by the sender."""
         self._thread: Thread | None = None
-        """The codec thread, which sets this attribute when it starts."""
+        """The codec thread; it sets this attribute when it starts."""
 
     def submit(self, batch: ProducerBatch) -> None:
         """Queue a batch for compression; the caller must hold the accumulator's lock."""

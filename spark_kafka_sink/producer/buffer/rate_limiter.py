@@ -1,8 +1,8 @@
 """Client-side rate limits: token buckets, and a ramp-up after errors. Callers pass the time.
 
 A bucket may be overdrawn: the tokens of a whole chunk are taken at once, and the next chunk waits
-until the deficit is refilled. So a limit is met on average, and a chunk is limited to the tokens of
-a fraction of a second.
+until the deficit is refilled. Therefore, a limit is met on average, and a chunk uses at most the
+tokens for a fraction of a second.
 
 Source: "Advanced Producer Patterns" (throttle, recover), see docs/design.md.
 """

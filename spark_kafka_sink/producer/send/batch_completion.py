@@ -50,7 +50,7 @@ _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
 
 
 class Pause(NamedTuple):
-    """A throttle pause of a broker: the times of the request and of the end (monotonic clock)."""
+    """A throttle pause of a broker: when it was requested and when it ends (monotonic clock)."""
 
     requested: float
     until: float

@@ -104,7 +104,7 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
 
 
 def piece_of(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
-    """Return an uncompressed batch of these records of `batch`, without a sequence."""
+    """Return an uncompressed batch of some of a batch's records, without a sequence."""
     return closed_batch(batch.partition, batch.created, columns_of(records))
 
 

@@ -94,7 +94,7 @@ class Drained:
 
 
 class Drainer:
-    """Selects the batches of each Produce request of one session; sender thread only."""
+    """Selects the batches for each Produce request in a session; sender thread only."""
 
     def __init__(
         self, session: SessionContext, accumulator: Accumulator, partitions: PartitionStates
@@ -111,7 +111,7 @@ class Drainer:
         self._slow_after = session.config.request_timeout_ms / 1000 * _SLOW
         self._snapshot: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
-        """Leaders by topic and partition, in the snapshot `_known`."""
+        """Leaders by topic and partition, from the metadata snapshot `_known`."""
 
     def drain(self, now: float) -> Drained:
         """Return the batches of the next request to each broker that is ready for a request."""
@@ -165,7 +165,7 @@ class Drainer:
         return self._client.request_size_limit.at(now)
 
     def _is_slow(self, node_id: int, now: float) -> bool:
-        """Return True if a broker responds so slowly that larger requests would risk a timeout."""
+        """Return True if a broker responds so slowly that larger requests might time out."""
         since = self._network.waits_since(node_id)
         return since is not None and now - since > self._slow_after
 

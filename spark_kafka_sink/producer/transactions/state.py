@@ -61,7 +61,7 @@ class TransactionSettings:
     that finds this id after InitProducerId does not start a transaction.
     """
     id_prefix: str | None = None
-    """Common prefix of the transactional ids of all attempts, for the ACL in error messages."""
+    """Common prefix of all attempts' transactional ids, for the ACL in error messages."""
 
     @property
     def first_id(self) -> str:
@@ -110,7 +110,7 @@ _TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
 FAILED = frozenset({_STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR, _STATE.ABORTING, _STATE.ABORTED})
 """States in which no records are written and which never lead to a commit."""
 ENDED = frozenset({_STATE.FATAL_ERROR, _STATE.ABORTED})
-"""States in which the transaction needs no more requests."""
+"""States in which no more requests for the transaction are necessary."""
 
 
 def next_state(before: TransactionState, after: TransactionState) -> TransactionState:
@@ -144,7 +144,7 @@ class TransactionTimer:
             self.started = now
 
     def check(self, now: float) -> Elapsed:
-        """Return HALF or ALL if that part of the timeout has passed since the last call."""
+        """Return HALF or ALL if that part of the timeout has passed; report HALF only once."""
         if self.started is None or self.timeout is None:
             return Elapsed.NOTHING
         age = now - self.started
@@ -209,7 +209,7 @@ def coordinator_error(
 
 
 def second_attempt_error(claim_id: str) -> DeliveryError:
-    """Return the error for a second attempt of a task of a batch in one transaction."""
+    """Return the error for a second attempt of a task, which atomicBatch=true does not allow."""
     return DeliveryError(
         f"{claim_id}: this task ran a second time, which atomicBatch=true does not allow, or "
         "the response to its claim was lost; no record of the batch becomes visible",

@@ -44,7 +44,9 @@ def test_what_is_short_and_harmless_is_repeated(text: str) -> None:
 
 def test_a_long_text_is_described() -> None:
     assert shown("x" * 1704) == "a text of 1,704 characters"
-    assert shown_file("/" + "x" * 1703).startswith("a file by a text of 1,704 characters, ")
+    assert shown_file("/" + "x" * 1703).startswith(
+        "a file whose name is a text of 1,704 characters, "
+    )
 
 
 @pytest.mark.parametrize("path", ["/run/secrets/kafka-password", "tls/ca", "ca.pem", "C:\\ca"])
