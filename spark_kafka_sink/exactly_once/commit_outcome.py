@@ -32,12 +32,12 @@ class EndOutcome(Enum):
 
     COMMITTED = auto()
     TORN = auto()
-    """Aborted after the decision; its records are lost."""
+    """Aborted after the decision; the records of the transaction are lost."""
     FENCED = auto()
     """Ended by another client. The batch is torn unless the transaction turns out to be committed.
     """
     RETRY = auto()
-    """Not yet known: retry at the coordinator that FindCoordinator returns."""
+    """Not yet known. EndTxn is retried at the coordinator that FindCoordinator returns."""
     FAILED = auto()
     """The request was rejected. The decision remains valid, and the next driver retries."""
 
@@ -79,7 +79,7 @@ class CommitStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOutcome:
-    """The result of a commit or an abort."""
+    """The result of the commit or the abort of a batch."""
 
     status: CommitStatus
     batch: str
@@ -94,13 +94,11 @@ class CommitOutcome:
     the tasks' rows are visible.
     """
     left_open: tuple[str, ...] = ()
-    """Transactional ids whose transactions could not be aborted; they stay open until they time
-    out.
-    """
+    """Ids of transactions that could not be aborted; they stay open until they time out."""
     problem: str = ""
-    """Why other transactions, with unknown ids, might be open; empty if that is impossible."""
+    """Why other transactions, with unknown ids, might be open; empty if no others can be open."""
     steps: tuple[tuple[str, float], ...] = ()
-    """Name and duration in milliseconds of each step, in order."""
+    """The name of each step and its duration in milliseconds, in order."""
 
     @property
     def total_ms(self) -> float:

@@ -64,7 +64,7 @@ class BatchCommitter:
             return recover_scope(driver, reset=self._reset)
 
     def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
-        """Recover as `recover` does, and begin the transaction that all tasks of the batch share.
+        """Do the same as `recover`, and begin the transaction that all tasks of the batch share.
 
         Earlier drivers and their tasks are fenced. The returned transaction is None if the batch is
         already written.
@@ -92,7 +92,7 @@ class BatchCommitter:
 
         Args:
             batch: batch number of a stream; otherwise the name of the scope.
-            results: result of every task, whatever its outcome.
+            results: the results of all tasks, whatever their outcomes.
             nonce: nonce of the planning, if the caller knows it.
             written: the topics that the tasks have written to, with their ids.
 
@@ -136,7 +136,7 @@ class BatchCommitter:
             nonce: nonce of the planning, if the caller knows it.
 
         Raises:
-            TornTransactionError: the batch was decided, and rows of it are lost.
+            TornTransactionError: the batch was decided, and some of its rows are lost.
             FencedError: a newer driver has taken over.
         """
         transactions = _transactions(results)
@@ -197,7 +197,7 @@ def _nonces(nonce: str | None) -> frozenset[str]:
 
 
 def _run_of(results: Sequence[TaskResult]) -> str | None:
-    """Return the run id that all tasks share, or None if they have different ones."""
+    """Return the run id that all tasks share, or None if their run ids differ."""
     runs = {each.run_id for each in results}
     return runs.pop() if len(runs) == 1 else None
 

@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 DRIVER_TIMEOUT_MS: Final = 15_000
-"""transaction.timeout.ms of the drivers, whose transactions last for one append.
+"""The drivers' transaction.timeout.ms; a driver's transaction lasts for one append.
 
 The coordinator checks for expired transactions every 10 s
-(transaction.abort.timed.out.transaction.cleanup.interval.ms), so a decision is committed within 25
-s of its start, or never.
+(transaction.abort.timed.out.transaction.cleanup.interval.ms), so a decision is committed either
+within 25 s of its start or never.
 """
 DEFAULT_REPLICATION: Final = 3
 MAX_MESSAGE_BYTES: Final = 1_048_588
-"""Kafka's default, set explicitly in case the cluster's default is lower; chunks are half as large.
+"""Kafka's default value. It is set explicitly, in case the cluster's default is lower. Chunks are
+half as large.
 """
 SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """Small, because compaction skips the active segment, and every new driver has to read it."""
@@ -98,7 +99,7 @@ class DecisionLog:
         return records
 
     def is_pending(self, scope: Scope) -> bool:
-        """Return True if the latest read found records of the scope without a marker after them.
+        """Return True if the latest read found records of the scope that no marker follows.
 
         Kafka responds to EndTxn before it writes the markers, so these records may already be
         committed.
@@ -127,7 +128,10 @@ class DecisionLog:
         return self._appender.append(owner, topic, messages, deadline, before_commit=before_commit)
 
     def _check_compacted(self, deadline: float) -> None:
-        """Raise if an existing topic is not compacted; each topic is checked once per process."""
+        """Raise an error if an existing topic is not compacted.
+
+        Each topic is checked once per process.
+        """
         with _cached_records_lock:
             known = self._key in _compacted
         if known:
@@ -143,7 +147,7 @@ class DecisionLog:
         return {"cleanup.policy": "compact,delete", "retention.ms": str(retention)}
 
     def _create(self, deadline: float) -> None:
-        """Create the topic; harmless if another driver creates it first."""
+        """Create the topic; it is not an error if another driver creates it first."""
         replication = self._replication(deadline)
         self._topics.create_compacted(
             self._config.decision_log_topic,
@@ -159,7 +163,10 @@ class DecisionLog:
         )
 
     def _replication(self, deadline: float) -> int:
-        """Return the configured replication factor, by default 3 or the number of brokers."""
+        """Return the configured replication factor.
+
+        The default is 3, or the number of brokers if there are fewer.
+        """
         if self._config.decision_log_replication_factor:
             return self._config.decision_log_replication_factor
         self._client.await_metadata(deadline)

@@ -145,7 +145,7 @@ def parse_object(text: str) -> JsonObject:
 
 
 def text_of(value: object, name: str) -> str:
-    """Return the value; raise unless it is a string that can be encoded as UTF-8."""
+    """Return the value; raise an error unless it is a string that can be encoded as UTF-8."""
     if not isinstance(value, str):
         raise malformed(f"{name} is not text")
     try:
@@ -156,14 +156,14 @@ def text_of(value: object, name: str) -> str:
 
 
 def number_of(value: object, name: str, highest: int = _MAX_INT) -> int:
-    """Return the value; raise unless it is an integer from 0 to `highest`."""
+    """Return the value; raise an error unless it is an integer from 0 to `highest`."""
     if type(value) is not int or not 0 <= value <= highest:
         raise malformed(f"{name} is not an integer in the allowed range")
     return value
 
 
 def list_of(value: object, name: str) -> list[object]:
-    """Return the value; raise unless it is a list."""
+    """Return the value; raise an error unless it is a list."""
     if not isinstance(value, list):
         raise malformed(f"{name} is not a list")
     return cast("list[object]", value)
@@ -195,8 +195,8 @@ class Fate(StrEnum):
     LOST = "lost"
     """Aborted by the broker, usually because it timed out before the driver ended it."""
     UNKNOWN = "unknown"
-    """Could not be determined: the coordinator does not report it, and no marker was found in the
-    topics.
+    """The outcome could not be determined: the coordinator does not report it, and no marker was
+    found in the topics.
     """
 
 
@@ -210,7 +210,7 @@ class Record:
 
     state: ScopeState
     at_ms: int
-    """Time of writing on the driver's clock, in milliseconds since 1970."""
+    """When the driver wrote the record, by its clock, in milliseconds since 1970."""
     transactions: int
     """Number of transactions in the batch."""
     records: int
@@ -246,12 +246,12 @@ class Record:
 
     @property
     def is_torn(self) -> bool:
-        """True if only part of the batch was committed and the rest is lost."""
+        """True if only some of the batch's transactions were committed, and the others are lost."""
         return bool(self.fates)
 
 
 def to_text(record: Record) -> str:
-    """Return the record as JSON; ASCII only, so that it can be split at any position."""
+    """Return the record as JSON in ASCII, so that the text can be split at any position."""
     return json.dumps({"version": VERSION, **_to_json(record)}, separators=(",", ":"))
 
 
@@ -406,7 +406,7 @@ def _fate(value: object) -> Fate:
 MAX_VALUE: Final = 500_000
 """Maximum size of a value in bytes, well below the default message.max.bytes of 1 MiB."""
 _ENVELOPE: Final = 200
-"""Maximum size in bytes of the JSON that a chunk adds to its part of the text."""
+"""Maximum size in bytes of the JSON around a chunk's part of the text."""
 _MAX_CHUNKS: Final = 10_000
 
 Message = tuple[bytes, bytes | None]
@@ -451,14 +451,14 @@ def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> l
 
 
 def chunks_of(messages: Iterable[Message]) -> frozenset[int]:
-    """Return the numbers of the scope's chunks in the log once these messages are appended."""
+    """Return the numbers of the scope's chunks that the log contains after these messages."""
     keys = (_parse_key(key) for key, value in messages if value is not None)
     return frozenset(found[1] for found in keys if found is not None and found[1] is not None)
 
 
 @dataclass(slots=True)
 class _Chunks:
-    """The consecutive chunks of one record that have been read so far."""
+    """The chunks of one record that have been read so far."""
 
     set_id: str
     expected: int
@@ -467,7 +467,7 @@ class _Chunks:
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """The latest complete record of a scope as unparsed text, or the error from reading it."""
+    """The latest complete record of a scope as unparsed text, or the error that occurred."""
 
     offset: int
     text: str
@@ -490,7 +490,7 @@ class DecisionRecords:
         self._chunk_keys: dict[Scope, set[int]] = {}
 
     def add(self, messages: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
-        """Add the next messages (offset, key, value) in offset order."""
+        """Add the messages that follow (offset, key, value), in offset order."""
         for offset, key, value in messages:
             found = _parse_key(key)
             if found is None:

@@ -152,9 +152,9 @@ class BlockedPartition:
     stable_offset: int
     """The last stable offset, at which read_committed readers stop."""
     end_offset: int
-    """The high watermark."""
+    """The partition's high watermark."""
     transactional_id: str | None
-    """Id of the transaction that blocks readers; None if it belongs to another application."""
+    """Id of the transaction that blocks readers; None if a different application has opened it."""
 
     @property
     def records(self) -> int:
@@ -168,7 +168,7 @@ def blocked_partitions(
     views: Sequence[OpenTransactionView],
     deadline: float,
 ) -> list[BlockedPartition]:
-    """Return the partitions of these transactions that are blocked, by topic and number.
+    """Return the blocked partitions of these transactions, sorted by topic and number.
 
     Raises:
         ProtocolError: the brokers are older than Kafka 2.8, and cannot describe producers.
@@ -266,12 +266,12 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
 def accept_loss(driver: Driver) -> Finished:
     """Mark the latest batch of a scope as written, so that the scope can continue.
 
-    Either the batch is torn, and the operator has handled its lost rows; or it is refused because
-    its rows differ from the written rows. Drivers of the scope are fenced, so none should be
-    running.
+    Either the batch is torn, and the operator has handled its lost rows; or the driver refuses the
+    batch because its rows differ from the written rows. Drivers of the scope are fenced, so none
+    should be running.
 
     Raises:
-        TransactionError: neither applies to the latest batch of the scope.
+        TransactionError: neither is true for the latest batch of the scope.
     """
     owner = driver.fence()
     record = driver.read_fenced()

@@ -79,7 +79,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No batch is decided yet."""
+    """No batch has been decided yet."""
 
     given_up: tuple[str, ...] = ()
     """Nonces of plannings that abort() has given up since the last decision; these
@@ -99,8 +99,8 @@ class Decided(Generic[T_co]):
     transactions: tuple[T_co, ...]
     retired: tuple[str | None, ...] = ()
     rows: int | None = None
-    """Rows that Spark passed to the tasks, including dead letters and dropped rows; None if not
-    counted.
+    """Number of rows that Spark passed to the tasks, including dead letters and dropped rows; None
+    if they were not counted.
     """
     plannings: tuple[Planning, ...] = ()
     """For a batch written by foreachBatch: the planning that wrote it, and all plannings
@@ -139,7 +139,7 @@ LogState = Nothing | Decided[T_co] | Done
 
 _FIRST_BATCH = "0"
 MAX_GIVEN_UP = 100
-"""Maximum number of given-up nonces in a record; the oldest are dropped. This assumes that the
+"""Maximum number of nonces in `given_up`; the oldest nonces are dropped. This assumes that the
 commit() of a run that failed earlier is no longer active.
 """
 MAX_PLANNINGS = 20
@@ -170,8 +170,8 @@ class Caller:
     run: str | None = None
     """Run id of the query for a write in foreachBatch; None if unknown."""
     rows: int | None = None
-    """Rows that Spark passed to the tasks; None before the tasks have run, or if a task did not
-    count its rows.
+    """Number of rows that Spark passed to the tasks; None before the tasks have run, or if a task
+    did not count its rows.
     """
     topics: tuple[str, ...] | None = None
     """Topics that these rows specify; see `Decided`."""
@@ -214,11 +214,13 @@ _NOTHING_TO_MARK = {
     Refusal.OTHER_QUERYS_BATCH,
     Refusal.ANOTHER_WRITE,
 }
-"""With these verdicts, the batch is already decided: no later commit() of the tasks can decide."""
+"""With these verdicts, the batch is already decided: no later commit() of these tasks can decide
+it.
+"""
 
 
 def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
-    """Return the action for the caller's batch, or the reason to refuse it."""
+    """Return the action for the caller's batch, or the reason why it is refused."""
     if caller.single:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
@@ -237,7 +239,8 @@ def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
 def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     """Judge a batch of a scope with only one batch.
 
-    A new checkpoint numbers its batches from 0 again; they differ from those of the old checkpoint.
+    With a new checkpoint, batch numbers start at 0 again, and the batches differ from those of the
+    old checkpoint.
     """
     if isinstance(state, Nothing):
         return Verdict.WRITE
@@ -276,7 +279,7 @@ def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
 
 
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
-    """Return True if the user has requested that this query replace the query in the log.
+    """Return True if the user has requested that this query replaces the query in the log.
 
     Only the first batch of a query that was never replaced can do so. Therefore, an option that
     remains set has no effect later.
@@ -295,7 +298,7 @@ class RollForward(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Decide(Generic[T_co]):
-    """Check that the transactions are alive, append `decided`, commit them, append `finished`.
+    """Check the transactions, append `decided`, commit the transactions, append `finished`.
 
     If there are no transactions, only `finished(decided)` is appended.
     """
@@ -305,10 +308,11 @@ class Decide(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class AlreadyDone:
-    """The batch is already written: abort the transactions in `never_decided`, and succeed.
+    """The batch is already written: abort the transactions in `never_decided`, and return.
 
-    If `found` is set, append it first: it records that this run of the query has found the batch.
-    Any further write of the run with the same batchId and target counts as a different write.
+    If `found` is set, append it first: this state records that this run of the query has found the
+    batch. Any further write of the run with the same batchId and target counts as a different
+    write.
     """
 
     found: Done | None = None
@@ -361,8 +365,8 @@ def next_abort_step(
 ) -> RollForward[T_co] | GiveUp | AbortOurs:
     """Return the next step of abort(). `state` was read after the caller's last InitProducerId.
 
-    An existing decision is rolled forward, because Spark calls abort() even if commit() raised
-    after its decision.
+    An existing decision is rolled forward, because Spark calls abort() even if commit() raised an
+    error after its decision.
     """
     if isinstance(state, Decided):
         return RollForward(state)
@@ -404,7 +408,7 @@ def finished(decided: Decided[T_co]) -> Done:
 
 
 def _found(state: Nothing | Done, caller: Caller) -> Done | None:
-    """Return the state with the caller's planning added, or None if it need not be added."""
+    """Return the state with the caller's planning, or None if it does not have to be added."""
     planning = caller.planning
     if isinstance(state, Nothing) or planning is None or planning in state.plannings:
         return None
@@ -442,7 +446,7 @@ def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:
     """Return the caller's transactional ids that are not decided and may be aborted.
 
     `state` was read after fencing. If it contains some of the ids, an earlier call for the same
-    tasks has decided them and then raised.
+    tasks has decided them and then failed.
     """
     kept = state.transactional_ids if isinstance(state, Decided) else frozenset()
     return frozenset(ours) - kept

@@ -69,12 +69,12 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
     Args:
         config: connection settings.
         claim_id: a `ClaimId`.
-        timeout_ms: transaction.timeout.ms; any value that the brokers allow.
+        timeout_ms: transaction.timeout.ms; can be any value that the brokers allow.
         prefix: transactionalIdPrefix, for the ACL in error messages.
 
     Raises:
-        DeliveryError: another attempt was first, or this attempt was first but the response was
-            lost.
+        DeliveryError: another attempt has already claimed the part; or this attempt has claimed it,
+            but the response was lost.
         KafkaProdError: max.block.ms has passed, or a permission is missing.
     """
     with borrowed_client(config) as client:
@@ -114,13 +114,13 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
 
 
 def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
-    """Return the records written to each partition; raise if two tasks wrote to the same one.
+    """Return the records written to each partition; two tasks must not write to the same one.
 
     Args:
         results: results of all tasks, in the order of their Spark partitions.
 
     Raises:
-        TransactionError: two tasks have written to the same partition; the message names them.
+        TransactionError: two tasks have written to the same partition; the message contains both.
     """
     owners: dict[TopicPartition, tuple[int, PartitionRange]] = {}
     for task, result in enumerate(results):
@@ -138,7 +138,7 @@ def check_producers(
     owners: Mapping[TopicPartition, PartitionRange],
     producers: Mapping[TopicPartition, Sequence[ActiveProducer]],
 ) -> None:
-    """Raise unless each leader has exactly the records that the partition's task reports.
+    """Raise an error unless each leader has exactly the records that the task reports.
 
     Args:
         shared: the transaction.
@@ -183,7 +183,7 @@ def all_skipped(results: Sequence[TaskResult]) -> bool:
 def _problem(
     shared: OpenTransaction, written: PartitionRange, producers: Sequence[ActiveProducer]
 ) -> str | None:
-    """Return how the leader's state differs from what the task wrote, or None if it does not."""
+    """Return how the leader's state differs from the records that the task wrote, or None."""
     name = f"{written.topic}-{written.partition}"
     known = next((each for each in producers if each.producer_id == shared.producer_id), None)
     if known is None:
@@ -368,7 +368,7 @@ def _commit(
 def _fenced(
     driver: Driver, caller: protocol.Caller, results: Sequence[TaskResult], error: FencedError
 ) -> CommitOutcome:
-    """Handle a transaction that our EndTxn (with a lost response) or another client has ended."""
+    """Handle a transaction that another client, or our EndTxn with a lost response, has ended."""
     state = _state_of(driver.read_unfenced(), driver.scope)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)

@@ -112,7 +112,7 @@ def compile_encoder(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """Return the encoder for structs of this type, cached per process.
 
     Raises:
-        ColumnError: a column does not fit the schema; the message names the column's path.
+        ColumnError: a column does not fit the schema; the message contains the path.
         ConfigError: the schema is invalid or has unsupported parts.
     """
     return _module(plan.format).compile_plan(plan, type_)

@@ -396,7 +396,7 @@ _HINTS: Final = {
 
 
 def _refuse_rules(schema: Any, subject: str) -> None:
-    """Raise if a schema has rules that must be executed before a record is written.
+    """Raise an error if a schema has rules that must be executed before a record is written.
 
     Raises:
         SchemaRegistryError: the schema has such rules; data that they encrypt would be written

@@ -67,7 +67,7 @@ class AclAdvisor:
 
     @property
     def principal(self) -> str:
-        """The principal that needs the ACLs: "User:<name>", or a description in brackets."""
+        """The principal that needs the ACLs: "User:<name>", or a description in angle brackets."""
         return self._guide.principal
 
     @property

@@ -102,8 +102,8 @@ SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
 class DeadLetterTopic:
     """The dead letter topic, and the conversion of bad rows to dead letters.
 
-    `task` is the number of the Spark task, for a header. `largest` is the maximum size of a record
-    in bytes. `acls` determines missing ACLs.
+    `task` is the number of the Spark task, which is written to a header. `largest` is the maximum
+    size of a record in bytes. `acls` determines missing ACLs.
     """
 
     name: str
@@ -133,7 +133,7 @@ class DeadLetterTopic:
             omitted = more
 
     def smaller(self, letter: Record) -> Record | None:
-        """Return the letter with one more part omitted; None if only the context is left.
+        """Return the letter with one more part omitted; None if only the context headers are left.
 
         Also return None for a record without context headers, because it is not a dead letter.
         """
@@ -254,7 +254,7 @@ def _with_problems(
 
 
 def _headers_omitting(headers: Headers, part: Part) -> Headers:
-    """Return a letter's headers; the message in them lists one more omitted part."""
+    """Return a letter's headers, with a message that mentions one more omitted part."""
     return tuple(
         (name, _message_omitting((value or b"").decode(), part))
         if name == _PREFIX + _MESSAGE
@@ -333,7 +333,10 @@ def _partitions(rows: Rows) -> pa.Array[Any]:
 def with_headers(
     lists: pa.ListArray[Any] | None, context: list[tuple[str, pa.Array[Any]]]
 ) -> pa.ListArray[Any]:
-    """Return each row's headers, followed by `context`: keys, each with a value per row."""
+    """Return each row's headers, followed by the context headers.
+
+    `context` contains pairs of a key and a column of n values.
+    """
     count = len(context[0][1])
     own = np.zeros(count, np.int64) if lists is None else _list_lengths(lists)
     width = len(context)

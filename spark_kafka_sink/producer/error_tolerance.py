@@ -161,7 +161,7 @@ class RowError(IntEnum):
     REFUSED = 5
     """The broker rejected the record and listed it in the response (KIP-467)."""
     BREAKER_OPEN = 6
-    """The circuit breaker of its partition is open."""
+    """The circuit breaker of the row's partition is open."""
     UNKNOWN_TOPIC = 7
     TOPIC_UNAUTHORIZED = 8
     INVALID_TOPIC = 9
@@ -311,7 +311,7 @@ class BadRows:
         self._rows = 0
 
     def seen(self, count: int) -> None:
-        """Add to the number of rows received, bad ones included."""
+        """Add to the number of received rows, which includes bad rows."""
         with self._lock:
             self._rows += count
 

@@ -72,7 +72,7 @@ class ProducerState:
         self.producer_id, self.epoch, self.is_used = producer_id, epoch, False
 
     def begin_session(self) -> None:
-        """Start a new epoch, unless no partition has sequences in the current epoch."""
+        """Start a new epoch if any partition has sequences in the current epoch."""
         if self.is_used:
             self.bump_epoch()
 

@@ -36,19 +36,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Planning data of a stream's last micro-batch."""
+    """Data from the planning of a stream's last micro-batch."""
 
     at: str = ""
     """Time of planning (ISO 8601); empty if unknown."""
     nonce: str | None = None
-    """Nonce in the transactional ids of this planning; None if unknown or without exactly-once."""
+    """Nonce in the transactional ids of this planning; None if unknown, or if the write is not
+    exactly-once.
+    """
     shared: OpenTransaction | None = None
     """The transaction that all tasks share with atomicBatch=true; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """The file that stores a stream's last planning.
+    """The file that stores the data of a stream's last planning.
 
     `path` is in the folder of the application's reports; empty if nothing is stored.
     """
@@ -66,7 +68,7 @@ class PlanFile:
         return cls() if folder is None else cls(str(Path(folder) / f"{name}.planned"))
 
     def store(self, planned: Planned) -> None:
-        """Replace the stored planning. Never raises."""
+        """Replace the stored planning data. Never raises."""
         if not self.path:
             return
         file, draft = Path(self.path), Path(f"{self.path}-new")
@@ -75,7 +77,7 @@ class PlanFile:
             draft.write_text(json.dumps(asdict(planned)))
             draft.replace(file)
         except OSError:
-            with suppress(OSError):  # Otherwise, outdated planning data would be used.
+            with suppress(OSError):  # Outdated planning data must not be used.
                 file.unlink(missing_ok=True)
 
     def read(self) -> Planned:
@@ -131,7 +133,7 @@ class ErrorFile:
 
     @contextmanager
     def storing_errors(self, batch_id: int | None = None) -> Iterator[None]:
-        """Store an error of this package raised in the block, so that `abort` can read it.
+        """Store an error of this package that the block raises, so that `abort` can read it.
 
         Args:
             batch_id: number of the micro-batch; None in a task, which reads the number from Spark's

@@ -142,7 +142,7 @@ def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
 
 
 def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
-    """Return lists of these entries, as long as the lists of `column`; null lists stay null."""
+    """Return lists of these entries, with the list lengths of `column`; null lists stay null."""
     lengths = np.asarray(pc.list_value_length(column).fill_null(0))
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -227,7 +227,10 @@ _SHOWN = 100
 def read_topics(
     column: pa.Array[Any], checks: RowChecks
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
-    """Return the topics of n rows and the index of each row's topic (None: at most one)."""
+    """Return the topics of n rows, and the index of each row's topic.
+
+    The index is None if there is at most one topic.
+    """
     encoded = read_bytes(column).dictionary_encode()
     numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
     checks.found(
@@ -244,7 +247,7 @@ def read_topics(
         checks.found(
             np.flatnonzero(np.isin(numbers, wrong)),
             RowError.INVALID_TOPIC,
-            f"the column `topic` has {shown!r}, which is not a valid topic name, first in",
+            f"the column `topic` contains {shown!r}, which is not a valid topic name, first in",
             TOPIC_NAMES,
         )
         numbers = _without(wrong, len(names))[numbers]
@@ -344,12 +347,12 @@ def read_chunks(
 def read_rows(
     batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
 ) -> Rows:
-    """Return a slice of n rows in the producer's form; in errors, row numbers start at `first`.
+    """Return a slice of n rows for the producer; in errors, row numbers start at `first`.
 
     Raises:
         ColumnError: a topic is null or invalid, a header key is null or not UTF-8, a timestamp is
             before 1970, or a field cannot be serialized, unless the contract tolerates them; the
-            message names the row.
+            message contains the row.
     """
 
     def name(row: int) -> str:

@@ -94,7 +94,7 @@ def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
 
 
 def _sum_of_valid(reports: list[AnyReport]) -> DeliveryReport:
-    """Merge the valid reports. If some are invalid, `error` says how many."""
+    """Merge the valid reports. If some are invalid, `error` contains their number."""
     total, reasons = DeliveryReport(), []
     for report in reports:
         try:

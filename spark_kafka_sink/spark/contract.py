@@ -93,7 +93,7 @@ class Contract:
         """Check a DataFrame's schema.
 
         Raises:
-            ColumnError: a column is missing, duplicate or of the wrong type; the message names it.
+            ColumnError: a column is missing, duplicate or of the wrong type.
         """
         _refuse_duplicates(schema)
         selected = _selected(schema, config)
@@ -164,7 +164,7 @@ def _value(schema: types.StructType) -> int:
 
 
 def _refuse_duplicates(schema: types.StructType) -> None:
-    """Raise for duplicate columns; Spark also rejects them, but only when the job runs."""
+    """Raise an error for duplicate columns; Spark also rejects them, but only when the job runs."""
     duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if duplicates:
         raise ColumnError(
@@ -234,7 +234,7 @@ def _hint_for_type(name: str, data_type: types.DataType, allowed: str) -> str:
 
 
 def _headers_of(data_type: types.DataType) -> str:
-    """Return a SQL expression for the column `headers`: a conversion of this type or an example."""
+    """Return a SQL expression for the column `headers` that converts this type, or an example."""
     text = (types.StringType, types.BinaryType)
     source, kinds, names = "", [], ["key", "value"]
     if isinstance(data_type, types.MapType):

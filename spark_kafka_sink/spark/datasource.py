@@ -48,7 +48,7 @@ class KafkaProdDataSource(DataSource):
 
     @without_traceback()
     def reader(self, schema: StructType) -> NoReturn:
-        """Raise: the format cannot be read.
+        """Raise an error, because the format cannot be read.
 
         Raises:
             ConfigError: always.
@@ -58,7 +58,7 @@ class KafkaProdDataSource(DataSource):
 
     @without_traceback()
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Raise: the format cannot be read.
+        """Raise an error, because the format cannot be read.
 
         Raises:
             ConfigError: always.

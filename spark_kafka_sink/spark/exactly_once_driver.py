@@ -107,7 +107,7 @@ def stream_scope(config: SinkConfig) -> Scope:
 
 
 def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None:
-    """Raise for options that do not apply to a stream or break exactly-once.
+    """Raise an error for options that do not apply to a stream or break exactly-once.
 
     Args:
         config: the sink's settings.
@@ -233,7 +233,7 @@ def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: 
 
 
 def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]:
-    """Return elapsed share, age and timeout (in ms) of the transaction closest to its timeout."""
+    """Return elapsed share, age and timeout (ms) for the transaction closest to its timeout."""
     ages = (
         (now_ms - each.transaction.started_ms, each.transaction.timeout_ms)
         for each in results
@@ -316,11 +316,11 @@ class ExactlyOnceEnd(WriteEnd):
             publication.succeed(report)
 
     def _batch(self, batch_id: int | None) -> str:
-        """Return the batch number of a stream, or else the name of the scope."""
+        """Return the batch number of a stream, otherwise the name of the scope."""
         return self._scope.name if batch_id is None else str(batch_id)
 
     def _plan_of(self, tasks: Sequence[TransactionMessage]) -> Planned:
-        """Return how the batch was planned, from its tasks' results or else from the plan file."""
+        """Return the planning data from the tasks' results, otherwise from the plan file."""
         if self._planned is not None:
             return self._planned
         if tasks:
@@ -356,7 +356,7 @@ class ExactlyOnceEnd(WriteEnd):
         text: str,
         results: Sequence[TaskResult],
     ) -> DeliveryReport:
-        """Return the report with the outcome, and with the transactions that it is about.
+        """Return the report with the outcome, and with the transactions to which it applies.
 
         If another run has written the batch, the tasks count as having skipped it.
         """

@@ -87,7 +87,7 @@ def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
 def transactions_of(
     results: Sequence[TaskResult], tasks: ReportTasks
 ) -> tuple[TransactionInfo, ...]:
-    """Return the distinct transactions of the tasks, by id.
+    """Return the distinct transactions of the tasks, sorted by id.
 
     Their number is limited in the same way as the task lines of a report.
     """
@@ -380,7 +380,7 @@ class TransactionalTaskWriter(TaskWriter):
 
 
 def _refuse_speculation() -> None:
-    """Raise if speculation is enabled; only tasks receive this setting of the session.
+    """Raise an error if speculation is enabled; only tasks receive this setting of the session.
 
     Raises:
         ConfigError: Spark may run two attempts of a task at the same time.

@@ -39,8 +39,8 @@ def repartition_by_kafka_partition(
     """Add the column `partition`, and put all rows of a Kafka partition into one task.
 
     Rows with a key are assigned by the sink's partitioner, rows without a key by a hash of their
-    value; an existing `partition` of a row is kept. The assignment is deterministic. Batch and
-    streaming DataFrames are accepted::
+    value; an existing `partition` of a row is not changed. The assignment is deterministic. Batch
+    and streaming DataFrames are accepted::
 
         options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events", ...}
         frame = repartition_by_kafka_partition(df, options)

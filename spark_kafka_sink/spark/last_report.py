@@ -124,7 +124,7 @@ def last_report(
     task has no report.
 
     Args:
-        query: a ``StreamingQuery``, or its name or id: the report of its latest micro-batch.
+        query: a ``StreamingQuery``, or its name or id, to get the report of its latest micro-batch.
         spark: the session; None for the active one. Only needed with Spark Connect.
 
     Raises:

@@ -68,7 +68,7 @@ def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPro
     """Return the writer of a batch; raises the errors of `KafkaProdDataSource.writer`.
 
     Args:
-        given: the options as Spark passes them, keys in any case.
+        given: the options as Spark passes them, with keys in any case.
         schema: the schema of the rows.
     """
     origin, options = WriteOrigin.of_write(), write_options(schema, given)
@@ -195,7 +195,10 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
 
 
 def _check_statistics_path(config: SinkConfig) -> None:
-    """Raise on the driver if no task can write to the path, since tasks only log the problem."""
+    """Raise an error if no task can write to the path.
+
+    This is checked on the driver, because tasks only log the problem.
+    """
     if config.statistics_path is not None:
         from spark_kafka_sink.report.storage import ReportLocation  # rarely needed
 
@@ -404,7 +407,7 @@ _PROC = Path("/proc")
 
 
 def refuse_continuous(proc: Path = _PROC) -> None:
-    """Raise if every query of the driver's JVM is continuous; called during planning.
+    """Raise an error if every query of the driver's JVM is continuous; called during planning.
 
     If there are other queries, this query cannot be identified, and on systems other than Linux
     threads cannot be listed: the first commit raises instead.

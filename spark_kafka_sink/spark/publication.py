@@ -119,7 +119,7 @@ class Publication:
         self._store(failed)
 
     def _started(self, report: DeliveryReport) -> DeliveryReport:
-        """Return the report with the time of planning, which it lacks if no task finished."""
+        """Return the report with the time of planning, which is missing if no task finished."""
         if report.started_at or self.batch_id is None:
             return report
         return replace(report, started_at=self.origin.plan_file.read().at)

@@ -244,7 +244,7 @@ def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
 
 
 def refuse_wheel(path: str) -> None:
-    """Raise if the package comes from a wheel on the Python path.
+    """Raise an error if the package comes from a wheel on the Python path.
 
     Spark does not make wheels available to tasks: of the files shipped with `--py-files`, it adds
     only `.zip`, `.egg` and `.jar` to their Python path (`SparkContext.PACKAGE_EXTENSIONS`).

@@ -135,9 +135,9 @@ def latest(
 
 
 def _file_name(report: DeliveryReport) -> str:
-    """Return a file name, one per query.
+    """Return a file name that is unique to the report's query.
 
-    It is hashed because a query's name can contain any character.
+    The name is a hash, because a query's name can contain any character.
     """
     if not report.query_id and not report.query_name and report.batch_id is None:
         return _BATCH
@@ -163,7 +163,7 @@ class StreamIdentity:
         return cls(options.get("queryName", ""), options.get("checkpointLocation", ""))
 
     def differs_from(self, stream: StreamIdentity) -> bool:
-        """Return True for another query, False for a restart with the same name or checkpoint."""
+        """Return True for a different query, False if the name or the checkpoint is the same."""
         return (
             self.is_known
             and self != stream

@@ -269,7 +269,7 @@ def arrow_schema(schema: types.StructType) -> pa.Schema:
     """Return the Arrow schema in which Spark passes rows to tasks.
 
     Raises:
-        ColumnError: Spark does not pass such columns to Python; the message names the path.
+        ColumnError: Spark does not pass such columns to Python; the message contains the path.
     """
     return pa.schema(list(cast("pa.StructType", _arrow(schema, ""))))
 
@@ -278,7 +278,7 @@ def _arrow(data_type: types.DataType, path: str) -> pa.DataType:
     """Return the Arrow type in which Spark passes a column to tasks.
 
     Raises:
-        ColumnError: Spark does not pass such columns to Python; the message names the path.
+        ColumnError: Spark does not pass such columns to Python; the message contains the path.
     """
     if isinstance(data_type, types.TimestampType):
         return pa.timestamp("us", "UTC")

@@ -53,7 +53,7 @@ def abort_undecided(
 
 
 def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
-    """Abort the transactions that tasks without a commit message have opened or will open.
+    """Abort the open and future transactions of tasks that have not sent a commit message.
 
     The nonces may come from a plan file that another driver has since replaced with a newer plan.
     In that case, the other driver may already have decided these transactions, or may be about to;
@@ -75,8 +75,8 @@ def abort_batch(
 ) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
-    If all of its transactions have ended (a commit() that raises aborts them itself), there is
-    nothing to abort: in that case the log is read without fencing, because a fence would only stop
+    If all of its transactions have ended (a commit() that fails aborts them itself), there is
+    nothing to abort. In that case, the log is read without fencing, because fencing would only stop
     another driver.
 
     Args:

@@ -124,7 +124,7 @@ def _topics(names: tuple[str, ...] | None) -> str:
 
 
 def _plannings(state: ScopeState, caller: protocol.Caller) -> str:
-    """Describe both writes by the nonces in their transactional ids."""
+    """Describe both writes by the nonces of their plannings."""
     known = () if isinstance(state, protocol.Nothing) else state.plannings
     first = next((each.nonce for each in known if each.run == caller.run), None)
     if first is None or caller.planning is None:
@@ -141,7 +141,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _UnclearAppendError(Exception):
-    """The content of the log is uncertain: the driver must fence and read the log again."""
+    """It is unknown what the log contains: the driver must fence and read the log again."""
 
     def __init__(self, error: KafkaProdError) -> None:
         super().__init__(str(error))
@@ -162,7 +162,7 @@ class _Call:
     """
 
     def abort_ours(self, state: ScopeState) -> None:
-        """Abort the call's transactions that can no longer be decided; no fence is needed.
+        """Abort the call's transactions that can no longer be decided; fencing is not necessary.
 
         `state` is the state of the log. No other call can decide the transactions: a decision
         consists of the messages of one planning, and Spark passes these to commit() once.
@@ -178,7 +178,7 @@ def commit_batch(
 ) -> CommitOutcome:
     """Decide the batch and make it visible, or detect that another driver has done so.
 
-    If the call raises and has certainly not decided the batch, the tasks' transactions are aborted.
+    If the call fails and has certainly not decided the batch, the tasks' transactions are aborted.
     A later abort() then finds no open transaction, and does not fence the driver that has taken
     over.
 
@@ -190,7 +190,8 @@ def commit_batch(
     Raises:
         TornTransactionError: rows of a decided batch are lost.
         FencedError: a newer driver has taken over.
-        TransactionError: the batch is refused, or a transaction is not alive; nothing is decided.
+        TransactionError: the batch is refused, or a transaction cannot be committed safely; nothing
+            is decided.
         BrokerUnavailableError: max.block.ms has passed, and it is uncertain whether the batch is
             decided.
     """
@@ -244,7 +245,7 @@ def _commit(call: _Call) -> CommitOutcome:
 def _append_found(
     driver: Driver, owner: OpenTransaction, record: Record, state: ScopeState | None
 ) -> None:
-    """Append `state`, which adds details to a done batch; append nothing if it is None."""
+    """Append `state`, which adds details to a done batch; do nothing if it is None."""
     if state is None:
         return
     found = Record(

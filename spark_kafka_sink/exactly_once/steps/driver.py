@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Stopwatch:
-    """Measures named steps; a name may occur several times."""
+    """Measures the durations of named steps; several steps may have the same name."""
 
     __slots__ = ("_now", "_steps")
 
@@ -59,7 +59,7 @@ class Stopwatch:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measure the duration of the block, even if the block raises."""
+        """Measure the duration of the block, even if the block raises an error."""
         began = self._now()
         try:
             yield
@@ -68,7 +68,7 @@ class Stopwatch:
 
     @property
     def steps(self) -> tuple[tuple[str, float], ...]:
-        """Name and duration in milliseconds of each step so far, in order."""
+        """The name of each step so far and its duration in milliseconds, in order."""
         return tuple(self._steps)
 
 
@@ -97,7 +97,7 @@ def check_alive(
     descriptions: Mapping[str, TransactionDescription] | None,
     now_ms: int,
 ) -> None:
-    """Raise unless every transaction is open, unchanged, and has enough time left.
+    """Raise an error unless every transaction is open, unchanged, and has enough time left.
 
     Args:
         transactions: the transactions to be decided.
@@ -164,7 +164,7 @@ def is_any_committed(
 
 
 MARKER_SECONDS: Final = 2.0
-"""Maximum seconds to wait for the markers of a committed transaction."""
+"""Maximum time in seconds to wait for the markers of a committed transaction."""
 MARKER_PAUSE: Final = 0.005
 _LOG = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ class Driver:
     """A driver of one scope, for one call of planning, commit or abort.
 
     Args:
-        client: sends the requests; not owned.
+        client: sends the requests; the driver does not close it.
         config: the sink's settings, with a transactionalIdPrefix.
         scope: the scope of this driver.
     """
@@ -257,7 +257,7 @@ class Driver:
     def producers(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
-        """Return the active producers of these partitions, as their leaders describe them."""
+        """Return the active producers of these partitions, as described by the leaders."""
         with self.watch.step("describe"):
             return self.admin.describe_producers(partitions, self._deadline)
 
@@ -285,7 +285,10 @@ class Driver:
         return record
 
     def set_stale_chunks(self, records: decision_record.DecisionRecords) -> None:
-        """Note the scope's chunks in the log; the next `append` removes or replaces them."""
+        """Store which chunks of the scope are in the log.
+
+        The next `append` removes or replaces these chunks.
+        """
         self._chunks |= records.chunk_keys(self.scope)
 
     def read_unfenced(self, *, create: bool = True) -> decision_record.DecisionRecords:
@@ -363,7 +366,7 @@ class Driver:
         reads the log and aborts, and the last check follows the append of the decision, so at least
         one side detects the other.
 
-        `seconds`: time limit; None for the rest of max.block.ms.
+        `seconds` is the time limit; None means the rest of max.block.ms.
         """
         deadline = self._deadline
         if seconds is not None:

@@ -12,8 +12,8 @@ no driver can ever decide are orphans, regardless of who checks and when:
 A transaction with an older nonce of an undecided batch is not an orphan yet; the decision makes it
 one.
 
-Orphans are aborted so that they do not block readers until they time out. This is best effort:
-transactions left open neither lose nor duplicate a batch.
+Orphans are aborted so that they do not block readers until they time out. If this fails,
+transactions stay open, but no batch is lost or duplicated.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def is_orphan(
     Args:
         state: state of the log, read before the transactions were listed.
         candidate: one of the listed transactions.
-        given_up: nonces of plannings that only the caller could decide, and did not. The caller has
-            read `state` after fencing, or knows that commit() was never called.
+        given_up: nonces of plannings that only the caller could have decided, but did not decide.
+            The caller has read `state` after fencing, or knows that commit() was never called.
     """
     if isinstance(state, Decided) and candidate.transactional_id in state.transactional_ids:
         return False
@@ -93,7 +93,7 @@ class Aborted:
     left_open: frozenset[str] = frozenset()
     """Transactional ids whose transaction might still be open."""
     problem: str = ""
-    """Why other transactions, with unknown ids, might be open; empty if that is impossible."""
+    """Why other transactions, with unknown ids, might be open; empty if no others can be open."""
 
     def __add__(self, later: Aborted) -> Aborted:
         """Combine the results of two attempts."""
@@ -155,7 +155,10 @@ def create_abort_flags(driver: Driver, nonces: Collection[str]) -> None:
 
 
 def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
-    """Abort orphans until no more are listed: coordinators may move during the listing."""
+    """Abort orphans until no more are listed.
+
+    One listing is not enough, because coordinators may move while the transactions are listed.
+    """
     found = Aborted()
     try:
         while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 SECONDS: Final = 10.0
-"""Maximum seconds to search one partition for the marker of one transaction."""
+"""Maximum time in seconds to search one partition for the marker of one transaction."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -159,7 +159,7 @@ def torn_error(
 
 
 def _continue_hint(scope: Scope) -> str:
-    """Return the hint on how the scope can continue; empty for a run without a batchId."""
+    """Return a hint on how the scope can continue; empty for a run without a batchId."""
     if scope.kind is ScopeKind.RUN:
         return ""
     command = (
@@ -240,8 +240,8 @@ def commit_others(
     Args:
         driver: driver of any scope.
         batches: the decided batch of each scope.
-        deadline: time limit in seconds of the client's clock. EndTxn requests may
-            take half of this time; the rest is for determining the fates of lost transactions.
+        deadline: time limit in seconds of the client's clock. EndTxn requests may take half of this
+            time; the rest is used to determine the fates of lost transactions.
 
     Returns:
         The result of `commit_all`, or the error, for each scope.
@@ -358,8 +358,8 @@ def roll_forward(
         driver: driver of the scope.
         owner: the driver at its epoch.
         decided: the decision, as read from the log in this epoch.
-        caller: may continue after a torn batch if it sets resetTransactionalState; None to raise in
-            any case.
+        caller: may continue after a torn batch if it sets resetTransactionalState; None to raise an
+            error in any case.
         known: the fates that the log has recorded for a torn batch.
 
     Returns:
@@ -434,7 +434,7 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
 
     Args:
         driver: driver of the scope.
-        reset: log a warning about a torn batch and continue, instead of raising.
+        reset: log a warning about a torn batch and continue, instead of raising an error.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost.

@@ -54,9 +54,9 @@ class AdmissionControl:
         self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, size))
 
     def broken(self, topic: TopicInfo) -> frozenset[int]:
-        """Return the partitions that have an open circuit breaker, or whose leader has one.
+        """Return the partitions whose circuit breaker, or whose leader's circuit breaker, is open.
 
-        UNASSIGNED is included if no partition with a leader is left.
+        The result includes UNASSIGNED if it contains all partitions that have a leader.
         """
         now = self._client.clock.monotonic()
         found = {
@@ -97,7 +97,7 @@ class AdmissionControl:
             self._state.wait_for(lambda: False, wait)
         self._limiter.acquire(len(chunk), chunk.size)
         if not self._pool.fits(chunk.size):
-            self._topics.await_expected()  # unsent batches of unknown topics free no memory
+            self._topics.await_expected()  # batches of unknown topics cannot be sent to free memory
         self._pool.reserve(chunk.size)
         return chunk.size
 
@@ -110,9 +110,9 @@ class AdmissionControl:
         return Admission(broken, self._full(chunk.size))
 
     def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
-        """Yield the chunk, in two parts if some of its partitions have used up their quota.
+        """Yield the chunk; if some partitions have used up their quota, yield their rows last.
 
-        The rows of the other partitions come first.
+        The rows for other partitions are yielded first.
         """
         if not len(chunk):
             return

@@ -290,7 +290,7 @@ class Partitioner:
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
         self._has_sticky_rows = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
-        """True if rows without a key share batches that get their partition later."""
+        """True if rows without a key are collected in batches that get their partition later."""
 
     def may_choose_later(self, rows: Rows) -> bool:
         """Return True if partitions are not needed yet: no row has a key or a partition."""
@@ -385,7 +385,7 @@ class Partitioner:
         unassigned: NDArray[np.bool_] | None,
         partitions: NDArray[np.int32],
     ) -> None:
-        """Fill in rows that are assigned round robin, at random, or by the user function."""
+        """Fill in the partitions chosen round robin, at random, or by the user function."""
         for topic, members in _by_topic(rows, topics, unassigned):
             if self._function is not None:
                 partitions[members] = self._by_function(self._function, topic, rows, members)
@@ -533,7 +533,7 @@ def draw_order(
 
 
 class StickyPartitioner:
-    """Chooses a current partition of each topic for rows without a key; writer thread only."""
+    """Chooses the current partition of each topic for rows without a key; writer thread only."""
 
     def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
         self._client = client = context.client
@@ -611,7 +611,10 @@ class StickyPartitioner:
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
-        """Return the partitions to draw from, preferably with a leader and accepting records."""
+        """Return the partitions to draw from.
+
+        If possible, these are the partitions that have a leader and accept records.
+        """
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
         avoided = admission.broken.get(topic.name, frozenset())

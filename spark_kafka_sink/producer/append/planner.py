@@ -339,7 +339,7 @@ class ChunkEncoder:
         return _slices(layout.segments, views, latest, names, numbers), charge
 
     def _names_of(self, route: Route) -> _TargetNames:
-        """Return the previous chunk's target names if the topics are unchanged, or new ones."""
+        """Return the target names of the previous chunk, or new ones if the topics have changed."""
         if self._names is None or self._names.route.topics != route.topics:
             self._names = _TargetNames(route)
         return self._names

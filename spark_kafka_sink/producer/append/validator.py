@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _REFRESH_INTERVAL_S = 1.0
 """Minimum time between metadata requests for rows with unknown partitions, in seconds."""
 _RETRY_TIMEOUT_S = 5.0
-"""Seconds to wait for a missing topic after the max.block.ms wait for another topic timed out."""
+"""Seconds to wait for a missing topic after a wait for another topic has timed out."""
 
 
 class TopicMetadata:
@@ -69,7 +69,7 @@ class TopicMetadata:
         """Deadline of each topic that was unknown to `expect`."""
         self._next_refresh_at = 0.0
         self._missing_topics: set[str] = set()
-        """Topics that `find` has waited for in vain; it does not wait for them again."""
+        """Topics that `find` has waited for unsuccessfully; it does not wait for them again."""
 
     def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
         """Return the topics in the cluster; wait at most max.block.ms for them.
@@ -77,7 +77,7 @@ class TopicMetadata:
         Raises:
             UnknownTopicError: a topic does not exist, or cannot be used.
             AuthorizationError: Describe or Create on a topic is denied.
-            BrokerUnavailableError: no broker answered.
+            BrokerUnavailableError: no broker responded.
         """
         cluster = self._await(names, self._has_result)
         for name in names:
@@ -117,8 +117,8 @@ class TopicMetadata:
     def update(self) -> bool:
         """Request fresh metadata and wait for it; return True if it has arrived.
 
-        Return False without a request if the last request is too recent. Topics can gain partitions
-        while they are being written.
+        Return False without a request if the last request is too recent. Partitions can be added to
+        a topic during the write.
         """
         now, metadata = self._client.clock.monotonic(), self._client.metadata
         if now < max(self._next_refresh_at, (metadata.updated_at or 0.0) + _REFRESH_INTERVAL_S):
@@ -137,7 +137,7 @@ class TopicMetadata:
 
         Raises:
             UnknownTopicError: a topic is temporarily unusable, for example without a leader.
-            BrokerUnavailableError: no broker answered.
+            BrokerUnavailableError: no broker responded.
         """
         cluster = self._await_each(names)
         found: list[TopicInfo | RowError] = []
@@ -206,7 +206,7 @@ class TopicMetadata:
             self._client.network.wakeup()
 
     def _remaining_s(self, names: tuple[str, ...]) -> float:
-        """Return the seconds left of max.block.ms for these topics."""
+        """Return how many seconds of max.block.ms are left for these topics."""
         now = self._client.clock.monotonic()
         whole = self._config.max_block_ms / 1000
         return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
@@ -333,7 +333,7 @@ class RowValidator:
         return topics
 
     def _writable(self, chunk: Chunk) -> list[Chunk]:
-        """Return [chunk], or an empty list if it has no rows; raise if a row is too large."""
+        """Return [chunk], or [] if it has no rows; raise an error if a row is too large."""
         if not len(chunk):
             return []
         if int(chunk.sizes.max()) + HEADER_SIZE > self._largest:

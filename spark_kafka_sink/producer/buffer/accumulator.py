@@ -358,7 +358,7 @@ class Accumulator:
             return list(self._open.items())
 
     def queued(self, wanted: Callable[[TopicPartition], bool]) -> list[ProducerBatch]:
-        """Return the closed batches for the `wanted` partitions that were never sent."""
+        """Return the unsent closed batches for the `wanted` partitions."""
         with self._lock:
             queues = self._queues.items()
             return [batch for partition, queue in queues if wanted(partition) for batch in queue]
@@ -461,7 +461,7 @@ class Accumulator:
         self._incomplete.discard(batch)
 
     def _surplus(self) -> int:
-        """Return how many bytes of open batches to close to free buffer space, if positive."""
+        """Return how many bytes of open batches must be closed to free memory; none if negative."""
         if self.pool.used <= self.pool.limit // 2:
             return 0
         held = sum(batch.held for batch in self._open.values())

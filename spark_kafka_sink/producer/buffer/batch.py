@@ -162,7 +162,10 @@ class ProducerBatch:
         return bytes(memoryview(compress(codec, whole, level)))
 
     def row_numbers(self) -> RowNumbers | None:
-        """Return the row numbers of all records, some `UNKNOWN_ROW`; None if all are unknown."""
+        """Return the row numbers of all records, or None if all are unknown.
+
+        A single unknown row number is `UNKNOWN_ROW`.
+        """
         known = [each for each in self.rows if each is not None]
         if not known:
             return None
@@ -187,7 +190,7 @@ class ProducerBatch:
 
     @property
     def next_sequence(self) -> int:
-        """The sequence of the record after this batch; wraps as Kafka's 31-bit sequences do."""
+        """The sequence of the record after this batch; wraps to 0 after 2^31 - 1."""
         return next_sequence(self.sequence, self.records)
 
     @property

@@ -97,7 +97,7 @@ class Tally:
         return 100 * self.retried / self.total if self.total else 0.0
 
     def reaches(self, thresholds: Thresholds, min_batches: int) -> bool:
-        """Return True if a threshold is reached; percentages need `min_batches` outcomes."""
+        """Return True if a threshold is reached; percentages require `min_batches` outcomes."""
         if 0 < thresholds.failures <= self.failed:
             return True
         return self.total >= min_batches and 0 < thresholds.retry_percent <= self.retry_percent
@@ -105,7 +105,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Window:
-    """Outcomes of the last `seconds`."""
+    """The outcomes within the last `seconds` seconds."""
 
     seconds: float
     _slots: deque[tuple[int, Tally]] = field(default_factory=deque)
@@ -229,7 +229,7 @@ class CircuitBreakers:
         """Record the outcome of a batch; return the session's error if the job breaker opens.
 
         `node_id` is the leader, or None if the broker did not cause the outcome. `error` is Kafka's
-        name of the error; it is ignored if the batch was delivered.
+        name for the error; it is ignored if the batch was delivered.
         """
         self._recent.add(outcome, now)
         self._seen.add(topic_partition)
@@ -262,7 +262,7 @@ class CircuitBreakers:
         return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
 
     def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:
-        """Return True if the breaker is closed, or if it is half-open and the target not `busy`."""
+        """Return True if the breaker is closed, or if it is half-open and `busy` is False."""
         if not self._each:
             return True
         state = self._state(target, now)

@@ -56,7 +56,7 @@ class Compressor:
         yields one result.
         """
         self._results: deque[CompressionResult] = deque()
-        """Filled by the codec thread, emptied by the sender."""
+        """Results that the codec thread appends and the sender removes."""
         self._thread: Thread | None = None
         """The codec thread; it sets this attribute when it starts."""
 

@@ -83,7 +83,7 @@ class Speedometer:
     def __init__(self) -> None:
         self._total = 0
         self._samples: deque[tuple[float, int]] = deque()
-        """The time of each sample, and the total bytes up to it."""
+        """The time of each sample, and the total number of bytes at that time."""
 
     def add(self, size: int, now: float) -> None:
         """Record that `size` bytes were taken now."""

@@ -55,7 +55,7 @@ class SessionState:
 
     @property
     def incomplete(self) -> int:
-        """Number of batches neither acknowledged nor failed, open ones included."""
+        """Number of batches that are neither acknowledged nor failed, including open batches."""
         with self.lock:
             return self._incomplete
 

@@ -57,7 +57,10 @@ class Pause(NamedTuple):
 
 
 class DeliveryTimeout:
-    """Determines when delivery.timeout.ms of a batch starts; times in seconds (monotonic clock)."""
+    """Determines when a batch's delivery.timeout.ms starts.
+
+    Times are in seconds (monotonic clock).
+    """
 
     def __init__(self, session: SessionContext) -> None:
         self._client = session.client

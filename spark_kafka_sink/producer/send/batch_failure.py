@@ -63,7 +63,7 @@ _HINTS: Mapping[int, str] = {
         "the partition before you write to it again"
     ),
     ErrorCode.invalid_record: (
-        "correct the named records, or the topic's configuration (compacted topics need keys)"
+        "correct the listed records, or the topic's configuration (compacted topics need keys)"
     ),
 }
 _THROTTLED = (

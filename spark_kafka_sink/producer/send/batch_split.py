@@ -262,7 +262,7 @@ class RecordErrorHandler:
         return None if record is None else self._replacement(batch, [record])
 
     def _restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
-        """Return dead letters with the current time as timestamp; None if that was rejected too."""
+        """Return dead letters with the current time as timestamp; None if it was also rejected."""
         if batch.restamped:
             return None
         records = records_of(batch)

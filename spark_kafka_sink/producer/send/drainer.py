@@ -152,10 +152,13 @@ class Drainer:
         return led
 
     def _room(self, node_id: int, now: float) -> int:
-        """Return the maximum size of a request to this connected broker now, in bytes; may be 0."""
+        """Return the current size limit for a request to this connected broker, in bytes.
+
+        The limit is 0 if no request can be sent now.
+        """
         in_flight = self._network.in_flight(node_id)
         if in_flight >= self._config.max_in_flight or self._network.broker(node_id).is_writing:
-            return 0  # request.timeout.ms includes the time in the socket's queue
+            return 0  # a queued request would use up request.timeout.ms
         if not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0
         if self._breakers.is_probing(node_id, now):
@@ -208,7 +211,10 @@ class Drainer:
         return self._accumulator.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, drained: Drained) -> bool:
-        """Return True if the partition may be sent to; otherwise store why in `drained`."""
+        """Return True if batches may be sent to the partition.
+
+        If this depends on something that the sender must do first, add that to `drained`.
+        """
         if state.can_renumber:
             drained.to_renumber[state.partition] = state
             return False

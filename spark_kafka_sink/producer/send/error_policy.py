@@ -81,7 +81,7 @@ class Decision:
 
 
 def decide(code: int, facts: Facts) -> Decision:
-    """Return the next step for a batch whose result is `code` (Kafka's, or a `ClientErrorCode`)."""
+    """Return the next step for a batch with this result: a Kafka error or a `ClientErrorCode`."""
     if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
     if code == ErrorCode.message_too_large:

@@ -168,7 +168,7 @@ class PartitionState:
         return self._may_be_followed(self._in_flight[0])
 
     def _may_be_followed(self, first: ProducerBatch) -> bool:
-        """Return True if another batch may be sent while `first` is in flight; see the rules."""
+        """Return True if another batch may be sent while `first` is in flight; see the module."""
         if first.attempts > 1:
             return False
         is_known = self._leader == self._known_by
@@ -205,7 +205,8 @@ class PartitionState:
     def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
         """Remove a batch that a broker has appended at `offset` (-1: unknown).
 
-        Return an error if the log's order differs from that of the batches, or records were lost.
+        Return an error if the log's order differs from the order of the batches, or if records were
+        lost.
         """
         self.remove(batch)
         if self._gap is not None and batch.order > self._gap.order:

@@ -249,7 +249,7 @@ class ResponseHandler:
     def refuse_waiting(
         self, topics: frozenset[str], error: Callable[[str], DeliveryError] | None = None
     ) -> None:
-        """Treat waiting batches of topics that the metadata rejects as rejected by their leaders.
+        """Treat waiting batches as rejected by their leaders if the metadata rejects their topics.
 
         Batches in flight wait for their responses; batches being compressed wait for the next
         metadata. `error` creates the error for a topic that was rejected for a different reason.

@@ -52,9 +52,9 @@ _FAILED_WAIT = 0.02
 
 
 class Sender:
-    """One session's sender; its methods belong to the thread that calls `run_once`.
+    """One session's sender; only the thread that calls `run_once` may call its methods.
 
-    The writer thread may call only `crashed` and `finished`, after the last iteration.
+    As an exception, the writer thread may call `crashed` and `finished` after the last iteration.
     """
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
@@ -382,7 +382,7 @@ class Sender:
 
 
 def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:
-    """Return a clause about these batches; `timeout` is the option that limits the wait."""
+    """Return a text about these batches; `timeout` is the option that limits the wait."""
     if not batches:
         return ""
     age = now - min(batch.created for batch in batches)
@@ -417,7 +417,7 @@ def produce_request(
     drained: list[DrainedBatch],
     transactions: TransactionManager | None = None,
 ) -> Request:
-    """Return a request with one batch per partition; its context is the drained batches.
+    """Return a request with one batch per partition, and the drained batches as its context.
 
     In a transaction, the batches are marked transactional and the request contains the
     transactional id.

@@ -73,7 +73,7 @@ _PARTITION_ACTIONS = {
 def decide(api: ApiKey, code: int) -> CoordinatorAction:
     """Return the next step after a response to `api` with error `code`.
 
-    `code` is Kafka's, or a `ClientErrorCode`.
+    `code` is a Kafka error code or a `ClientErrorCode`.
     """
     if code == ErrorCode.none:
         return CoordinatorAction.DONE
@@ -102,7 +102,7 @@ class CoordinatorLookup:
 
     def __init__(self, client: Client, transactional_id: str, acls: AclAdvisor) -> None:
         self.problem = ""
-        """Kafka's name of the error that prevents the lookup; empty if there is none."""
+        """Kafka's name for the error that prevents the lookup; empty if there is none."""
         self._client = client
         self._network = client.network
         self._transactional_id = transactional_id

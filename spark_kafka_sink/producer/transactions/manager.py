@@ -123,7 +123,7 @@ class TransactionManager:
 
     @property
     def problem(self) -> str:
-        """Kafka's name of the error that delays the transaction; empty if there is none."""
+        """Kafka's name for the error that delays the transaction; empty if there is none."""
         return self._problem or self._coordinator.problem
 
     # The methods below are called by other parts of the sender, in the sender thread.
@@ -411,7 +411,7 @@ class TransactionManager:
     # The methods below end the transaction.
 
     def _maybe_begin_abort(self) -> None:
-        """Start to abort a failed transaction if it has begun."""
+        """Start aborting a failed transaction if it has begun."""
         if self.state is not TransactionState.ABORTABLE_ERROR:
             return
         joined = self.settings.joined

@@ -160,7 +160,7 @@ _FENCED = "a newer producer uses the transactional id, or the coordinator has en
 _MESSAGES: Mapping[int, str] = {
     ErrorCode.producer_fenced: _FENCED,
     ErrorCode.invalid_producer_epoch: _FENCED,
-    ErrorCode.invalid_producer_id_mapping: "the coordinator has another producer id for the "
+    ErrorCode.invalid_producer_id_mapping: "the coordinator has a different producer id for the "
     "transactional id, or no longer has one",
     ErrorCode.invalid_txn_state: "the transaction is no longer open",
     ErrorCode.transaction_abortable: "the transaction must be aborted",
