@@ -1,13 +1,13 @@
 """Blocking requests, sent on the caller's thread: transactions, topics, and logs.
 
-The driver, its planning and commit processes, and the command line use this package. Tasks only use
-it to create topics.
+This package is used by the driver, its planning and commit processes, and the command line. Tasks
+use it only to create topics.
 
 In reading order:
 
 - `blocking_client`: a Kafka client that runs on the caller's thread and is reused between calls
 - `api_driver`: sends requests for many keys, and retries each key until its result is final
-- `lookups`: determines the broker to which the request for a key is sent
+- `lookups`: determines the broker to which requests for a key are sent
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `log_reader`: reads the committed records of one partition
 - `topic_reader`: reads the records of topics between offsets, as a consumer without a group

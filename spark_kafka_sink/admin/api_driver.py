@@ -31,7 +31,8 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 CONCURRENT_BACKOFF_MS = 10
-"""Initial backoff for CONCURRENT_TRANSACTIONS: shorter than retry.backoff.ms, as in Java."""
+"""Initial backoff for CONCURRENT_TRANSACTIONS, which is shorter than retry.backoff.ms, as in Java.
+"""
 MAX_WAIT_S = 1.0
 """Maximum seconds between two steps."""
 MANY_KEYS = 1_000
@@ -89,10 +90,10 @@ class ApiHandler(ABC, Generic[K, V]):
 
     @abstractmethod
     def results(self, keys: Sequence[K], outcome: CallOutcome) -> Mapping[K, KeyResult[V]]:
-        """Return the result of each key; `outcome.response` is not None."""
+        """Return the result of each key. `outcome.response` must not be None."""
 
     def action(self, code: int) -> Action:
-        """Return the action for an error code, which may be a `ClientErrorCode`."""
+        """Return the action for an error code, which can be a `ClientErrorCode`."""
         if code in self.retried:
             return Action.RETRY
         return Action.LOOK_UP if code in self.looked_up else Action.DONE
@@ -170,7 +171,7 @@ class ApiDriver(Generic[K, V]):
         client: sends the requests.
         handler: the API.
         lookup: the lookup of the responsible brokers.
-        keys: the first keys; `add` adds more keys.
+        keys: the initial keys; `add` adds more keys.
     """
 
     def __init__(
@@ -232,7 +233,7 @@ class ApiDriver(Generic[K, V]):
         """
         client = self._client
         try:
-            client.run_once(0.0)  # Detect connections that were closed since the last use.
+            client.run_once(0.0)  # Detect connections that have been closed since the last use.
             while not self.is_done:
                 now = client.now()
                 if deadline is not None and now >= deadline:
@@ -251,7 +252,7 @@ class ApiDriver(Generic[K, V]):
 
         Args:
             deadline: see `run`.
-            what: the action, for the error, such as "describing transactions".
+            what: the action, such as "describing transactions"; shown in errors.
 
         Raises:
             AuthenticationError, ProtocolError: see `run`.

@@ -1,6 +1,6 @@
 """Append records to one partition in a transaction.
 
-Either all records become visible, or none. The producer id and epoch come from
+Either all records become visible, or none of them. The producer id and epoch come from
 `TransactionAdmin.init_producer_id`. Source: ``TransactionManager``; KIP-98, KIP-360, KIP-890,
 KAFKA-17754.
 """
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     """A key and its value, which is None for a tombstone."""
 
 BATCH_BYTES: Final = 512 * 1024
-"""Maximum bytes of keys and values per batch, except for a larger single record.
+"""Maximum bytes of keys and values per batch. A larger record is sent in its own batch.
 
 This is half of the default value of max.message.bytes.
 """
@@ -58,7 +58,7 @@ _ABORT_TIMEOUT_S: Final = 5.0
 _UNKNOWN_TOPIC_RETRY_S: Final = 30.0
 """Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 _FENCED = error_codes.FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
-"""Codes which mean that the producer was fenced, or that its transaction was aborted by the next
+"""Codes that mean that the producer was fenced, or that its transaction was aborted by the next
 InitProducerId or after transaction.timeout.ms.
 """
 
@@ -187,10 +187,10 @@ class TransactionalAppender:
         partition: int = 0,
         before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
-        """Append all records in one transaction, or none.
+        """Append all records in one transaction, or none of them.
 
         When this method returns, the commit is decided, but the marker might not be written yet.
-        Until it is written, `LogReader` returns the transaction as pending. After a later
+        Until the marker is written, `LogReader` returns the transaction as pending. After a later
         InitProducerId for the same transactional id, the marker has been written.
 
         Args:
@@ -213,7 +213,7 @@ class TransactionalAppender:
             TransactionError: a broker rejected a request for a different reason; no records are
                 appended.
             BrokerUnavailableError: the deadline has passed. Either all records or none are
-                appended; the next InitProducerId decides which.
+                appended. The next InitProducerId decides the outcome.
         """
         if not records:
             raise ValueError("an empty transaction cannot be committed")
@@ -284,7 +284,7 @@ class TransactionalAppender:
         if result.value is None:
             raise self._rejection("EndTxn", owner, None, result)
         if result.value.epoch == owner.epoch and handler.has_lost_responses:
-            # A lost EndTxn could still arrive and end the next transaction, so bump the epoch.
+            # A lost EndTxn might still arrive and end the next transaction, so bump the epoch.
             return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
         return result.value
 
@@ -340,7 +340,7 @@ class TransactionalAppender:
 
 
 def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
-    """Yield the records in order, in batches of at most `BATCH_BYTES` or with one record."""
+    """Yield the records in order, in batches that have at most `BATCH_BYTES` or a single record."""
     start = size = 0
     for end, (key, value) in enumerate(records):
         added = len(key) + len(value or b"")

@@ -1,11 +1,11 @@
 """A Kafka client that runs on the caller's thread and is reused between calls.
 
-- `BlockingClient` sends requests, waits and handles responses on the caller's thread. Requests to
-  many brokers can be in flight concurrently. Connections, TLS, SASL and metadata are provided by
-  the `client` package.
+- `BlockingClient` sends requests, waits for responses and handles them on the caller's thread.
+  Requests to many brokers can be in flight concurrently. Connections, TLS, SASL and metadata are
+  provided by the `client` package.
 - `borrowed_client` reuses clients between calls, because Spark's planning and commit processes
   exist as long as a query and are used once per micro-batch.
-- `denied` creates the error for an unauthorized request, which contains the missing ACL.
+- `denied` creates the error for an unauthorized request. The error contains the missing ACL.
 
 Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
 """
@@ -104,7 +104,7 @@ class Coordinators:
 
 
 MAX_IN_FLIGHT = 100
-"""Maximum requests in flight to one broker, which processes a connection's requests in order."""
+"""Maximum requests in flight to a broker, which processes the requests of a connection in order."""
 _LONG_THROTTLE_S = 1.0
 _QUOTA_HINT = (
     "the brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
@@ -125,9 +125,9 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Calls that wait for a connection, or because too many requests are in flight on it.
+    """Calls that wait for a connection, or for earlier requests on that connection.
 
-    `failures` is the number of failed connection attempts when the first call was submitted.
+    `failures` is the number of failed connection attempts at the submission of the first call.
     """
 
     failures: int
@@ -140,7 +140,7 @@ ADMIN_CLIENT_ID = "kafkaprod-admin"
 class BlockingClient:
     """A Kafka client that runs on the caller's thread. It is a context manager.
 
-    It can be used by one thread at a time.
+    Only one thread at a time can use the client.
 
     Args:
         config: the connection settings; Metadata requests never create topics.
@@ -196,7 +196,7 @@ class BlockingClient:
 
     @property
     def credentials(self) -> Stamp:
-        """Stamp of the credentials at creation, to detect that a referenced secret has changed."""
+        """Stamp of the credentials at creation, used to detect changes of referenced secrets."""
         return self._client.credentials
 
     @property
@@ -209,7 +209,7 @@ class BlockingClient:
         return self._network.brokers()
 
     def now(self) -> float:
-        """Return the time in seconds of the clock that deadlines refer to."""
+        """Return the current time in seconds of the clock to which deadlines refer."""
         return self._client.clock.monotonic()
 
     def deadline(self, seconds: float) -> float:
@@ -217,11 +217,11 @@ class BlockingClient:
         return self.now() + seconds
 
     def wall_ms(self) -> int:
-        """Return the time in milliseconds since 1970."""
+        """Return the current time in milliseconds since 1970."""
         return self._client.clock.wall_ms()
 
     def submit(self, call: Call) -> None:
-        """Queue a request; `run_once` sends it as soon as its broker is connected."""
+        """Queue a request. `run_once` sends it as soon as its broker is connected."""
         queue = self._queues.get(call.node)
         if queue is None:
             queue = self._queues[call.node] = _Queue(self._network.attempts(call.node), deque())
@@ -281,7 +281,7 @@ class BlockingClient:
     def pause(
         self, seconds: float, deadline: float | None, *, until_answered: bool = False
     ) -> None:
-        """Run the client for `seconds`, or only for one `run_once` with `until_answered`.
+        """Run the client for `seconds`. With `until_answered`, call `run_once` only once.
 
         Raises:
             BrokerUnavailableError: the deadline has passed.
@@ -298,12 +298,12 @@ class BlockingClient:
                 return
 
     def forget_topics(self) -> None:
-        """Drop topic metadata and throttle times before the next user of the client."""
+        """Drop topic metadata and throttle times, to prepare the client for its next user."""
         self._throttled_s.clear()
         self.metadata.end_session(self.now())
 
     def abandon(self) -> None:
-        """Drop all submitted calls; their `done` is not called."""
+        """Drop all submitted calls, without calling `done`."""
         self._queues.clear()
         self._in_flight.clear()
 
@@ -389,7 +389,7 @@ class BlockingClient:
             self._network.throttle(completion.node.node_id, seconds, self.now())
 
     def _fail_unreachable(self) -> None:
-        """Fail queued calls to brokers if a connection attempt has failed since the submission."""
+        """Fail queued calls if a connection to their broker has failed since the submission."""
         for node, queue in list(self._queues.items()):
             if self._network.attempts(node) <= queue.failures:
                 continue
@@ -405,7 +405,7 @@ POOL: ClientPool[BlockingClient, None] = ClientPool()
 
 @contextmanager
 def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
-    """Yield an idle client of this process, or a new client; retain it for the next call.
+    """Yield an idle client of this process, or a new client. Retain the client for the next call.
 
     After an exception in the `with` block, the client is closed.
     """

@@ -1,10 +1,10 @@
 """Read the committed records of one partition, up to its high watermark.
 
-A read_committed consumer stops at the last stable offset. Any open transaction of any producer
-therefore delays it. `LogReader` reads up to the high watermark. `CommittedRecords`, which does no
+A read_committed consumer stops at the last stable offset, so any open transaction of any producer
+delays the consumer. `LogReader` reads up to the high watermark. `CommittedRecords`, which does no
 I/O, evaluates the markers in the log separately for each producer: a commit marker commits the
-producer's transactional records, and an abort marker drops them. Open transactions of other
-producers therefore cause no delay.
+producer's transactional records, and an abort marker drops them. Therefore, open transactions of
+other producers cause no delay.
 
 Source: ``ProducerStateManager``, ``Fetcher``, ``OffsetFetcher``; KIP-98, KIP-207 (the high
 watermark never decreases), KIP-320 (leader epochs), KIP-516 (topic ids), KIP-595 (Fetch detects a
@@ -57,7 +57,7 @@ _NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchFrom:
-    """The start of a Fetch.
+    """The position at which a Fetch starts.
 
     `last_epoch` is the leader epoch of the preceding batch, or -1 if there is no preceding batch.
     """
@@ -78,8 +78,8 @@ class Fetched:
     """A leader's response, with raw batches of its log; the last batch can be incomplete.
 
     `diverged` is True if the log was truncated before the requested offset. `by_id` is True if the
-    request contained the topic id, so that a recreated topic is excluded. `aborted` is sorted, and
-    empty with `READ_UNCOMMITTED`.
+    request contained the topic id, so that a recreated topic is excluded. `aborted` is sorted. With
+    `READ_UNCOMMITTED`, it is empty.
     """
 
     data: memoryview
@@ -212,7 +212,7 @@ class CommittedRecords:
         return taken
 
     def add(self, batch: memoryview, header: BatchHeader, start: int) -> None:
-        """Add the batch at the beginning of `batch`, except its records before offset `start`.
+        """Add the batch at the beginning of `batch`, without its records before offset `start`.
 
         Raises:
             ProtocolError: the batch is corrupt, or its format is not v2.
@@ -284,8 +284,8 @@ class Position:
     """A position in a log. All batches before `offset` have been read.
 
     `leader_epoch` is the leader epoch of the last batch, or -1 if there is no batch. The leader
-    uses it to detect that the log was truncated since then. `pending` contains the transactions
-    that are open at this position.
+    uses this epoch to detect that the log was truncated since then. `pending` contains the
+    transactions that are open at this position.
     """
 
     topic_id: uuid.UUID | None
@@ -389,7 +389,7 @@ class LogReader:
         return None
 
     def _read(self, position: Position | None, deadline: float | None) -> LogRead | None:
-        """Make one attempt; return None if reading must restart from the start of the log."""
+        """Make one attempt. Return None if reading must restart from the start of the log."""
         end = self._offset(LATEST, deadline)
         topic_id = self._topic_id()
         if position is not None and self._is_other(position):
@@ -499,7 +499,7 @@ def _rejection(client: BlockingClient, key: TopicPartition, what: str, code: int
 
 
 def _take(fetched: Fetched, committed: CommittedRecords, place: FetchFrom) -> FetchFrom:
-    """Add the fetched batches that end at or after `place`; return the place after the batches."""
+    """Add the fetched batches that end at or after `place`; return the place after the last one."""
     for batch, header in whole_batches(fetched.data):
         if header.last_offset >= place.offset:
             committed.add(batch, header, place.offset)

@@ -1,7 +1,7 @@
 """Look up the broker that is responsible for a key.
 
-Depending on the API, this is a coordinator, a leader, the controller, the broker with a given id,
-or any broker. Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.
+Depending on the API, this broker is a coordinator, a leader, the controller, the broker with a
+given id, or any broker. Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONNECTING_WAIT_S = 0.02
 """Interval in seconds at which a broker is checked while the client connects to it."""
 _FIRST_EXTRA_ID = -1_000_000
 _MAX_BROKERS = 1 << 31
-"""Offset for the node ids of additional connections, which no broker or bootstrap server uses."""
+"""Offset for the node ids of additional connections. Other node ids do not use this range."""
 _MULTIPLE_KEYS = 4
 """The first version of FindCoordinator that supports several keys (KIP-699)."""
 
@@ -72,7 +72,7 @@ def _coordinator(found: object) -> KeyResult[Node]:
 
 
 class AnyBrokerLookup(Lookup[K]):
-    """Looks up the ready broker with the fewest requests in flight. The client connects."""
+    """Looks up the ready broker with the fewest requests in flight."""
 
     def node(self, key: K) -> Node | None:  # noqa: ARG002
         """See `Lookup`."""
@@ -88,7 +88,7 @@ class AnyBrokerLookup(Lookup[K]):
 
 
 class ControllerLookup(Lookup[K]):
-    """Tries all brokers until it finds the controller. With KRaft, any broker forwards requests."""
+    """Tries all brokers until the controller is found. With KRaft, any broker forwards requests."""
 
     def __init__(self, client: BlockingClient) -> None:
         super().__init__(client)
@@ -109,9 +109,9 @@ class CoordinatorLookup(Lookup[str]):
 
     Args:
         client: sends the requests.
-        connections: number of connections per coordinator, over which the ids are distributed. A
-            broker processes the requests of a connection one after the other, and responds to
-            EndTxn only after its followers have replicated the transaction's new state.
+        connections: number of connections per coordinator, among which the ids are distributed. A
+            broker processes the requests of a connection one after another, and responds to EndTxn
+            only after its followers have replicated the new state of the transaction.
     """
 
     def __init__(self, client: BlockingClient, connections: int = 1) -> None:

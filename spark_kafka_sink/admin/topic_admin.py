@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 CLEANUP: Final = "cleanup.policy"
 COMPACT: Final = "compact"
 _BROKERS_TIMEOUT_S: Final = 5.0
-"""Seconds to wait for the configs of all brokers; after this time, one response is sufficient."""
+"""Seconds to wait for the configs of all brokers. Afterwards, one response is sufficient."""
 _UNKNOWN_TOPIC_RETRY_S: Final = 2.0
 """Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 _ALL_TOPICS: Final = ""
 _NO_OPERATIONS = -(2**31)
-"""An empty operations field: it was not requested, or the broker does not support it."""
+"""Value of an operations field that was not requested, or that the broker does not support."""
 _RETRIABLE_AT_CONTROLLER = error_codes.CONNECTION_LOST | {
     ErrorCode.not_controller,
     ErrorCode.request_timed_out,
@@ -71,9 +71,9 @@ class PartitionDescription:
 class TopicDescription:
     """An existing topic.
 
-    `operations` and `cluster_operations` are bit fields of AclOperation codes. They are None if the
-    broker does not return them: before Kafka 2.3, and for the cluster since 2.8. `topic_id` is None
-    before Kafka 2.8.
+    `operations` and `cluster_operations` are bit fields of AclOperation codes. Brokers before Kafka
+    2.3 do not return them, and brokers since 2.8 do not return those of the cluster; in these cases
+    they are None. `topic_id` is None before Kafka 2.8.
     """
 
     name: str
@@ -177,7 +177,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
     """
 
     api = ApiKey.CREATE_TOPICS
-    looked_up = _RETRIABLE_AT_CONTROLLER  # Any broker forwards the request, except with ZooKeeper.
+    looked_up = _RETRIABLE_AT_CONTROLLER  # Only needed with ZooKeeper.
 
     def __init__(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
         self._topics = {topic.name: topic for topic in topics}
@@ -387,7 +387,7 @@ class TopicAdmin:
             AuthorizationError: an ACL is missing; the error contains it.
             BrokerUnavailableError: the deadline has passed.
         """
-        if self._exists(topic.name, deadline):  # An existing topic needs no Create ACL.
+        if self._exists(topic.name, deadline):  # This requires no Create ACL.
             return False
         created = False
         while True:
@@ -424,7 +424,7 @@ class TopicAdmin:
         }
 
     def ids(self, topics: Sequence[str], deadline: float | None) -> dict[str, uuid.UUID]:
-        """Return the ids of existing topics by name, or an empty result before Kafka 2.8."""
+        """Return the ids of existing topics by name. Before Kafka 2.8, the result is empty."""
         any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, topics)
         found = [each.value for each in driver.complete(deadline, "describing topics").values()]
@@ -439,7 +439,7 @@ class TopicAdmin:
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None
     ) -> None:
-        """Check that a topic is compacted; other cleanup policies would delete required records.
+        """Check that a topic is compacted. Other cleanup policies would delete required records.
 
         The check is skipped if this client is not authorized to read the topic's configs
         (DescribeConfigs).
@@ -468,7 +468,7 @@ class TopicAdmin:
             )
 
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
-        """Return a config of a topic, or None if it is missing or this client is not authorized."""
+        """Return a topic's config, or None if it is missing or this client may not read it."""
         handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC, [name])
         any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, handler, any_broker, (topic,))

@@ -1,7 +1,7 @@
 """Create the missing topics of a write if topic.create=true.
 
 The driver creates the topic and the dead letter topic that are set in the options. Topics in a
-topic column are known only when a row contains them. They are created by tasks.
+topic column are unknown until a row contains them, so tasks create these topics.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def _topic(name: str, wanted: TopicCreation) -> NewTopic:
 
 
 def _dead_letter_topic(name: str, wanted: TopicCreation) -> NewTopic:
-    """Return the dead letter topic, with default configs, because compaction would not fit."""
+    """Return the dead letter topic with default configs, because compaction could delete rows."""
     return NewTopic(name=name, partitions=None, replication=wanted.replication_factor)
 
 
 class TopicCreator:
-    """Creates the missing topics of a topic column, when they first occur in a task.
+    """Creates the missing topics of a topic column when they first occur in a task.
 
     Args:
         config: the connection settings.

@@ -1,9 +1,9 @@
 """Read the records of topics between offsets, as a consumer without a group would.
 
-`TopicReader` reads from an offset up to the end of the partition at the start of the call, so every
-read is bounded. Only one Fetch response is in memory at a time. With read_committed, the end is the
-last stable offset, and responses list the aborted transactions. The reader does not commit offsets
-and does not join a group.
+`TopicReader` determines the end of a partition at the start of a call, and reads from an offset up
+to this end, so every read is bounded. Only one Fetch response is in memory at a time. With
+read_committed, the end is the last stable offset, and responses list the aborted transactions. The
+reader does not commit offsets and does not join a group.
 
 Exactly-once writes use `log_reader` instead, which evaluates the markers of each producer
 separately, up to the high watermark.
@@ -54,9 +54,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.records.record_batch import BatchHeader
 
 TIMEOUT_S: Final = 10.0
-"""Default time in seconds to wait for a response that makes progress."""
+"""Default maximum time in seconds without progress."""
 MAX_RECORDS: Final = 1_000_000
-"""Maximum number of records that `read_records` returns without a `limit` (they are in memory)."""
+"""Maximum number of records that `read_records` returns without a `limit`, because they are in
+memory.
+"""
 _NEW_LEADER_WAIT_S: Final = 0.1
 """Seconds between fetches while a new leader has not determined its high watermark yet."""
 
@@ -77,7 +79,7 @@ class TopicReader:
         client: sends the requests; the caller closes it.
         topic: the topic's name.
         isolation: `READ_UNCOMMITTED` also returns records of open and aborted transactions.
-        timeout_s: time in seconds to wait for a response that makes progress.
+        timeout_s: maximum time in seconds without progress.
     """
 
     def __init__(
@@ -214,7 +216,7 @@ class TopicReader:
 
 
 def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:
-    """Return the part of a range from an offset; a negative offset is relative to the end."""
+    """Return the range from `offset` on. A negative offset is relative to the end."""
     start = bounds.end + offset if offset < 0 else offset
     return OffsetRange(
         key=bounds.key, start=min(max(start, bounds.start), bounds.end), end=bounds.end
@@ -222,7 +224,7 @@ def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:
 
 
 def _consumed(fetched: Fetched) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
-    """Yield (batch, header, True if a consumer would receive its records) for each batch."""
+    """Yield (batch, header, visible). `visible` is True if a consumer would receive the records."""
     aborted, skipped = deque(fetched.aborted), set[int]()
     for batch, header in whole_batches(fetched.data):
         while aborted and aborted[0].first_offset <= header.last_offset:
@@ -246,7 +248,8 @@ def read_records(
 ) -> ConsumerRecords:
     """Return the records of topics, up to the current end of each partition.
 
-    The options are those of a write. The function joins no consumer group and commits no offsets::
+    The options are the same as for a write. The function joins no consumer group and commits no
+    offsets::
 
         kafka = {"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}
         read_records(**kafka).to_pandas()

@@ -56,14 +56,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.transactions import TransactionVersion
 
 _FENCING_TIMEOUT_MS = 10_000
-"""transaction.timeout.ms for fencing; the new producers never start a transaction."""
+"""transaction.timeout.ms for fencing. The new producers never start a transaction."""
 MAX_CONNECTIONS = 4
 """Maximum connections per coordinator for ending many transactions."""
 IDS_PER_CONNECTION = 100
 _EPOCH_BUMP = 3
 """The first version of InitProducerId that can bump a given epoch (KIP-360)."""
 _UNCLEAR = (COORDINATOR_MOVED | {ErrorCode.request_timed_out}) - {ClientErrorCode.not_sent}
-"""Codes after which the coordinator might nevertheless have ended the transaction."""
+"""Codes after which the coordinator might have ended the transaction anyway."""
 _NO_OFFSET = -1
 
 
@@ -80,8 +80,8 @@ class TransactionDescription:
     """Start of the transaction by the coordinator's clock, in milliseconds since 1970; None if
     there is no transaction."""
     topics: tuple[tuple[str, Sequence[int]], ...] = ()
-    """Partitions of the transaction by topic, only of topics that this client may describe. The
-    format is compact, because a driver keeps the partitions of all tasks at once.
+    """Partitions of the transaction by topic, only for topics that this client is authorized to
+    describe. The format is compact, because a driver stores the partitions of all tasks at once.
     """
 
     @property
@@ -167,7 +167,8 @@ class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
 
     def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
         self.has_lost_responses = False
-        """True if a lost request might reach its coordinator after a later request was answered."""
+        """True if a lost request might reach its coordinator after the response to a later request.
+        """
         self.may_have_ended = False
         """True if a request without a final response might have ended its transaction."""
         self._transactions = {each.transactional_id: each for each in transactions}
@@ -295,7 +296,7 @@ class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
 class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
     """Returns the ids of all brokers. The key is arbitrary.
 
-    The client's metadata can be minutes old, and lack brokers that were started since then.
+    The client's metadata can be minutes old, and might lack brokers that were started since then.
     """
 
     api = ApiKey.METADATA
@@ -362,7 +363,7 @@ class TransactionAdmin:
 
     Args:
         client: sends the requests; the caller closes it.
-        prefix: prefix of the transactional ids, for the missing ACL in errors.
+        prefix: prefix of the transactional ids; used for the missing ACL in errors.
     """
 
     def __init__(self, client: BlockingClient, prefix: str | None = None) -> None:
@@ -430,7 +431,7 @@ class TransactionAdmin:
     def end_all(
         self, transactions: Sequence[OpenTransaction], commit: bool, deadline: float | None
     ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
-        """Commit or abort like `end`; each result has the producer for the next transaction."""
+        """Commit or abort like `end`. Each result is the producer for the next transaction."""
         ids = [each.transactional_id for each in transactions]
         lookup = CoordinatorLookup(
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
@@ -442,8 +443,8 @@ class TransactionAdmin:
     def fence(self, transactional_ids: Collection[str], deadline: float | None) -> dict[str, int]:
         """Abort open transactions with InitProducerId in parallel; return error codes like `end`.
 
-        Earlier producers with these ids are fenced. If the coordinator has already started to
-        commit a transaction, it is committed.
+        Earlier producers with these ids are fenced. If a coordinator has already started to commit
+        a transaction, the transaction is committed.
         """
         handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
         lookup = CoordinatorLookup(self._client)
@@ -545,7 +546,7 @@ class TransactionAdmin:
                 f"producer",
                 error=error_name(code),
             )
-        fatal = ", and so will be all further requests" * (code in FATAL_TO_PRODUCER)
+        fatal = ", and all further requests will also be rejected" * (code in FATAL_TO_PRODUCER)
         return errors.TransactionError(
             f"{what} of {transactional_id} was rejected{fatal}", error=error_name(code)
         )
@@ -597,7 +598,7 @@ class TransactionAdmin:
 def _run(
     driver: ApiDriver[str, OpenTransaction], deadline: float | None
 ) -> dict[str, KeyResult[OpenTransaction]]:
-    """Return the results by id; an id without a final result has the latest error code."""
+    """Return the results by id. The result of an unfinished id has the latest error code."""
     driver.run(deadline)
     unsettled: dict[str, KeyResult[OpenTransaction]] = {
         key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)

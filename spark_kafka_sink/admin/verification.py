@@ -1,8 +1,8 @@
 """Check that the records of a delivery report still exist.
 
 For each partition, the committed records between the report's first and last offset are counted.
-Acknowledged records can be lost later: by an unclean leader election or, with acks=1, if a leader
-fails before a follower has replicated them. Retention and compaction also delete records.
+Acknowledged records can be lost by an unclean leader election or, with acks=1, if a leader fails
+before a follower has replicated the records. Retention and compaction also delete records.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ class Verdict(StrEnum):
     """The result for one partition."""
 
     COMPLETE = "complete"
-    """At least as many committed records exist between the offsets as were acknowledged."""
+    """The log contains at least as many committed records between the offsets as were acknowledged.
+    """
     MISSING = "missing"
-    """Fewer committed records exist than were acknowledged."""
+    """The log contains fewer committed records than were acknowledged."""
     OPEN = "open transaction"
-    """An open transaction precedes the last records, so consumers do not receive these yet."""
+    """An open transaction precedes the last records, so consumers cannot receive these records yet.
+    """
     UNKNOWN = "unknown"
-    """The report has no offsets, because acks=0 was set or the brokers returned no offsets."""
+    """The report contains no offsets: acks=0 was set, or the brokers returned no offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +77,12 @@ def verify_report(
 ) -> Iterator[PartitionCheck]:
     """Yield a check for each partition that has acknowledged records in a report.
 
-    Records are counted from batch headers, without decoding, except at the two ends.
+    Records are counted from batch headers. Only the first and the last batch are decoded.
 
     Args:
         client: sends the requests.
         report: the report of a write, or the sum of several reports.
-        timeout_s: seconds to wait for a response that makes progress.
+        timeout_s: maximum seconds without progress.
 
     Raises:
         AuthorizationError: an ACL is missing; the error contains it.
@@ -115,10 +117,10 @@ def _check(reader: TopicReader, part: PartitionReport) -> PartitionCheck:
 
 
 def _beyond_end(reader: TopicReader, part: PartitionReport, found: int, end: int) -> PartitionCheck:
-    """Return the check of a partition whose readable end is before the report's last offset."""
+    """Return the check of a partition whose last readable offset is before the report's."""
     written = reader.high_watermark(TopicPartition(part.topic, part.partition))
     if part.last_offset is not None and written > part.last_offset:
-        reason = f"an open transaction ends reading at offset {end:,}"
+        reason = f"an open transaction prevents reading beyond offset {end:,}"
         return _result(part, found, Verdict.OPEN, reason)
     reason = (
         f"the log ends at offset {written:,}: it was truncated (unclean leader election), "

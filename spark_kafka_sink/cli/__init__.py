@@ -2,11 +2,11 @@
 
 In reading order:
 
-- `entry`: the entry point, which prints the extra to install if libraries are missing
+- `entry`: the entry point; if libraries are missing, it prints which extra to install
 - `main`: the root command, and the commands `broker`, `report` and `demo`
-- `kafka_options`: options of commands that connect to Kafka, and how commands report errors
+- `kafka_options`: options of commands that connect to Kafka, and functions that report errors
 - `doctor`: `kafkaprod doctor`
 - `read`: `kafkaprod read` and `kafkaprod verify`
 - `transactions`: `kafkaprod transactions`
-- `broker`: options of `kafkaprod broker`; run the embedded broker as a process
+- `broker`: options of `kafkaprod broker`, and the process that runs the embedded broker
 """

@@ -1,4 +1,4 @@
-"""``kafkaprod broker``: command line options, and running the embedded broker as a process."""
+"""``kafkaprod broker``: its options, and the process that runs the embedded broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
     """Parse name=env:VARIABLE and name=file:PATH.
 
     Raises:
-        ConfigError: an option contains a password, which every process on the machine could read.
+        ConfigError: an option contains a password instead of a reference. Every process on the
+            machine can read command lines.
     """
     found = {}
     for text in texts:
@@ -47,7 +48,7 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
 def certificate(
     *, tls: bool, certificate: str | None, key: str | None, ca: str | None, password: str | None
 ) -> bool | TlsFiles:
-    """Return the broker's option `tls`: certificate files, True to create a certificate, or False.
+    """Return the option `tls`: certificate files, True to create a certificate, or False.
 
     Raises:
         ConfigError: only some of the files are given.
@@ -64,7 +65,7 @@ def certificate(
 
 
 def token_validator(jwks: str | None) -> TokenValidator:
-    """Return the validator for an issuer's key file. By default, unsigned tokens are accepted.
+    """Return a validator with the issuer's keys. Without a file, unsigned tokens are accepted.
 
     Raises:
         ConfigError: the file cannot be read, or contains no keys.
@@ -83,12 +84,12 @@ def token_validator(jwks: str | None) -> TokenValidator:
 def client_option_lines(
     kafka: EmbeddedBroker, ca_file: Path | None, own: tuple[Path, Path] | None
 ) -> Iterator[str]:
-    """Yield the options for clients as name=value. Passwords are references.
+    """Yield the options that clients need, as name=value. Passwords are references.
 
     Args:
         kafka: the broker.
         ca_file: file with the authority's certificate, if TLS is enabled.
-        own: files with a client's certificate and key, if the broker requires one.
+        own: files with a client's certificate and key, if the broker requires a client certificate.
     """
     options = {
         "bootstrap.servers": kafka.bootstrap_servers,
@@ -162,7 +163,7 @@ class BrokerArguments:
     ] = DEFAULTS.transaction_version
     api_versions_of: Annotated[
         str | None,
-        typer.Option(help="Kafka release to emulate, such as 2.8: serve only its API versions."),
+        typer.Option(help="Kafka release to emulate, such as 2.8: support only its API versions."),
     ] = None
     transaction_max_timeout_ms: Annotated[
         int, typer.Option(help="Maximum transaction timeout that a producer may request.")
@@ -171,7 +172,7 @@ class BrokerArguments:
         int, typer.Option(help="Idle time after which a transactional id expires.")
     ] = DEFAULTS.transactional_id_expiration_ms
     replica_lag_time_max_ms: Annotated[
-        int, typer.Option(help="Maximum time that a follower may lag and remain in the ISR.")
+        int, typer.Option(help="Maximum time that a follower can lag and still remain in the ISR.")
     ] = DEFAULTS.replica_lag_time_max_ms
     session_timeout_ms: Annotated[
         int,
@@ -262,10 +263,10 @@ class BrokerArguments:
         ),
     ] = DEFAULTS.connections_max_reauth_ms
     failed_authentication_delay_ms: Annotated[
-        int, typer.Option(help="Delay of the response to a failed login.")
+        int, typer.Option(help="Delay before the response to a failed login.")
     ] = DEFAULTS.failed_authentication_delay_ms
     handshake_timeout_ms: Annotated[
-        int, typer.Option(help="Maximum duration of TLS handshake and SASL login together.")
+        int, typer.Option(help="Maximum total duration of TLS handshake and SASL login.")
     ] = DEFAULTS.handshake_timeout_ms
     deny: Annotated[
         list[str] | None,
@@ -352,14 +353,14 @@ READY = "kafkaprod broker ready on"
 
 
 def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
-    """Run a broker until SIGINT or SIGTERM. Print READY and its addresses when clients can connect.
+    """Run a broker until SIGINT or SIGTERM. Once clients can connect, print READY and addresses.
 
     If the broker is secured, also print the options that clients need.
 
     Args:
         options: options of `EmbeddedBroker`.
-        ca_file: file for the authority's certificate, which clients need; a temporary file by
-            default.
+        ca_file: file to which the authority's certificate is written, for clients; by default a
+            temporary file.
 
     Raises:
         KafkaProdError: the broker cannot be started.

@@ -1,4 +1,4 @@
-"""``kafkaprod doctor``: check the path to Kafka step by step and report where it fails."""
+"""``kafkaprod doctor``: check the connection to Kafka step by step, and report failures."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def doctor(
 ) -> None:
     """Check the connection to Kafka and the topic, step by step.
 
-    The steps are name resolution, TCP, TLS, login, brokers, topic, permissions and a record,
-    and the schema registry if a format uses one.
+    The steps are name resolution, TCP, TLS, login, brokers, topic, permissions, a record and, if a
+    format uses it, the schema registry.
 
     Exits with status 0 if a write would work, even with warnings, and with 1 if it would fail.
     """
@@ -119,7 +119,7 @@ def _config(
 
 
 def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Print each finding immediately, because the next step can take a long time."""
+    """Print and yield each finding immediately, because the next step can take a long time."""
     out = Console(highlight=False)
     for finding in findings:
         style = _STYLES[finding.severity]

@@ -1,4 +1,4 @@
-"""The entry point of `kafkaprod`, which prints the extra to install if libraries are missing."""
+"""The entry point of `kafkaprod`. If libraries are missing, it prints which extra to install."""
 
 from __future__ import annotations
 

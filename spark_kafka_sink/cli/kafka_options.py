@@ -1,4 +1,4 @@
-"""Options of commands that connect to Kafka, and how commands report errors."""
+"""Options of commands that connect to Kafka, and functions that report errors."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def kafka_options(
 ) -> dict[str, str]:
     """Return the options of a write.
 
-    The command line overrides the file. Names can have the prefix `kafka.` or not.
+    Options on the command line override those in the file. The prefix `kafka.` is optional.
 
     Args:
-        config: a file of Java properties, as for --command-config of Kafka's tools; a producer's
-            serializers in it are ignored.
+        config: a file of Java properties, as for --command-config of Kafka's tools; serializers of
+            a producer are ignored.
         given: options as name=value.
         allow_sink_options: True to allow the sink's own options, such as `errors.tolerance`.
 
@@ -107,7 +107,7 @@ def connection_options(
     """Return the result of `kafka_options` with the brokers from --bootstrap-servers.
 
     Raises:
-        ConfigError: see `kafka_options`; or no bootstrap servers are set.
+        ConfigError: see `kafka_options`. Also raised if no bootstrap servers are set.
     """
     options = kafka_options(config, given, allow_sink_options=allow_sink_options)
     if servers is not None:
@@ -135,8 +135,8 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
     """Return the name with its prefix. If the sink's options are allowed, accept unknown names.
 
     Raises:
-        ConfigError: the name has no prefix and is unknown or, if unknown names are accepted, it is
-            a likely typo.
+        ConfigError: the name has no prefix and is unknown. If unknown names are accepted, only
+            likely typos raise.
     """
     if known and name.lower().startswith(CONFIG_PREFIX):
         return name

@@ -139,10 +139,10 @@ def demo(
     config: OptionsFile = None,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Write the flights of 2013 with Spark, and verify them with another client.
+    """Write a data set of flights in 2013 with Spark, and verify the records with another client.
 
-    librdkafka reads the records back. It supports truststores in PEM and key stores in PEM or
-    PKCS12, but not JKS, and requires Read on the topic and on the group kafkaprod-demo.
+    librdkafka reads the records back. It supports PEM truststores, and PEM and PKCS12 keystores,
+    but not JKS. It requires Read on the topic and on the group kafkaprod-demo.
     """
     try:
         kafka = kafka_options(config, option or ())

@@ -1,4 +1,4 @@
-"""``kafkaprod read`` and ``kafkaprod verify``: show records, and check the records of a report."""
+"""``kafkaprod read`` and ``kafkaprod verify``: print records, and check a report's records."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _all(reader: TopicReader, ranges: tuple[OffsetRange, ...]) -> Iterator[Consu
 def _followed(
     client: BlockingClient, reader: TopicReader, ranges: tuple[OffsetRange, ...]
 ) -> Iterator[ConsumerRecord]:
-    """Yield the records of the ranges, and then new records indefinitely."""
+    """Yield the records in the ranges, and afterwards new records indefinitely."""
     while True:
         yield from _all(reader, ranges)
         client.pause(_POLL_S, None)
@@ -185,9 +185,9 @@ def _json_line(record: ConsumerRecord) -> str:
 
 
 def _json(data: bytes | None) -> Any:
-    """Return text as a string.
+    """Return UTF-8 bytes as a string.
 
-    Bytes that are not UTF-8 become an object with the field `base64`.
+    Other bytes become an object with the field `base64`.
     """
     if data is None:
         return None
@@ -223,8 +223,9 @@ class VerifyArguments:
 def verify(arguments: VerifyArguments) -> None:
     """Check that every acknowledged record of a delivery report still exists.
 
-    Counts the committed records between the first and the last offset of each partition. Records of
-    other writers in this range are also counted, and can hide a loss.
+    The command counts the committed records between the first and the last offset of each
+    partition. Records that other writers have written in this range are also counted, and can hide
+    a loss.
 
     Exits with status 1 if records are missing, or not yet readable because of an open transaction.
     """
@@ -244,7 +245,7 @@ def verify(arguments: VerifyArguments) -> None:
 
 
 def _print_checks(checks: list[PartitionCheck]) -> None:
-    """Print a table of partitions that are not complete or have a note, and the totals."""
+    """Print a table of the partitions that are incomplete or have a note, and print the totals."""
     table = Table("partition", title="Partitions")
     for name in ("acknowledged", "found", "missing"):
         table.add_column(name, justify="right")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def transactions_table(overview: Overview) -> Table:
-    """Return the table of open transactions, with their age and state in the decision log."""
+    """Return the table of open transactions with age, and state in the decision log."""
     table = Table(title=f"Open transactions: {len(overview.transactions)}")
     for name in ("transactional id", "batch", "standing", "state", "open for", "time left"):
         table.add_column(name, overflow="fold")
@@ -237,13 +237,13 @@ def commit(
         str | None,
         typer.Option(
             metavar="SCOPE",
-            help="Let this scope, such as orders/stream, continue after its partially committed "
-            "batch, or after a batch repeated with different rows. Handle the lost rows first; "
-            "no driver of the scope may be running.",
+            help="Allow this scope, such as orders/stream, to continue after a partially "
+            "committed batch, or after a batch that was repeated with different rows. Handle the "
+            "lost rows first. No driver of the scope may be running.",
         ),
     ] = None,
 ) -> None:
-    """Commit transactions that are decided but not yet committed, as the next driver would.
+    """Commit transactions that are decided but not yet committed, as the next driver would do.
 
     Running queries are not stopped.
     """
@@ -263,7 +263,7 @@ def abort(
     arguments: TransactionArguments,
     transactional_ids: Annotated[
         list[str] | None,
-        typer.Argument(help="Transactional ids; default: all that may be aborted."),
+        typer.Argument(help="Transactional ids; default: all transactions that may be aborted."),
     ] = None,
     undecided: Annotated[
         bool,
@@ -274,9 +274,10 @@ def abort(
         ),
     ] = False,
 ) -> None:
-    """Abort orphaned transactions, but never decided ones.
+    """Abort orphaned transactions.
 
-    An orphaned transaction is open, but no driver can decide it anymore.
+    An orphaned transaction is open, but no driver can decide it anymore. Decided transactions are
+    never aborted.
     """
     with _operator(arguments) as operator:
         codes = operator.abort(transactional_ids or (), undecided=undecided)

@@ -1,6 +1,6 @@
 """The Kafka client: connections, cluster metadata, and the thread that runs a session's sender.
 
-In a task, the sender thread runs the client. `admin.blocking_client` runs it on the caller's
+In a task, the client runs on the sender thread. In `admin.blocking_client`, it runs on the caller's
 thread.
 
 In reading order:
@@ -11,9 +11,9 @@ In reading order:
 - `broker_connection`: one broker's connection, its addresses, metrics and connection attempts
 - `network`: all connections of a client, which share one selector
 - `backoff`: exponential backoff with full jitter
-- `outages`: rate-limited log messages about brokers that are unreachable or do not respond
+- `outages`: rate-limited log messages about brokers that are unreachable or unresponsive
 - `cluster_snapshot`: the immutable snapshot of brokers, topics and leaders
 - `metadata_updater`: updates the snapshot
-- `client`: the network, metadata, sender thread and learned size limits of one configuration
-- `client_pool`: idle clients of a process, which its next task or driver step reuses
+- `client`: network, metadata, sender thread and detected size limits for one configuration
+- `client_pool`: a process's idle clients, for reuse by the next task or driver step
 """

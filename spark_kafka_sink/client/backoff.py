@@ -16,15 +16,15 @@ _MAX_DOUBLINGS = 30
 def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> float:
     """Return the delay in seconds before retry number `attempt` (0 is the first retry).
 
-    The delay is uniform in (0, min(cap, base * 2 ** attempt)]. Producers that failed at the same
-    time therefore do not retry at the same time.
+    The delay is uniformly distributed in (0, min(cap, base * 2 ** attempt)], so that producers that
+    failed at the same time do not retry at the same time.
     """
     ceiling = min(cap_ms, base_ms << min(attempt, _MAX_DOUBLINGS))
     return random.uniform(0.0, ceiling) / 1000.0
 
 
 class RetryTimer:
-    """The time at which a failed request can be retried. The delay increases with each failure.
+    """Schedules retries of a request. The delay increases with each failure.
 
     Args:
         base_ms: retry.backoff.ms.

@@ -1,8 +1,8 @@
 """The connection to one broker, connection metrics, and connection attempts.
 
-- `BrokerConnection` contains the state of one broker: connection, transport, addresses, failures.
+- `BrokerConnection` contains a broker's connection, transport, addresses and failures.
 - `ConnectionMetrics` counts and logs the events of all connections.
-- `Dialer` resolves the names of brokers and opens sockets.
+- `Dialer` resolves the host names of brokers and opens sockets.
 
 Used only by the sender thread.
 """
@@ -41,8 +41,8 @@ class BrokerConnection:
 
     `failures` is the number of failed connection attempts since the last success. The next attempt
     starts at `retry_at` or later. `connect_by` is the deadline of the attempt in progress, or 0 if
-    no attempt is in progress. `throttled_until` is the end of the pause that the broker requested
-    (KIP-219). `login` and `random` are passed to each new `Connection`.
+    no attempt is in progress. `throttled_until` is the end of the throttling that the broker
+    requested (KIP-219). `login` and `random` are passed to each new `Connection`.
     """
 
     node: Node
@@ -71,7 +71,7 @@ class BrokerConnection:
     noted_state: State = State.DISCONNECTED
     """The connection's state at the last call of `ConnectionMetrics.note_state`."""
     state_since: float = 0.0
-    """Time at which `ConnectionMetrics.note_state` first recorded `last_state`."""
+    """Time at which `ConnectionMetrics.note_state` first recorded `noted_state`."""
     watched: int = 0
     """The selector events registered for the transport."""
 
@@ -85,7 +85,7 @@ class BrokerConnection:
 
     @property
     def is_idle(self) -> bool:
-        """True if connected without requests in flight. Brokers can close such a connection."""
+        """True if connected, but no requests are in flight. Brokers can close such a connection."""
         connection = self.connection
         return self.is_ready and not (
             connection.in_flight or connection.out or connection.fire_and_forget
@@ -129,10 +129,9 @@ class BrokerConnection:
         )
 
     def resolved(self, addresses: list[Address]) -> None:
-        """Store resolved addresses, starting after the last address that was tried.
+        """Store resolved addresses in the order to try, starting after the last tried address.
 
-        After a connection fails, the next address is tried, not the same address again
-        (KAFKA-12193).
+        The order prevents retries of the same address after a connection fails (KAFKA-12193).
         """
         at = addresses.index(self.address) + 1 if self.address in addresses else 0
         self.addresses = addresses[at:] + addresses[:at]
@@ -182,7 +181,7 @@ class BrokerConnection:
             self.bytes_out += written
 
     def receive(self, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
-        """Read received bytes; yield the answered requests, including those before an error.
+        """Read received bytes; yield the answered requests, even if an error follows.
 
         Raises:
             OSError: the connection is lost.
@@ -197,10 +196,10 @@ class BrokerConnection:
         self.flush()
 
     def waiting_since(self) -> float | None:
-        """Return the start of the oldest request's timeout, or None if no request is in flight.
+        """Return when the oldest request's timeout starts, or None if no request is in flight.
 
-        A broker does not read requests while it throttles the client. The timeout therefore starts
-        after the pause.
+        A broker does not read requests while it throttles the client. Therefore, the timeout starts
+        after the throttling ends.
         """
         oldest = self.connection.oldest_sent()
         return None if oldest is None else max(oldest, self.throttled_until)
@@ -221,7 +220,7 @@ class BrokerConnection:
     def reset(self) -> list[InFlightRequest]:
         """Reset the connection and return its unanswered requests."""
         in_flight = [*self.connection.in_flight, *self.connection.fire_and_forget]
-        # Handshake requests have no context, and no caller waits for them.
+        # Handshake requests have no context, because no caller waits for them.
         lost = [flight for flight in in_flight if flight.request.context is not None]
         if self.transport is not None:
             self.transport.close()
@@ -237,8 +236,8 @@ class BrokerConnection:
 class ConnectionMetrics:
     """Counts and logs the events of all connections.
 
-    `meters` are the meters of the current session. Between sessions, they are replaced by unused
-    meters, because the thread of a completed session might still read the session's meters.
+    `meters` belong to the current session. Between sessions, they are replaced by unused meters,
+    because the thread of a completed session might still read that session's meters.
 
     Args:
         security: the client's security settings, for debug events.
@@ -265,7 +264,7 @@ class ConnectionMetrics:
             log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
 
     def ready(self, broker: BrokerConnection) -> None:
-        """Log that a connection is ready, after it was opened or its login was renewed."""
+        """Log that a connection is ready after it was opened or after its login was renewed."""
         if (log_event := self._debug.broker) is not None:
             apis = len(broker.connection.versions)
             log_event("ready", broker=broker.node.node_id, node=broker.node, apis=apis)
@@ -281,7 +280,7 @@ class ConnectionMetrics:
             )
 
     def sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
-        """Log a request that was queued; the socket might have accepted only a part of it."""
+        """Log a queued request. The socket might have accepted only a part of the request."""
         if (log_event := self._debug.protocol) is not None:
             log_event(
                 "send",
@@ -336,13 +335,13 @@ class ConnectionMetrics:
         meter.correlation_errors += isinstance(error, CorrelationError)
 
     def timed_out(self, broker: BrokerConnection) -> None:
-        """Count all requests in flight as timed out (the oldest exceeded request.timeout.ms)."""
+        """Count all requests in flight as timed out, because the oldest one has timed out."""
         self.meters.of(broker.node).timeouts += len(broker.connection.in_flight)
 
     def closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
-        """Count a closed connection or a failed attempt; the requests in `lost` were in flight."""
+        """Count a closed connection or failed attempt; `lost` contains the requests in flight."""
         self.note_state(broker)
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
@@ -352,19 +351,19 @@ class ConnectionMetrics:
             log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
 
     def throttled(self, broker: BrokerConnection, seconds: float) -> None:
-        """Log a pause that the broker requested."""
+        """Log that the broker throttles the client."""
         if (log_event := self._debug.broker) is not None:
             log_event("throttle", broker=broker.node.node_id, pause_ms=f"{seconds * 1000:.0f}")
 
 
 class Dialer:
-    """Opens connections: resolves a broker's name, and tries its addresses one after the other.
+    """Opens connections: resolves a broker's host name, and tries its addresses in order.
 
     Args:
         config: timeouts and buffer sizes.
         metrics: counts each attempt.
-        connect: opens a socket; None for TCP.
-        resolver: resolves names; None for the system's resolver.
+        connect: function that opens a socket; None for TCP.
+        resolver: resolves host names; None for the system's resolver.
     """
 
     def __init__(
@@ -407,7 +406,7 @@ class Dialer:
     def take_resolved(
         self, brokers: Sequence[BrokerConnection]
     ) -> Iterator[tuple[BrokerConnection, OSError | None]]:
-        """Yield the brokers whose lookups are complete, with the error if a lookup failed."""
+        """Yield the brokers whose names were looked up, each with an error if the lookup failed."""
         for found in self._resolver.resolutions():
             for broker in brokers:
                 if broker.connection.state is not State.RESOLVING:

@@ -1,4 +1,4 @@
-"""The client of a worker process: sockets, metadata, sender thread, and learned size limits.
+"""The client of a worker process: sockets, metadata, sender thread, and detected size limits.
 
 A `Client` is used by one task at a time. It outlives the task, so that the next task can reuse its
 connections.
@@ -6,9 +6,9 @@ connections.
 The client also remembers which sizes brokers have rejected:
 
 - `BatchSizeLimits`: a producer must work without the permission to read a topic's
-  max.message.bytes. If this config is below batch.size, every batch would be rejected and split.
-  The client therefore remembers the rejected sizes (in uncompressed bytes), and later batches are
-  smaller.
+  max.message.bytes. If max.message.bytes is below batch.size, every batch would be rejected and
+  split. Therefore, the client remembers the rejected sizes (in uncompressed bytes) and creates
+  smaller batches.
 - `RequestSizeLimit`: brokers close the connection without a response if a request is too large.
   Kafka accepts up to 100 MiB by default (socket.request.max.bytes); other implementations accept
   less.
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 
 DOUBLED_AFTER_S = 300.0
-"""Seconds after which a learned limit is doubled, in case the broker's limit was raised."""
+"""Seconds after which a detected limit is doubled, in case the broker's limit was raised."""
 
 _MAX_DOUBLINGS = 31
 
 
 def half(size: int) -> int:
-    """Return the size of each half of a batch of `size` bytes; sizes include the header."""
+    """Return the size of each half of a batch with `size` bytes. Sizes include the batch header."""
     from spark_kafka_sink.records.record_batch import HEADER_SIZE  # not needed for planning
 
     return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
@@ -62,7 +62,7 @@ class _Ceiling:
 
 
 class BatchSizeLimits:
-    """Learned batch size limits; the sender thread updates them, and any thread can read them."""
+    """Detected batch size limits. The sender thread updates them, and any thread can read them."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Ceiling] = {}
@@ -72,7 +72,7 @@ class BatchSizeLimits:
         return bool(self._known)
 
     def of(self, topic: str, now: float) -> int | None:
-        """Return a topic's maximum batch size in uncompressed bytes (with header), or None."""
+        """Return a topic's maximum uncompressed batch size in bytes with header, or None."""
         known = self._known.get(topic)
         if known is None:
             return None
@@ -94,9 +94,9 @@ class RequestSizeLimit:
     """The maximum size of Produce requests with several batches; used by the sender thread.
 
     Args:
-        largest: size limit in bytes, used unless larger requests are lost.
-        safe: size limit in bytes that all brokers accept, used for some time after a larger request
-            was lost.
+        largest: size limit in bytes that applies by default.
+        safe: size limit in bytes that all brokers accept; applies for some time after a larger
+            request was lost.
     """
 
     def __init__(self, largest: int, safe: int) -> None:
@@ -105,7 +105,7 @@ class RequestSizeLimit:
         self._lost_at: float | None = None
 
     def at(self, now: float) -> int:
-        """Return the current limit for the total size of a request's batches, in bytes."""
+        """Return the current maximum total size of a request's batches, in bytes."""
         if self._lost_at is None or now - self._lost_at >= DOUBLED_AFTER_S:
             return self._largest
         return self._safe
@@ -131,14 +131,14 @@ class Loop(Protocol):
         """Run one iteration: send, wait for the network, handle the responses."""
 
     def crashed(self, error: BaseException) -> None:
-        """Handle an exception of `run_once`, which is not called again."""
+        """Handle an exception of `run_once`. Afterwards, `run_once` is not called again."""
 
     @property
     def broker_meters(self) -> BrokerMeters:
         """The connection counters to update while this loop runs."""
 
     def backlog(self, node_id: int, now: float) -> str:
-        """Return text about the records that wait for a broker, or "" if no records wait."""
+        """Return a text about records that are waiting for a broker, or "" if none are."""
 
 
 class Client:
@@ -156,10 +156,10 @@ class Client:
         self.config = config
         self.clock = clock or SystemClock()
         self.random = random or Random()
-        """Shared by writer and sender thread. Each draw is atomic, but the order is arbitrary."""
+        """Shared by the writer and the sender thread. Each draw is atomic."""
         self.batch_size_limits = BatchSizeLimits()
         self.credentials = credentials_stamp(config.security)
-        """Stamp of the credentials at creation, to detect that a referenced secret has changed."""
+        """Stamp of the credentials at creation, used to detect changes of referenced secrets."""
         self.name = new_id()
         """The client's name in debug events."""
         debug = Debug(config.debug, client=self.name)
@@ -177,13 +177,15 @@ class Client:
 
         # Filled by the task's thread, emptied by the sender thread.
         self._switches: deque[tuple[Loop | None, Event]] = deque()
-        """Loops to switch to; the sender thread sets the event after it has switched."""
+        """Loops to switch to; the sender thread sets the event after the switch."""
 
         # Used only by the sender thread, or by the task's thread if the sender thread is not
         # running.
         self.request_size_limit = RequestSizeLimit(config.largest_request, config.max_request_size)
         self.unclaimed_completions: deque[Completion] = deque()
-        """Requests completed between tasks; the next loop might wait for them."""
+        """Requests that were completed between tasks. The next loop might be waiting for some of
+        them.
+        """
         self._loop: Loop | None = None
         """The running loop, or None between tasks and after a crash."""
 
@@ -203,7 +205,7 @@ class Client:
         return os.getpid() != self._process
 
     def check_process(self) -> None:
-        """Raise a DeliveryError in a forked child, before it waits for locks or threads."""
+        """Raise a DeliveryError in a forked child process, where locks and threads would block."""
         if self.is_forked:
             raise DeliveryError(
                 "the session belongs to the parent of this forked process",
@@ -247,7 +249,7 @@ class Client:
         self.network.close(self.clock.monotonic())
 
     def _switch(self, loop: Loop | None) -> bool:
-        """Switch to `loop`; return False if the client is closed or the sender thread is dead."""
+        """Switch to `loop`. Return False if the client is closed or the sender thread has died."""
         self._attached = loop
         if self._thread is None:
             self._run_loop(loop)
@@ -275,7 +277,7 @@ class Client:
             done.set()
 
     def _run_loop(self, loop: Loop | None) -> None:
-        """Run only `loop` from now on, and use its meters and backlog."""
+        """Replace the running loop by `loop`, and use its meters and backlog."""
         self._loop = loop
         self.network.metrics.meters = BrokerMeters() if loop is None else loop.broker_meters
         self.network.outages.backlog = no_backlog if loop is None else loop.backlog

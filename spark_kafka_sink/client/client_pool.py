@@ -1,8 +1,8 @@
-"""Idle clients of a process, which its next task or driver step reuses.
+"""A process's idle clients, for reuse by the next task or driver step.
 
-One client is retained for each configuration, including its secrets. It is reused only if the files
-and environment variables that the configuration refers to are unchanged, because the connections
-were authenticated with their content.
+The pool retains one client for each configuration, including its secrets. A client is reused only
+if the files and environment variables to which the configuration refers are unchanged, because they
+were used to authenticate the connections.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ C = TypeVar("C", bound=Reusable)
 S = TypeVar("S")
 
 MAX_IDLE = 4
-"""Maximum number of idle clients per pool; the least recently used client is closed first."""
+"""Maximum number of idle clients in a pool. The least recently used client is closed first."""
 
 
 class ClientPool(Generic[C, S]):
-    """Idle clients, each with a reusable state. Any thread can use the pool.
+    """A pool of idle clients, each with reusable state. Any thread can use the pool.
 
     A process can run several queries on different threads. A forked process does not reuse the
     clients of its parent.
@@ -52,7 +52,7 @@ class ClientPool(Generic[C, S]):
         self._lock = Lock()
         """Guards `_idle`; not held while a client is closed."""
         self._idle: dict[tuple[int, ProducerConfig], tuple[C, S]] = {}
-        """Clients by process id and configuration, the least recently used first."""
+        """Clients by process id and configuration. The least recently used client comes first."""
 
     def take(self, config: ProducerConfig) -> tuple[C, S] | None:
         """Remove and return a reusable idle client and its state, or return None."""

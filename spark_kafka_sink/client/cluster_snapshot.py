@@ -34,7 +34,7 @@ class TopicPartition(NamedTuple):
 
 NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20
-"""Maximum partition count accepted for a topic; far above what Kafka supports."""
+"""Maximum accepted partition count of a topic, which is far above what Kafka supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class TopicInfo:
     leader_epochs: tuple[int, ...]
 
     def is_other(self, topic_id: uuid.UUID | None) -> bool:
-        """Return True if `topic_id` is known and differs, so that the topic was recreated."""
+        """Return True if `topic_id` is known and different, because the topic was recreated."""
         return None not in {self.topic_id, topic_id} and self.topic_id != topic_id
 
     @property
@@ -77,7 +77,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The brokers by id and the topics by name; `errors` contains topic error codes by name."""
+    """The brokers by id and the topics by name. `errors` contains error codes by topic name."""
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
     topics: Mapping[str, TopicInfo] = field(default_factory=lambda: MappingProxyType({}))
@@ -161,7 +161,7 @@ class Cluster:
         nodes = {
             int(broker.node_id): Node(int(broker.node_id), broker.host, int(broker.port))
             for broker in response.brokers
-            if int(broker.node_id) >= 0  # Negative: bootstrap servers and missing leaders.
+            if int(broker.node_id) >= 0  # Bootstrap servers and missing leaders have negative ids.
         }
         topics, errors = dict(self.topics), dict(self.errors)
         for topic in response.topics:
@@ -185,7 +185,9 @@ class Cluster:
 
 _HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})
 _RELIABLE_EPOCHS = 9
-"""First Metadata version with reliable leader epochs; before, epochs can be stale (KAFKA-9212)."""
+"""First version of Metadata with reliable leader epochs. Older versions can return stale epochs
+(KAFKA-9212).
+"""
 
 
 def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
@@ -210,7 +212,7 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
 
 
 def _newest(known: TopicInfo | None, received: TopicInfo) -> TopicInfo:
-    """Return `received`, but keep known leaders with newer epochs (brokers can lag, KAFKA-6614)."""
+    """Return `received`, but keep leaders with newer epochs: brokers can lag (KAFKA-6614)."""
     if known is None or known.is_other(received.topic_id):
         return received
     if known.partition_count > received.partition_count:

@@ -41,7 +41,7 @@ _SOFTWARE = {
 MAX_HANDSHAKE_FRAME = 512 * 1024
 """Maximum frame size in bytes until the handshake shows that the peer is a Kafka broker."""
 _MIN_SESSION_S = 0.1
-"""Minimum session lifetime in seconds; limits how often a broker can make the client log in."""
+"""Minimum session lifetime in seconds, which limits how often a broker can require a login."""
 _REAUTHENTICATE_AT = (0.85, 0.95)
 """The login is renewed after a random fraction of the session's lifetime, in this range."""
 
@@ -56,7 +56,7 @@ class Connection:
     Args:
         client_id: the client id in request headers.
         login: the SASL login, or None without SASL.
-        random: source of jitter for login renewals, or None for the middle of the range.
+        random: source of jitter for login renewals; None to use the middle of the range.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Connection:
         return True
 
     def take_step(self) -> Step | None:
-        """Return the login's next step once, or None. Steps must run on a thread that can block."""
+        """Return the login's next step if it was not returned before, or None. Steps can block."""
         return None if self._authenticator is None else self._authenticator.take_step()
 
     def resume_login(self, message: bytes | None, now: float) -> None:
@@ -197,7 +197,7 @@ class Connection:
         for frame in self._frames.feed(data):
             if not self.in_flight:
                 raise CorrelationError("the broker sent a response without a request")
-            sent = self.in_flight[0]  # The request is removed only after its response is read.
+            sent = self.in_flight[0]  # The request is removed only after its response was read.
             if messages.read_correlation_id(frame) != sent.correlation_id:
                 raise CorrelationError("the broker answered requests out of order")
             self.responses += 1
@@ -254,7 +254,7 @@ class Connection:
             versions = VersionRange(int(api.min_version), int(api.max_version))
             self.versions[int(api.api_key)] = versions
         self.features = Features.of(response)
-        # A node without the Metadata API is not a broker; it could be a KRaft controller.
+        # A node without the Metadata API is not a broker, but for example a KRaft controller.
         self.version(ApiKey.METADATA)
         if self._login is None:
             self._become_ready()

@@ -4,9 +4,10 @@
 stale, and every metadata.max.age.ms. It uses three helpers that do no I/O:
 
 - `TopicDenials`: determines whether TOPIC_AUTHORIZATION_FAILED means that the client is not
-  authorized to describe the topic, or to create it. If a Metadata request allows topic creation,
-  brokers return this code in both cases. If the request does not allow creation, brokers return
-  UNKNOWN_TOPIC_OR_PARTITION for a missing topic that the client is authorized to describe.
+  authorized to describe the topic, or not authorized to create it. If a Metadata request allows
+  topic creation, brokers return this code in both cases. If the request does not allow creation,
+  brokers return UNKNOWN_TOPIC_OR_PARTITION for a missing topic that the client is authorized to
+  describe.
 - `RemovedPartitions`: detects topics that were recreated with fewer partitions.
 - `Rebootstrap`: decides when to drop all brokers and connect to the bootstrap servers again: if no
   broker is available (KIP-899), if metadata requests fail for too long, or if a broker requests it
@@ -54,7 +55,7 @@ class TopicDenials:
     uncreatable: frozenset[str] = frozenset()
     """Missing topics that this client is not authorized to create; any thread can read this."""
     unclear: frozenset[str] = frozenset()
-    """Unauthorized topics that the next request, which does not allow creation, will classify."""
+    """Unauthorized topics to classify with the next request, which does not allow creation."""
     _hidden: frozenset[str] = frozenset()
     """Topics that this client is not authorized to describe."""
 
@@ -91,7 +92,8 @@ def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
 
 
 REMOVED_AFTER_S = 5.0
-"""Seconds for which all responses must agree; a lagging broker might still have the old topic."""
+"""Seconds for which all responses must agree, because lagging brokers might return the old topic.
+"""
 
 
 @dataclass(slots=True)
@@ -105,7 +107,9 @@ class RemovedPartitions:
     _known: dict[str, TopicInfo] = field(default_factory=dict)
     """The metadata of each topic when it had its highest partition count."""
     _since: dict[str, float] = field(default_factory=dict)
-    """When recreated topics with fewer partitions were first seen, in seconds of the clock."""
+    """Time at which each recreated topic was first seen with fewer partitions, in seconds of the
+    clock.
+    """
     _remaining: dict[str, int] = field(default_factory=dict)
     """The new partition counts of these topics."""
 
@@ -126,7 +130,7 @@ class RemovedPartitions:
             self._since.pop(name, None)
 
     def remaining(self, topic: str, partition: int, now: float) -> int | None:
-        """Return the topic's partition count if `partition` was removed, or None otherwise.
+        """Return the topic's partition count if `partition` was removed, or else None.
 
         A partition counts as removed if no response has contained it for `REMOVED_AFTER_S` seconds.
         """
@@ -148,7 +152,7 @@ class Rebootstrap:
     _required: bool = False
 
     def asking(self, now: float) -> None:
-        """Start the timer, because the client waits for a broker or for requested metadata."""
+        """Start the timer, because the client is waiting for a broker or for requested metadata."""
         if self._since is None:
             self._since = now
 
@@ -206,12 +210,13 @@ class Metadata:
         self._lock = Lock()
         """Guards the replacement of `_wanted` and `_assumed` by any thread."""
 
-        # Replaced as a whole under the lock, so any thread can read them without the lock.
+        # These are replaced as a whole under the lock, so any thread can read them without the
+        # lock.
         self._wanted: frozenset[str] = frozenset()
         self._assumed: tuple[tuple[str, int], ...] = ()
         """Topics that the session assumes to exist, with their partition counts."""
 
-        # Modified by the sender thread only; replaced as a whole, so any thread may read them.
+        # Only the sender thread replaces these, always as a whole, so any thread can read them.
         self.cluster = Cluster()
         self.updates = 0
         """Number of responses processed so far."""
@@ -222,14 +227,15 @@ class Metadata:
         self.answered = 0
         """Number of the latest request whose response was processed."""
 
-        # Set by any thread; cleared by the sender thread when it sends a request, because an
-        # earlier request may have been answered before the refresh was requested.
+        # Any thread can set this flag. The sender thread clears it when it sends a request. A
+        # response does not clear it, because its request might have been sent before the flag was
+        # set.
         self._refresh_requested = False
 
         self.denials = TopicDenials()
         """The unauthorized topics; updated before `cluster` is replaced."""
 
-        # Sender thread only.
+        # Only the sender thread uses these.
         self.removed_partitions = RemovedPartitions()
         """Detects partitions that were removed during this session."""
         self.failure: DeliveryError | None = None
@@ -299,7 +305,7 @@ class Metadata:
         self.removed_partitions.update(self.cluster, now)
 
     def refresh(self) -> None:
-        """Request a refresh of a stale snapshot after a backoff; any thread can call this."""
+        """Request a refresh of a stale snapshot after a backoff. Any thread can call this."""
         self._refresh_requested = True
 
     def maybe_send(self, network: Network, now: float) -> None:
@@ -392,7 +398,7 @@ class Metadata:
             self._failures = 0
             self._due_at = now + self._config.metadata_max_age_ms / 1000
         if self.denials.unclear or not self._topics <= self._requested:
-            # Topics that were added after the request must not wait for missing topics.
+            # A retry for missing topics must not delay topics that were added after the request.
             self._due_at = now
 
     def _is_good(self, response: Any) -> bool:
@@ -404,8 +410,8 @@ class Metadata:
         ours, theirs = self.cluster.cluster_id, getattr(response, "cluster_id", None)
         if ours is not None and theirs not in {None, ours}:
             self.failure = DeliveryError(
-                f"the brokers now belong to cluster {theirs} instead of {ours}, which could treat "
-                f"batches of this producer id as duplicates",
+                f"the brokers now belong to cluster {theirs} instead of {ours}, which might "
+                "treat batches of this producer id as duplicates",
                 hint="check kafka.bootstrap.servers, then run the write again",
             )
             return False
@@ -436,7 +442,7 @@ class Metadata:
                     log_event("topic", topic=name, id=info.topic_id, leaders=info.leaders)
 
     def _log_leaderless(self, now: float) -> None:
-        """Log partitions that have had no leader for a while, and when they have a leader again."""
+        """Log partitions that have had no leader for a while, and log when all have one again."""
         for topic in self._topics:
             leaderless = self._leaderless(topic)
             if not leaderless:

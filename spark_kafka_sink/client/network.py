@@ -1,4 +1,4 @@
-"""All connections of a client, which share one selector. Only this module waits for the network.
+"""All connections of a client. They share one selector, and only this module waits for the network.
 
 Used only by the sender thread, except that any thread can call `wakeup` and copy the reasons in
 `failures`. Source: ``NetworkClient``, ``ClusterConnectionStates``.
@@ -42,9 +42,10 @@ _TIMEOUT_MESSAGES = {
     State.AUTHENTICATING: "timeout during the SASL login",
     State.DRAINING: "timeout before the login was renewed: earlier requests were not completed",
 }
-"""Messages for exceeded deadlines, by state.
+"""Timeout messages by state.
 
-The timeout is socket.connection.setup.timeout.ms, plus request.timeout.ms for DRAINING.
+The timeout is socket.connection.setup.timeout.ms. In the state DRAINING, request.timeout.ms is
+added.
 """
 
 
@@ -90,7 +91,7 @@ class Network:
             broker.rename(self.client_id)
 
     def is_ready(self, node: Node, now: float) -> bool:
-        """Return True if requests can now be sent to a broker at the address of `node`."""
+        """Return True if requests can now be sent to a broker at the address in `node`."""
         broker = self._brokers.get(node.node_id)
         if broker is None or broker.node != node:
             return False
@@ -170,14 +171,14 @@ class Network:
         return flight.correlation_id
 
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
-        """Send no requests to a broker for `seconds`, as requested by its response (KIP-219)."""
+        """Send no requests to a broker for `seconds`, as its response has requested (KIP-219)."""
         if broker := self._brokers.get(node_id):
             self.outages.throttled(broker, seconds, now)
             broker.throttled_until = max(broker.throttled_until, now + seconds)
             self.metrics.throttled(broker, seconds)
 
     def throttled_until(self, node_id: int) -> float:
-        """Return the end of the latest pause that a broker requested; 0 before the first pause."""
+        """Return the time until which a broker throttles this client, or 0 if it never has."""
         broker = self._brokers.get(node_id)
         return 0.0 if broker is None else broker.throttled_until
 
@@ -204,7 +205,7 @@ class Network:
         return done
 
     def next_deadline(self, now: float) -> float:
-        """Return the seconds until the next timeout or retry; 1.0 if nothing is scheduled."""
+        """Return the seconds until the next timeout or retry, or 1.0 if nothing is scheduled."""
         timeout = self._config.request_timeout_ms / 1000
         times = (due for broker in self._brokers.values() for due in broker.deadlines(timeout))
         return min((due - now for due in times if due > now), default=1.0)
@@ -214,8 +215,8 @@ class Network:
         try:
             self._wake_write.send(b"\0")
         except (BlockingIOError, OSError):
-            # If the buffer is full, `poll` wakes up anyway; if the socket is closed, no thread is
-            # polling.
+            # The error can be ignored. If the buffer is full, `poll` wakes up anyway. If the socket
+            # is closed, no thread is polling.
             return
 
     def brokers(self) -> list[BrokerConnection]:
@@ -285,7 +286,7 @@ class Network:
         try:
             if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
                 broker.continue_connecting(self._channels, now)
-            elif events & selectors.EVENT_READ:  # Read first: an alert is more useful than EPIPE.
+            elif events & selectors.EVENT_READ:  # Before writing, for TLS alerts
                 self._receive(broker, now)
             else:
                 broker.flush()
@@ -375,7 +376,7 @@ class Network:
                 self.outages.unresponsive(broker, oldest, timeout, now)
 
     def _fail(self, broker: BrokerConnection, error: Exception, now: float) -> None:
-        """Close a failed connection, then back off or continue with the name's next address."""
+        """Close a failed connection. Then back off, or continue with the next address."""
         security, is_accepted = self._config.security, self.failures.is_accepted
         diagnosis = diagnose(error, broker.circumstances(security, is_accepted=is_accepted))
         reason, was_ready, was_idle = diagnosis.reason, broker.is_ready, broker.is_idle

@@ -1,10 +1,10 @@
 """Rate-limited log messages about lasting outages.
 
-A message describes the waiting records and the next action of the client. The end of an outage is
-also logged. Each outage is logged at most once per `INTERVAL` seconds, and all outages together at
-most `MAX_LINES` times, because an entire cluster can be down for all tasks. The level is always
-WARNING, even for the end of an outage: in Spark's Python workers, logging is not configured, so
-lower levels are dropped. Used only by the sender thread.
+A message describes the records that are waiting and the client's next action. The end of an outage
+is also logged. Each outage is logged at most once per `INTERVAL` seconds, and all outages together
+at most `MAX_LINES` times, because an entire cluster might be down for all tasks. The level is
+always WARNING, even for the end of an outage: in Spark's Python workers, logging is not configured,
+so lower levels are dropped. Used only by the sender thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 INTERVAL = 30.0
 MAX_LINES = 10
 NO_RESPONSE_S = 10.0
-"""Seconds without a response to a request after which a broker is logged as not responding."""
+"""Seconds without a response to a request after which a broker is logged as unresponsive."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Outages:
         return outage if outage is not None and outage.logged else None
 
     def take_omitted_note(self) -> str:
-        """Return text about the messages dropped since the last call, for a log message."""
+        """Return a text about the messages that were dropped since the last call, or "" if none."""
         count, self.omitted = self.omitted, 0
         return f" ({plural(count, 'line')} about other outages omitted)" if count else ""
 
@@ -93,13 +93,15 @@ class Outages:
 class OutageLog:
     """Logs outages of brokers.
 
-    A bootstrap server and the broker at the same address are separate, because only records that
-    need metadata wait for a bootstrap server.
+    A bootstrap server and the broker at the same address have separate outages, because only
+    records that need metadata wait for a bootstrap server.
     """
 
     def __init__(self) -> None:
         self.backlog: Callable[[int, float], str] = no_backlog
-        """Function that returns text about the records that wait for (node id, time)."""
+        """Function that returns a text about waiting records. Arguments: node id, and time in
+        seconds.
+        """
         self._outages = Outages()
 
     def failed(
@@ -110,7 +112,7 @@ class OutageLog:
         delay: float,
         now: float,
     ) -> None:
-        """Log a failed connection or attempt; the next attempt follows in `delay` seconds."""
+        """Log a lost connection or a failed attempt. The next attempt follows after `delay` s."""
         outage = self._outages.observe(_key(broker), now)
         if outage is None:
             return
@@ -130,7 +132,7 @@ class OutageLog:
     def unresponsive(
         self, broker: BrokerConnection, oldest: float, timeout: float, now: float
     ) -> None:
-        """Log that a request sent at `oldest` has had no response for `NO_RESPONSE_S` seconds."""
+        """Log that the request sent at `oldest` has had no response for `NO_RESPONSE_S` seconds."""
         if now - oldest < NO_RESPONSE_S:
             return
         if self._outages.observe(_no_response(broker), now) is None:
@@ -144,7 +146,7 @@ class OutageLog:
         """Log throttling by a broker after it has lasted for `NO_RESPONSE_S` seconds."""
         what = f"{_key(broker)} throttled"
         if now - broker.throttled_until > NO_RESPONSE_S:
-            self._outages.end(what)  # The previous throttling has ended; this is a new one.
+            self._outages.end(what)  # The previous throttling has ended, and a new one has started.
         if self._outages.observe(what, now, NO_RESPONSE_S) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",

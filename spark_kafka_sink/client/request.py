@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Request:
     """A request ready to be sent, with its body as buffers.
 
-    `context` is an object of the sender, which is returned with the completion. `expects_response`
-    is False only for acks=0. `reader` parses the frame of the response. If it is None, `codec`
-    parses the frame into kio's message class.
+    `context` is an object that the sender provides; it is returned with the completion.
+    `expects_response` is False only for acks=0. `reader` parses the frame of the response. If it is
+    None, `codec` parses the frame into kio's message class.
     """
 
     api: ApiKey
@@ -37,7 +37,7 @@ class InFlightRequest:
     """A request in flight. Times are in seconds of the monotonic clock.
 
     `ends_at` is the offset of the request's end in the connection's byte stream. `written_at` is 0
-    until the socket is known to have accepted the whole request.
+    until the socket has accepted the whole request.
     """
 
     correlation_id: int
@@ -68,11 +68,11 @@ class InFlightRequest:
 
 
 class Completion(NamedTuple):
-    """A completed request: answered, or never to be answered for the reason in `failure`.
+    """A request that was answered, or that will not be answered for the reason in `failure`.
 
     Both `response` and `failure` are None for a written request that expects no response. `latency`
-    is the time from sending to response in seconds. `written` is True if the socket accepted the
-    whole request.
+    is the time from sending to response in seconds. `written` is True if the socket has accepted
+    the whole request.
 
     A request that was not completely written has no effect: a broker processes a frame only after
     it has received the whole frame (``NetworkReceive.complete``), and drops a frame that a
@@ -89,7 +89,7 @@ class Completion(NamedTuple):
 
     @property
     def throttle_ms(self) -> int:
-        """Milliseconds for which the broker throttles this client, from the response."""
+        """Milliseconds for which the broker throttles this client, according to the response."""
         pause = getattr(self.response, "throttle_time", None)
         if isinstance(pause, timedelta):
             return round(pause / timedelta(milliseconds=1))

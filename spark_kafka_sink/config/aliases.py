@@ -1,6 +1,6 @@
 """librdkafka's names for options that have a different name in Java's producer.
 
-Only names with the same meaning are listed; their units may differ.
+Only names with the same meaning are listed; their units might differ.
 
 Source: librdkafka's CONFIGURATION.md.
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A different name of an option, with the conversion of its value."""
+    """An alternative name for an option, and how to convert its value."""
 
     option: str
     unit: int = 1
-    """The unit of the alias, in units of the option."""
+    """The alias's unit, as a multiple of the option's unit."""
     special: tuple[str, int] | None = None
     """A special value of the alias, and the corresponding value of the option."""
 
@@ -48,11 +48,11 @@ ALIASES: Mapping[str, Alias] = {
 
 
 class NamedOptions(dict[str, str]):
-    """The options that the user set, by the names in their table.
+    """The options that the user set, stored under their names in the table.
 
     Args:
         table: all options.
-        aliases: their alternative names.
+        aliases: alternative names for these options.
     """
 
     def __init__(self, table: Iterable[Option], aliases: Mapping[str, Alias]) -> None:
@@ -62,7 +62,7 @@ class NamedOptions(dict[str, str]):
         self._given: dict[str, str] = {}
 
     def given_name(self, name: str) -> str:
-        """Return the option's name with prefix, spelled as by the user if the option is set."""
+        """Return the prefixed name under which the user set the option, or else its own name."""
         return f"{PREFIX}{self._given.get(name, name)}"
 
     def add(self, name: str, value: str) -> None:
@@ -70,7 +70,7 @@ class NamedOptions(dict[str, str]):
 
         Raises:
             ConfigError: the value of an alias is not allowed, or the option is already set to a
-                different value under a different name.
+                different value by another name.
         """
         alias = self._aliases.get(name)
         option_name, found = (

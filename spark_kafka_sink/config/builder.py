@@ -1,7 +1,7 @@
-"""Build the configuration of a write from the user's option texts.
+"""Build the configuration of a write from the user's options.
 
 The steps, in order: split options by name, load the profile, parse values, apply the rules across
-options, then build the security, exactly-once and topic creation parts.
+options, then build the security, exactly-once and topic creation settings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _IGNORED_WITHOUT_TLS = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
-"""Options that are often set for all clients alike; no warning if TLS is not used."""
+"""Options that shared client settings often contain. They cause no warning if TLS is not used."""
 _logger = logging.getLogger(__name__)
 
 
@@ -49,7 +49,7 @@ def build_security(given: NamedOptions) -> SecurityConfig:
     lists these options, because the user might expect protection that is not active.
 
     Raises:
-        ConfigError: a value is wrong, is missing, or contradicts a different option.
+        ConfigError: a value is wrong or missing, or contradicts a different option.
     """
     values = SecurityValues.parse(given)
     protocol = SecurityProtocol(values.text("security.protocol"))
@@ -86,7 +86,7 @@ _LEVELS = {
 }
 _LEVEL = "compression.level"
 _LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
-"""librdkafka's levels that have a different number in Java: LZ4F's levels 0 to 2 are the fast
+"""librdkafka's levels that have different numbers in Java. LZ4F's levels 0 to 2 select the fast
 compressor, which is level 9 in Java.
 """
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
@@ -176,7 +176,7 @@ def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
 def _level(
     values: Mapping[str, Any], codec: enums.Codec, user_options: Mapping[str, str]
 ) -> int | None:
-    """Return the codec's level, from librdkafka's common option or Java's option for the codec."""
+    """Return the compression level, from librdkafka's option or Java's option for the codec."""
     if codec not in _LEVELS:
         return None
     name = _LEVELS[codec]
@@ -198,10 +198,10 @@ def _level(
 
 
 def _partitioner(name: str, java_class: str) -> dict[str, Any]:
-    """Return the partitioner: a name of librdkafka, a function of the user, or a class of Java.
+    """Return the partitioner: one of librdkafka's names, a Python function, or a Java class.
 
     Raises:
-        ConfigError: more than one is given, or the name is unknown.
+        ConfigError: more than one partitioner is set, or the name is unknown.
     """
     if not name:
         return {"partitioner": enums.Partitioner(java_class), "partitioner_function": None}
@@ -253,8 +253,8 @@ def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
             raise ConfigError(
                 f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which "
                 "is also option topic",
-                hint="Use a separate topic for dead letters: in the same topic, consumers would "
-                "read them as ordinary records, and dead letters without a value as tombstones.",
+                hint="Use a separate topic for dead letters. In the same topic, consumers would "
+                "read dead letters as ordinary records, or as tombstones if they have no value.",
             )
     return policy
 

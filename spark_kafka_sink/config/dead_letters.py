@@ -58,7 +58,7 @@ DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPolicy:
-    """The policy built from the options.
+    """The policy for rows that cannot be written.
 
     If the share of bad rows reaches `max_ratio`, the task fails.
     """

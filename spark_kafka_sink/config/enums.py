@@ -1,4 +1,4 @@
-"""Enums of options whose values are names."""
+"""Enums for options that accept a fixed set of names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Codec(IntEnum):
 
 
 class Acks(IntEnum):
-    """The acknowledgements that a Produce request requires. Values are those of the protocol."""
+    """The acknowledgements that a Produce request requires, with their values in the protocol."""
 
     ALL = -1
     NONE = 0
@@ -40,7 +40,8 @@ class Partitioner(Enum):
     """The partitioners of partitioner.class (Java) and partitioner (librdkafka)."""
 
     DEFAULT = ""
-    """Murmur2 of the key, as in Java. Without a key, sticky, with a switch at batch.size (KIP-794).
+    """Murmur2 of the key, as in Java. For rows without a key, the partition changes after about
+    batch.size bytes (KIP-794).
     """
     ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     RANDOM = "random"
@@ -67,7 +68,7 @@ LIBRDKAFKA_PARTITIONERS = tuple(
 
 
 class RecoveryStrategy(StrEnum):
-    """metadata.recovery.strategy (KIP-899)."""
+    """Values of metadata.recovery.strategy (KIP-899)."""
 
     REBOOTSTRAP = "rebootstrap"
     NONE = "none"
@@ -82,7 +83,7 @@ class ReportTasks(StrEnum):
 
 
 class Summary(StrEnum):
-    """Lines that the driver logs at the end of a write or micro-batch."""
+    """What the driver logs at the end of a write or micro-batch."""
 
     AUTO = "auto"
     """Log everything for a batch write or a failure, and one line for a micro-batch."""
@@ -92,13 +93,13 @@ class Summary(StrEnum):
 
 
 class Preflight(StrEnum):
-    """preflight: the effect of the checks before the first task."""
+    """Values of preflight, which sets the effect of the checks before the first task."""
 
     OFF = "off"
     WARN = "warn"
     """Log all problems and continue."""
     AUTO = "auto"
-    """Fail the write if brokers responded with the cause of the problem, and log other problems."""
+    """Fail the write if a broker's response shows the cause of the problem; log other problems."""
     FAIL = "fail"
     """Fail the write if every task would fail, and log other problems."""
 

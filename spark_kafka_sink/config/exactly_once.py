@@ -1,4 +1,4 @@
-"""Options of exactly-once writes, and the config that is built from them.
+"""Options and config of exactly-once writes.
 
 Each task of a write leaves its rows in an open transaction, and the driver commits or aborts all
 transactions together. The decision is recorded in a separate topic, the decision log.
@@ -38,7 +38,7 @@ class DeliveryGuarantee(StrEnum):
     """Values of deliveryGuarantee; the names are Flink's."""
 
     AT_LEAST_ONCE = "at-least-once"
-    """Rows of a task or batch that Spark retries are written again."""
+    """If Spark retries a task or a batch, its rows are written again."""
     EXACTLY_ONCE = "exactly-once"
     """A read_committed reader sees each batch exactly once, even if Spark retries."""
 
@@ -47,8 +47,8 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     text(
         "deliveryGuarantee",
         DeliveryGuarantee.AT_LEAST_ONCE.value,
-        "exactly-once: write rows in transactions; read_committed consumers see each batch "
-        "once, even if Spark retries tasks or batches.",
+        "exactly-once: write rows in transactions, so that read_committed consumers see each "
+        "batch once, even if Spark retries tasks or batches.",
         choices=tuple(DeliveryGuarantee),
         importance=HIGH,
     ),
@@ -56,7 +56,8 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
         "transactionalIdPrefix",
         None,
         "Prefix of the transactional ids of this stream or job. Required with exactly-once; "
-        "keep it for the lifetime of the stream or job, and do not use it for another one. Up to "
+        "keep it for the lifetime of the stream or job, and do not share it with other streams "
+        "or jobs. Up to "
         "200 "
         "letters, digits, '.', '_' and '-'.",
         importance=HIGH,
@@ -64,8 +65,8 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     text(
         "batchId",
         None,
-        "Batch writes with exactly-once: id that identifies the data. A repeated write with the "
-        "same id writes nothing and logs a message.",
+        "Batch writes with exactly-once: id of the data. If a write is repeated with the same "
+        "id, it writes nothing and logs a message.",
     ),
     text(
         "writeName",
@@ -99,8 +100,8 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     long(
         "decisionLogRetentionMs",
         -1,
-        "Retention of decisions in the decision log topic if it is created: a batch repeated "
-        "after this time is written again. -1: unlimited.",
+        "Retention of decisions in the decision log topic if it is created; a batch that is "
+        "repeated after this time is written again. -1: unlimited.",
         low=-1,
         importance=LOW,
     ),
@@ -108,7 +109,7 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
         "twoPhaseCommit",
         False,
         "Use transactions without a timeout (KIP-939), so that no transaction can expire after "
-        "the decision; the brokers must allow them.",
+        "the decision; the brokers must allow such transactions.",
         importance=LOW,
     ),
     flag(
@@ -140,16 +141,16 @@ class ExactlyOnceConfig:
     reset_transactional_state: bool = False
     """True if batch 0 of a new query may take over the prefix."""
     reset_batch: str | None = None
-    """Number of the batch that is accepted without earlier decisions; no other batch is."""
+    """Number of the only batch that is accepted without earlier decisions, or None."""
     decision_log_topic: str = DECISION_LOG_TOPIC
     decision_log_replication_factor: int = 0
-    """Number of replicas; 0 for three, or the number of brokers if there are fewer."""
+    """Number of replicas. 0 means three, or the number of brokers if there are fewer than three."""
     decision_log_retention_ms: int = -1
     """Retention of decisions in milliseconds; -1 for unlimited."""
     two_phase_commit: bool = False
     atomic_batch: bool = False
     transaction_timeout_ms: int | None = None
-    """The timeout in milliseconds; None for the broker's maximum (transaction.max.timeout.ms)."""
+    """The timeout in milliseconds; None for the brokers' maximum (transaction.max.timeout.ms)."""
 
     @property
     def exactly_once(self) -> bool:
@@ -220,8 +221,8 @@ def check_prefix(prefix: str | None) -> None:
 def acl_prefix(prefix: str) -> str:
     """Return the common prefix of all transactional ids with this transactionalIdPrefix.
 
-    It can be the resource name of a PREFIXED ACL, because ids with other prefixes do not start with
-    it.
+    It can be the resource name of a PREFIXED ACL, because ids with a different
+    transactionalIdPrefix do not start with it.
     """
     return f"{prefix}/"
 

@@ -1,4 +1,4 @@
-"""Options for the formats of keys and values, and the config that is built from them.
+"""Options and config for the formats of keys and values.
 
 The names are the same as in Flink's Kafka connector (``key.format``, ``value.fields-include``).
 """
@@ -32,7 +32,7 @@ class Format(Enum):
 
     @property
     def has_registry(self) -> bool:
-        """True if the schema is read from, or registered in, a schema registry."""
+        """True if the format uses a schema registry."""
         return self.value.endswith("-confluent")
 
     @property
@@ -62,8 +62,9 @@ def _part_options(part: str) -> tuple[Option, ...]:
         text(
             f"{part}.format",
             Format.RAW.value,
-            f"Format of the {part}: raw (the bytes of one string or binary column), or a "
-            "serialized struct: json, avro, protobuf; -confluent: with a schema registry.",
+            f"Format of the {part}: raw (the bytes of one string or binary column), or json, "
+            "avro or protobuf for a serialized struct. Names with -confluent use a schema "
+            "registry.",
             choices=tuple(each.value for each in Format),
             importance=HIGH,
         ),
@@ -93,7 +94,7 @@ def _part_options(part: str) -> tuple[Option, ...]:
             f"{part}.schema.name",
             None,
             f"Name of the record or message; default: {part.capitalize()}. With a given Protobuf "
-            "schema: full name of the message; default: the first one.",
+            "schema: full name of the message; default: the first message.",
         ),
         text(
             f"{part}.schema.namespace",
@@ -110,7 +111,7 @@ FORMAT_OPTIONS: tuple[Option, ...] = (
     text(
         _FIELDS_INCLUDE,
         FieldsInclude.ALL.value,
-        "Whether columns in key.fields are also fields of the value.",
+        "Whether the value contains the columns in key.fields.",
         choices=tuple(FieldsInclude),
     ),
     flag(
@@ -138,7 +139,7 @@ class PartFormat:
 
     @property
     def is_given(self) -> bool:
-        """True if an option selects anything other than an unchanged column `key` or `value`."""
+        """True if the part is anything other than the unchanged column `key` or `value`."""
         return self.format is not Format.RAW or bool(self.fields)
 
     @property
@@ -149,7 +150,7 @@ class PartFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatsConfig:
-    """The formats of a write; `registry` is None if neither format has one."""
+    """The formats of a write; `registry` is None if no format uses a schema registry."""
 
     key: PartFormat
     value: PartFormat
@@ -175,7 +176,7 @@ class FormatsConfig:
         if include is FieldsInclude.EXCEPT_KEY and not key.fields:
             raise ConfigError(
                 f"option {_FIELDS_INCLUDE} is EXCEPT_KEY, which requires key.fields",
-                hint='Add .option("key.fields", ...), the columns that only the key has.',
+                hint='Add .option("key.fields", ...) with the columns that only the key contains.',
             )
         if Format.JSON not in {key.format.payload, value.format.payload} and _NULL_FIELDS in given:
             raise ConfigError(

@@ -26,12 +26,12 @@ DEFAULT_CLIENT_ID = "kafkaprod"
 class ProducerConfig:
     """The configuration of a producer.
 
-    Fields are named after Java's options, with units. Only `security` contains secrets, and its
-    repr does not show them.
+    Fields are named after Java's options and use their units. Only `security` contains secrets, and
+    its repr does not show them.
     """
 
     bootstrap_servers: tuple[str, ...]
-    """Addresses as "host:port", IPv6 hosts in brackets."""
+    """Addresses as "host:port", with IPv6 hosts in brackets."""
     acks: enums.Acks
     enable_idempotence: bool
     enable_gapless_guarantee: bool
@@ -61,7 +61,7 @@ class ProducerConfig:
     metadata_recovery_strategy: enums.RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     client_id: str
-    """The client id; empty if the user did not set it."""
+    """The client id, or empty if the user did not set it."""
     partitioner: enums.Partitioner
     partitioner_function: str | None
     """The user's function as "module:function" if `partitioner` is FUNCTION."""
@@ -78,7 +78,7 @@ class ProducerConfig:
     """Size of the socket's receive buffer in bytes; -1 for the system's default."""
     socket_connection_setup_timeout_ms: int
     statistics_interval_ms: int
-    """Milliseconds between statistics lines; 0 for no statistics."""
+    """Milliseconds between statistics lines, or 0 for no statistics."""
     debug: tuple[Context, ...]
     """The debug contexts whose events are logged."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
@@ -109,7 +109,7 @@ class SinkConfig:
     producer: ProducerConfig
     topic: str | None = None
     formats: FormatsConfig | None = None
-    """Formats of key and value; None if both are raw columns."""
+    """Formats of key and value, or None if both are raw columns."""
     include_headers: bool = False
     use_timestamp_column: bool = False
     report_path: str | None = None
@@ -132,12 +132,12 @@ class SinkConfig:
     def parse(cls, options: Mapping[str, str], *, batch_write: bool = False) -> SinkConfig:
         """Parse and validate the options of a write as Spark passes them, with names in any case.
 
-        If `batch_write` is True and linger.ms is not set, record batches wait longer for more rows.
+        If `batch_write` is True, the default of linger.ms is higher.
 
         Raises:
             ConfigError: an option is wrong, missing or unknown, or two options contradict each
-                other. The message contains name, value and allowed values, and for a typo the most
-                similar name.
+                other. The message contains the name, the value and the allowed values. For a typo,
+                it contains the most similar name.
         """
         from spark_kafka_sink.config.builder import build  # not needed in tasks
 

@@ -1,4 +1,4 @@
-"""Check option names before any value is parsed: known, ignored, rejected or unknown.
+"""Classify option names as known, ignored, rejected or unknown, before any value is parsed.
 
 The tables list names that are valid elsewhere in Kafka or Spark but not supported here. Such a name
 is ignored with a warning if that is safe, and rejected otherwise.
@@ -114,7 +114,7 @@ COUNTERPARTS = {
     "transaction.two.phase.commit.enable": "twoPhaseCommit with deliveryGuarantee=exactly-once",
     "transactional.id": "transactionalIdPrefix with deliveryGuarantee=exactly-once",
 }
-"""Names used by other clients and by Kafka before 1.0, and the equivalent option of this sink."""
+"""Names used by other clients or by Kafka before 1.0, with the equivalent option of this sink."""
 
 SERIALIZERS = frozenset({"key.serializer", "value.serializer"})
 
@@ -175,9 +175,9 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """The options that the user set, by the names in the tables.
+    """The options that the user set, stored under their names in the tables.
 
-    They are not in repr, because some are passwords.
+    They are excluded from repr, because some are passwords.
     """
 
     producer: NamedOptions = field(repr=False)
@@ -186,7 +186,7 @@ class GivenOptions:
 
 
 def is_kafka_option(name: str) -> bool:
-    """Return True if a name without prefix is known, or is known to be ignored or rejected."""
+    """Return True if a name without prefix is an option, including ignored and rejected options."""
     return (
         name in KNOWN_NAMES | REFUSED_SECURITY_KEYS.keys() | UNSAFE_KEYS
         or name in SERIALIZERS
@@ -202,8 +202,8 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
     among them is passed on.
 
     Raises:
-        ConfigError: a name is unknown or rejected, or two names of one option have different
-            values.
+        ConfigError: a name is unknown or rejected, or an option is set to different values by two
+            names.
     """
     given = GivenOptions(
         NamedOptions(PRODUCER_OPTIONS, ALIASES),
@@ -240,7 +240,7 @@ def _add_registry_option(given: GivenOptions, name: str, key: str, value: str) -
     """Add an option of the schema registry.
 
     Raises:
-        ConfigError: it is set with and without the prefix, to different values.
+        ConfigError: the option is set to different values with and without the prefix.
     """
     refuse_misplaced(name, key, value)
     if given.sink.setdefault(name, value) != value:
@@ -279,7 +279,7 @@ def _hint(name: str) -> str:
 
 
 def _replacement_hint(name: str) -> str | None:
-    """Return the hint for a name used by other or older clients, or None."""
+    """Return the hint for a name used by other or older clients, or None if there is no hint."""
     other = COUNTERPARTS.get(name)
     return None if other is None else f"Use {other}."
 
@@ -287,7 +287,7 @@ def _replacement_hint(name: str) -> str | None:
 def _refuse_unsafe(name: str) -> None:
     if name in CALLBACKS:
         raise ConfigError(
-            f"option {PREFIX}{name} is not supported: it takes a pointer or callback of a C "
+            f"option {PREFIX}{name} is not supported: it requires a pointer or callback of a C "
             "program",
             hint=_replacement_hint(name) or "Remove it.",
         )
@@ -311,8 +311,8 @@ def _refuse_unsafe(name: str) -> None:
 def _check_unprefixed_name(name: str) -> None:
     """Raise if a name without prefix is a likely typo of one of the sink's options.
 
-    Spark passes on all options of a write, so any other name only causes a warning. Such an option
-    has no effect, as in Spark's Kafka sink.
+    Spark passes on all options of a write, so any other unknown name only causes a warning. Such an
+    option has no effect, as in Spark's Kafka sink.
     """
     if name in SPARK_OPTIONS:
         return

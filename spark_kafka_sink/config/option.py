@@ -1,4 +1,4 @@
-"""One option: its name, type, default and allowed values, and how its text is parsed."""
+"""The definition of an option (name, type, default, allowed values), and its parser."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def parse_value(option: Option, given: str, key: str) -> Parsed:
 
 
 def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> dict[str, Any]:
-    """Parse all options of a table; options that are not set have their defaults.
+    """Parse all options of a table. Options that are not set get their default values.
 
     Raises:
         ConfigError: a value is not allowed.
@@ -144,7 +144,7 @@ HIGH, LOW = Importance.HIGH, Importance.LOW
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option, which is one row of the options table.
+    """The definition of an option, which is one row of the options table.
 
     Args:
         kind: type of the value.
@@ -182,12 +182,12 @@ class Option:
 
     @property
     def default(self) -> Value:
-        """The value if neither the user nor a profile sets the option."""
+        """The value that applies if neither the user nor a profile sets the option."""
         return self.java if self.bulk is None else self.bulk
 
     @property
     def field(self) -> str:
-        """The name of the option's field in `ProducerConfig`, if the option has a field."""
+        """The name of the option's field in `ProducerConfig`, if the config has such a field."""
         return self.name.replace(".", "_")
 
     @property

@@ -1,4 +1,4 @@
-"""The table of all options except the security options, with Java's defaults and this sink's.
+"""The table of all options except security options, with the defaults of Java and of this sink.
 
 Names, types, defaults, ranges and importance of the `kafka.*` options are those of Kafka 4.3's
 ProducerConfig. `bulk` is this sink's default if it differs from Java's because the sink writes in
@@ -72,16 +72,16 @@ _DELIVERY = (
     flag(
         "enable.gapless.guarantee",
         False,
-        "librdkafka option: fail the write if a batch fails permanently, so that no gap is "
-        "left in a partition; a batch that timed out may still leave one.",
+        "librdkafka option: fail the write if a batch fails permanently, so that no gap is left "
+        "in a partition; a batch that timed out may still leave a gap.",
         importance=LOW,
         of_java=False,
     ),
     integer(
         TRANSACTION_TIMEOUT,
         60_000,
-        "With exactly-once: maximum time from the first row of a task to the driver's "
-        "decision; the broker then aborts the transaction. At least 60000 unless atomicBatch "
+        "With exactly-once: maximum time from the first row of a task to the driver's decision, "
+        "after which the broker aborts the transaction. At least 60000 unless atomicBatch "
         "is set. 0: the broker's maximum (transaction.max.timeout.ms).",
         bulk=0,
         importance=LOW,
@@ -121,7 +121,7 @@ _BATCHING = (
         "max.block.ms",
         60_000,
         "Maximum time to wait for buffer memory while none is freed, or for the first metadata "
-        "of a topic; time throttled by a quota does not count.",
+        "of a topic; time during which a quota throttles the client does not count.",
     ),
     integer(
         "max.request.size",
@@ -156,8 +156,8 @@ _COMPRESSION = (
     integer(
         "compression.lz4.level",
         9,
-        "lz4 level; 9: the fast compressor, as in Java; any other level: the slower high "
-        "compression.",
+        "lz4 level; 9: the fast compressor, as in Java; other levels: slower, with a higher "
+        "compression ratio.",
         low=1,
         high=17,
     ),
@@ -174,7 +174,7 @@ _ROUTING = (
     text(
         "partitioner.class",
         Partitioner.DEFAULT.value,
-        "Partitioner class for rows without a partition; empty: murmur2 hash of the key, "
+        "Partitioner class for rows without a partition; empty: murmur2 hash of the key, or "
         "sticky partitions for rows without a key.",
         choices=tuple(choice.value for choice in JAVA_PARTITIONERS),
         hints={
@@ -215,7 +215,7 @@ _ROUTING = (
     long(
         "metadata.max.age.ms",
         300_000,
-        "Age at which metadata (leaders, partitions) is refreshed.",
+        "Maximum age of metadata (leaders, partitions) before it is refreshed.",
         importance=LOW,
     ),
     text(
@@ -353,8 +353,8 @@ SINK_OPTIONS: tuple[Option, ...] = (
     text(
         "summary",
         Summary.AUTO.value,
-        "What the driver logs for each write: nothing, one line, or everything; auto: "
-        "everything for batch writes and failures, one line for a micro-batch.",
+        "What the driver logs for each write: nothing, one line, or everything; auto: everything "
+        "for batch writes and failures, but one line for a micro-batch.",
         choices=tuple(Summary),
     ),
     text(
@@ -368,7 +368,7 @@ SINK_OPTIONS: tuple[Option, ...] = (
         Preflight.AUTO.value,
         "Connect and check the topics on the driver before any task. auto: fail the write if "
         "brokers respond that a topic is missing, a permission is denied or the login is wrong, "
-        "and log other problems; warn: log all problems; fail: fail the write also if the driver "
+        "and log other problems; warn: log all problems; fail: also fail the write if the driver "
         "reaches no broker; off: no check.",
         choices=tuple(Preflight),
     ),

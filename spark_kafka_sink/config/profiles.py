@@ -65,7 +65,7 @@ def parse_properties(text: str) -> dict[str, str]:
     character; \t, \n, \r, \f and \u0041 have the same meaning as in Java.
 
     Raises:
-        ConfigError: an escape is incomplete; the message does not show the value.
+        ConfigError: an escape sequence is incomplete; the message does not show the value.
     """
     return dict(_pair(line) for line in _logical_lines(text))
 
@@ -88,7 +88,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _pair(line: str) -> tuple[str, str]:
     match = _PAIR.match(line)
     if match is None:
-        raise TypeError("every line matches; the name might be empty")
+        raise TypeError("every line matches; the name can be empty")
     name = _ESCAPE.sub(_unescaped, match["name"])
     if re.search(r"(?<!\\)(\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Rules across options: contradictions, and defaults that depend on other options.
+"""Rules that involve several options: contradictions, and defaults that depend on other options.
 
 Source, unless a rule says otherwise: Kafka 4.3's
 ProducerConfig.postProcessAndValidateIdempotenceConfigs and KafkaProducer.configureDeliveryTimeout.
@@ -26,7 +26,8 @@ SMALLEST_BATCH = 68
 """Size of a batch that contains one empty record, in bytes."""
 LARGEST_REQUEST = 4 << 20
 """Maximum size of a request in bytes. The batches of a request share its fixed costs. A larger
-request would save nothing more, but its bytes would occupy the buffer until the response arrives.
+request would not reduce these costs further, but its bytes would occupy the buffer until the
+response arrives.
 """
 
 
@@ -46,7 +47,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
     if not values[IDEMPOTENCE]:
         return {}
     if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
-        # Java also checks this if idempotence is on only by default and acks would disable it.
+        # Java also checks this if idempotence is enabled only by default and acks would disable it.
         raise ConfigError(
             f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above "
             f"{MAX_IN_FLIGHT_IDEMPOTENT}, the maximum for an idempotent producer",
@@ -63,7 +64,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
 
 
 def _gapless(values: Values, given: frozenset[str]) -> Changes:
-    """Require idempotence, as librdkafka does, because other retries cause gaps and duplicates."""
+    """Require idempotence, as librdkafka does: without it, retries cause gaps and duplicates."""
     del given
     if values["enable.gapless.guarantee"] and not values[IDEMPOTENCE]:
         raise ConfigError(
@@ -113,8 +114,8 @@ def largest_request(values: Values, given: frozenset[str]) -> int:
     """Return the maximum size of a request with several batches, in bytes.
 
     If max.request.size is set, it is the maximum, as in Java. Its default is the brokers' limit for
-    a single batch; their limit for a request is higher. If a broker nevertheless has a lower limit,
-    it closes the connection, and the requests in flight are lost. With idempotence, this is
+    a single batch; the brokers' limit for a request is higher. If a broker nevertheless has a lower
+    limit, it closes the connection, and the requests in flight are lost. With idempotence, this is
     harmless, because brokers drop duplicates of a resent batch. Without idempotence, batches would
     be duplicated or lost, so Java's default applies.
     """
@@ -161,7 +162,7 @@ def _memory(values: Values, given: frozenset[str]) -> Changes:
 def _limit_times(values: Values, given: frozenset[str]) -> Changes:
     """Limit times to 24 days, which every timer accepts.
 
-    This also applies to Java's -1 for never.
+    The limit also replaces Java's value -1, which means never.
     """
     del given
     times = {name: value for name, value in values.items() if name.endswith(".ms")}

@@ -1,4 +1,4 @@
-"""Options of the schema registry, with Java's names and defaults, and the config built from them.
+"""Options and config of the schema registry, with Java's names and defaults.
 
 Each option can also be set with the prefix `kafka.`. Only the driver uses the config: it is
 removed before the writer is pickled for the tasks.
@@ -70,8 +70,8 @@ def _part_options(part: str) -> tuple[Option, ...]:
         text(
             f"{part}.schema.id.serializer",
             f"{_FRAMINGS}{SchemaIdFraming.PREFIX.value}",
-            f"Where the {part}'s schema id is: five bytes before each payload, or the schema's "
-            f"GUID in the header __{part}_schema_id.",
+            f"Where the {part}'s schema id is written: as five bytes before each payload, or as "
+            f"the schema's GUID in the header __{part}_schema_id.",
             choices=_classes(_FRAMINGS, SchemaIdFraming),
             importance=LOW,
         ),
@@ -97,11 +97,11 @@ REGISTRY_OPTIONS: tuple[Option, ...] = (
     text(
         URL,
         None,
-        "URLs of the schema registry, separated by commas; mock://NAME: a registry in memory, "
+        "URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry "
         "for tests.",
         importance=HIGH,
     ),
-    flag("auto.register.schemas", True, "Register the schema if the subject does not have it."),
+    flag("auto.register.schemas", True, "Register the schema if the subject does not contain it."),
     flag(
         "use.latest.version",
         False,
@@ -219,12 +219,12 @@ class RegistryConfig:
 
     @property
     def is_mock(self) -> bool:
-        """True if the registry is in the memory of the planning process."""
+        """True if the registry is an in-memory registry of the driver process."""
         return self.url.startswith("mock://")
 
     @property
     def chooses_version(self) -> bool:
-        """True if options select a registered schema, by its id or as the latest version."""
+        """True if an option selects a registered schema, either by id or as the latest version."""
         return self.use_latest or self.schema_id is not None
 
     def part(self, part: str) -> PartRegistry:
@@ -235,7 +235,7 @@ class RegistryConfig:
     def from_options(
         cls, values: Mapping[str, Any], given: Mapping[str, str], parts: tuple[str, ...]
     ) -> Self | None:
-        """Build the config from the parsed sink options; `parts` (key, value) use the registry.
+        """Build the config from the parsed sink options; `parts` are those that use the registry.
 
         Raises:
             ConfigError: an option is missing or has no effect, or two options contradict each
@@ -307,8 +307,8 @@ def _check_choice(
     if by_id and len(parts) > 1:
         raise ConfigError(
             "option use.schema.id is set, but key and value both use the registry",
-            hint="The id can apply only to one of them: for the other, set a format without "
-            "-confluent and its schema (key.schema or value.schema); or set "
+            hint="The id applies only to the key or to the value. For the other part, set a "
+            "format without -confluent and its schema (key.schema or value.schema), or set "
             "use.latest.version=true for both.",
         )
     if (use_latest or by_id) and values["auto.register.schemas"]:

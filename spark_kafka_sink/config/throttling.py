@@ -1,6 +1,6 @@
-"""Options that limit the load of a session on the brokers, and the config built from them.
+"""Options and config that limit the load of a session on the brokers.
 
-They are the buffer share of one broker, rate limits, and circuit breakers.
+The limits are the buffer share of a broker, rate limits and circuit breakers.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
         "bufferShare",
         50,
         "Maximum percentage of kafka.buffer.memory for one broker if the topic is on several "
-        "brokers; one partition gets at most half of that; at the limit, rows without a key go to "
-        "other brokers, and all other rows wait. 100: no limit.",
+        "brokers; a single partition gets at most half of this share. At the limit, rows without "
+        "a key are sent to other brokers, and all other rows wait. 100: no limit.",
         low=1,
     ),
     _count("rateLimit.recordsPerSecond", 0, "Maximum records per second of a task; 0: no limit."),
@@ -39,18 +39,20 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
     _count(
         "rateLimit.job.recordsPerSecond",
         0,
-        "Maximum records per second of the whole job, divided equally; 0: no limit.",
+        "Maximum records per second of the whole job, divided equally among its tasks; 0: no "
+        "limit.",
     ),
     _count(
         "rateLimit.job.bytesPerSecond",
         0,
-        "Maximum uncompressed bytes per second of the whole job, divided equally; 0: no limit.",
+        "Maximum uncompressed bytes per second of the whole job, divided equally among its "
+        "tasks; 0: no limit.",
     ),
     _count(
         "rateLimit.job.tasks",
         0,
         "Number of concurrent tasks; the rateLimit.job limits are divided by this number. "
-        "Required with such a limit because Spark does not provide it to tasks.",
+        "Required with such a limit, because Spark does not provide this number to tasks.",
     ),
     _percent(
         "errors.breaker.retryPercent",
@@ -91,7 +93,7 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
         low=1,
     ),
 )
-"""Part of the sink's own options. Their names are case-insensitive."""
+"""The throttling options, which are part of the sink's own options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Thresholds that open a circuit breaker; 0 for never.
+    """Thresholds at which a circuit breaker opens; 0 to never open it.
 
     `retry_percent` is the percentage of responses with a retriable error, and `failures` the number
     of batches that failed permanently.
@@ -174,7 +176,7 @@ def _thresholds(values: Mapping[str, Any], prefix: str) -> Thresholds:
 
 
 def _rate(values: Mapping[str, Any], name: str) -> float:
-    """Return the task's own limit or its share of the job's limit, if lower; 0 for no limit."""
+    """Return the lower of the task's limit and its share of the job's limit; 0 for no limit."""
     own, job, tasks = (
         values[f"rateLimit.{name}"],
         values[f"rateLimit.job.{name}"],

@@ -1,4 +1,4 @@
-"""Options for topics that a write creates, and the config built from them."""
+"""Options and config for topics that a write creates."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCreation:
-    """The settings of created topics; None for a broker default."""
+    """The settings of created topics. A field is None if the broker's default applies."""
 
     create: bool = False
     partitions: int | None = None
@@ -106,7 +106,7 @@ class TopicCreation:
 
 
 def _check_typo(name: str) -> None:
-    """Raise if an unknown setting resembles one of Kafka's; any other might be a vendor's setting.
+    """Raise if an unknown setting resembles a Kafka setting; others might be a vendor's settings.
 
     Raises:
         ConfigError: the name is a likely typo.
@@ -120,7 +120,7 @@ def _check_typo(name: str) -> None:
 
 
 def _check_unit(name: str, value: str) -> None:
-    """Raise if a duration or size is not a plain number; the brokers' error would be unclear.
+    """Raise if a duration or size is not a plain number. The brokers' error would be unclear.
 
     Raises:
         ConfigError: the value is not a whole number.

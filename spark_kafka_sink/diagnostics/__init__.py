@@ -1,15 +1,15 @@
 """Check step by step whether a write with a given configuration would work.
 
 The command `kafkaprod doctor` runs these checks for a user, and the driver runs them before a
-write. `finding` and `topics` are pure; the other modules query the brokers.
+write. `finding` and `topics` do no I/O; the other modules query the brokers.
 
 In reading order:
 
-- `finding`: the result of one check: step, severity, text and hint
+- `finding`: the result of one check, with step, severity, text and hint
 - `topics`: check a topic's existence, settings and permissions against the write
 - `transactional_ids`: check that the client may use transactional ids with the prefix
 - `examination`: query the brokers for the data of these checks, with a deadline for each query
-- `produce_check`: check that a leader accepts records, with a probe or with a single record
+- `produce_check`: check that a leader accepts records, by sending a probe or a single record
 - `schemas`: check schemas in the registry, without registering them
 - `preflight`: the checks that the driver runs before any task
 - `doctor`: the checks of `kafkaprod doctor`

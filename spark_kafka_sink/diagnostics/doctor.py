@@ -1,4 +1,4 @@
-"""Run the checks of `kafkaprod doctor`, from resolving a server's name to producing a record."""
+"""Run the checks of `kafkaprod doctor`, from name resolution to producing a record."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Doctor:
     def examine(self) -> Iterator[Finding]:
         """Yield each finding immediately.
 
-        After a failed step, no further steps with Kafka are run.
+        After a failed step, later steps that use Kafka are not run.
         """
         yield from self._examine_kafka()
         formats = self.intent.config.formats
@@ -76,7 +76,7 @@ class Doctor:
         if len(failures) == len(self._producer.bootstrap_servers):
             yield from failures
             return
-        for failure in failures:  # The other servers are sufficient.
+        for failure in failures:  # The servers that can be reached are sufficient.
             assert failure.error is not None
             yield Finding.warning(failure.step, failure.error, local=failure.local)
         try:
@@ -151,7 +151,7 @@ class Doctor:
     def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
         topic = self.intent.config.topic
         if topic is None:
-            yield Finding.note(Step.TOPIC, "no topic given: add --topic to check one")
+            yield Finding.note(Step.TOPIC, "no topic is given: add --topic to check a topic")
         found = examination.judge_topics(client, self.intent, self.seconds)
         yield from found
         if topic is None or any(each.severity is Severity.ERROR for each in found):
@@ -188,7 +188,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
 
 
 def _passed(step: Step, broker: BrokerConnection, config: ProducerConfig) -> str | None:
-    """Return the text for a step that a connection passed, or None if the step does not apply."""
+    """Return the text for a step that has passed, or None if the step does not apply."""
     server, security = str(broker.node), config.security
     if step is Step.RESOLVE:
         address = None if broker.address is None else broker.address[1][0]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Quiet:
-    """A silenced logger: its original level, and the number of callers that silence it."""
+    """A silenced logger, with its original level and the number of callers that silence it."""
 
     level: int
     holders: int = 0
@@ -56,7 +56,7 @@ _LOCK = Lock()
 
 @contextmanager
 def quiet_log(name: str) -> Iterator[None]:
-    """Silence a logger and its children until all callers have left the context."""
+    """Silence a logger and its children until all callers have exited the context."""
     log = logging.getLogger(name)
     with _LOCK:
         quiet = _QUIET.setdefault(name, _Quiet(log.level))
@@ -86,11 +86,11 @@ STEP_OF: Mapping[State, Step] = {
 """The step in which a connection failed, by the state of the connection."""
 _HINTS: Mapping[Step, str] = {
     Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve it",
-    Step.CONNECT: "Check host and port, that the broker runs, and that no firewall blocks the "
-    "connection",
+    Step.CONNECT: "Check the host and port, that the broker is running, and that no firewall "
+    "blocks the connection",
     Step.TLS: "Check that this port is a TLS listener (kafka.security.protocol)",
-    Step.VERSIONS: "Check that this port is a Kafka broker's, and kafka.security.protocol",
-    Step.LOGIN: "Check kafka.sasl.mechanism, and the broker's log",
+    Step.VERSIONS: "Check kafka.security.protocol, and that a Kafka broker uses this port",
+    Step.LOGIN: "Check kafka.sasl.mechanism and the broker's log",
     Step.METADATA: "Check the broker's log",
 }
 
@@ -120,7 +120,7 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
     error = diagnosis.error
     step = STEP_OF[diagnosis.state]
     if isinstance(error, AuthenticationError) and step is Step.METADATA:
-        step = Step.LOGIN  # The listener requires SASL, but received a different request.
+        step = Step.LOGIN  # The listener requires SASL, but the client sent a different request.
     if error is None:
         hint = _HINTS[step]
         error = BrokerUnavailableError(
@@ -130,10 +130,10 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
 
 
 def _is_refused(diagnosis: Diagnosis) -> bool:
-    """Return True if a broker rejected the client for a reason that does not depend on this host.
+    """Return True if a broker rejected the client for a reason that is the same on every host.
 
-    By contrast, it can depend on the host whether a certificate is trusted, and whether a ticket or
-    token is available.
+    In contrast, trust in a certificate and the availability of a ticket or token can depend on the
+    host.
     """
     error = diagnosis.error
     if diagnosis.verdict is not Verdict.REFUSED or error is None:
@@ -169,7 +169,7 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
 
 
 def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
-    """Return the finding about the brokers' advertised addresses, to which tasks connect.
+    """Return the finding for the brokers' advertised addresses, to which tasks connect.
 
     Args:
         failures: findings of the unreachable brokers, by a name such as "broker 1".
@@ -212,12 +212,13 @@ class Intent:
 def connect(
     client: BlockingClient, seconds: float, refused_s: float | None = None
 ) -> Finding | None:
-    """Wait for metadata from a bootstrap server. Return None on success, or the finding.
+    """Wait for metadata from a bootstrap server. Return None on success, or the failure.
 
     Args:
         client: a client that has not been used before.
-        seconds: time limit.
-        refused_s: time limit if all servers refused the connection; None for `seconds`.
+        seconds: time limit in seconds.
+        refused_s: time limit in seconds if all servers refused the connection; None to use
+            `seconds`.
     """
     deadline = client.deadline(seconds)
     early = deadline if refused_s is None else client.deadline(min(refused_s, seconds))
@@ -296,7 +297,7 @@ def _fails(facts: topic_checks.TopicFacts, intent: Intent) -> bool:
 def _with_similar(
     client: BlockingClient, facts: list[topic_checks.TopicFacts], deadline: float
 ) -> list[topic_checks.TopicFacts]:
-    """Add the names of similar existing topics to the facts about missing topics."""
+    """Add the names of similar existing topics to the facts of missing topics."""
     if not any(each.is_missing for each in facts):
         return facts
     try:
@@ -370,7 +371,7 @@ def _ask(
 def _creation(
     client: BlockingClient, name: str, by_sink: NewTopic | None, deadline: float
 ) -> topic_checks.Creation:
-    """Ask the brokers what the creation of a topic would result in, without creating it."""
+    """Return what the brokers would do to create a topic, without creating it."""
     topic = by_sink or NewTopic(name=name, partitions=None)
     value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
     auto_create = None if value is None else value == "true"

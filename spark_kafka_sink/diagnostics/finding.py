@@ -1,4 +1,4 @@
-"""The result of one check: step, severity, text and hint."""
+"""The result of one check, with step, severity, text and hint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Step(StrEnum):
-    """The steps, in order, from a server's name to an accepted record and the registry."""
+    """The steps in order, from name resolution to the schema registry."""
 
     OPTIONS = "options"
     RESOLVE = "name resolution"
@@ -44,8 +44,8 @@ class Severity(StrEnum):
 class Finding:
     """The result of one check.
 
-    `error` is the exception to raise if the severity is WARNING or ERROR. If `local` is True, the
-    result might be different on other hosts.
+    `error` is set if the severity is WARNING or ERROR; it is the exception to raise. If `local` is
+    True, the result might be different on other hosts.
     """
 
     step: Step
@@ -61,12 +61,12 @@ class Finding:
 
     @property
     def kafka_error(self) -> str | None:
-        """Kafka's name of the error code, or None."""
+        """Kafka's name of the error code, or None if there is no error code."""
         return None if self.error is None else self.error.error
 
     @classmethod
     def ok(cls, step: Step, text: str) -> Self:
-        """Create the finding of a check that has passed."""
+        """Create a finding for a check that has passed."""
         return cls(step=step, severity=Severity.OK, text=text)
 
     @classmethod
@@ -76,14 +76,14 @@ class Finding:
 
     @classmethod
     def warning(cls, step: Step, error: KafkaProdError, *, local: bool = False) -> Self:
-        """Create the finding of a possible problem."""
+        """Create a finding for a possible problem."""
         return cls(
             step=step, severity=Severity.WARNING, text=error.message, error=error, local=local
         )
 
     @classmethod
     def failure(cls, step: Step, error: KafkaProdError, *, local: bool = False) -> Self:
-        """Create the finding of a problem that fails every task."""
+        """Create a finding for a problem that makes every task fail."""
         return cls(step=step, severity=Severity.ERROR, text=error.message, error=error, local=local)
 
     def to_json(self) -> dict[str, str | None]:

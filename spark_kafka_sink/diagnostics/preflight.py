@@ -1,11 +1,10 @@
 """The checks that the driver runs before any task.
 
-With preflight=auto, the default, they fail the write if brokers have responded with the cause: a
-topic is missing, a permission is denied, or the login is wrong. If the driver cannot reach any
-broker, this is only logged: executors might reach brokers that the driver cannot reach, and a
-restarting broker might be available again before the tasks time out. With preflight=warn, the
-checks never fail the write. With preflight=fail, every problem that would fail all tasks also fails
-the write.
+With preflight=auto, the default, the checks fail the write if a broker responds that a topic is
+missing, a permission is denied, or the login is wrong. If the driver cannot reach any broker, it
+only logs the problem: executors might reach brokers that the driver cannot reach, and a restarting
+broker might be available again before the tasks time out. With preflight=warn, the checks never
+fail the write. With preflight=fail, every problem that would fail all tasks also fails the write.
 """
 
 from __future__ import annotations
@@ -35,14 +34,15 @@ SECONDS: Final = 5.0
 REFUSED_S: Final = 1.0
 """Seconds to wait if all servers refused the connection, unless preflight=fail."""
 KEPT_S: Final = 300.0
-"""Seconds during which a checked batch write is not checked again in the same process."""
+"""Seconds after a successful check of a batch write in which the process does not repeat the check.
+"""
 FAILED_KEPT_S: Final = 60.0
-"""Seconds during which a batch write is not checked again after a check found an error."""
+"""Seconds after a failed check of a batch write in which the process does not repeat the check."""
 MAX_KEPT: Final = 64
 _LEAST_S: Final = 1.0
 _OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off"
 _NEVERTHELESS: Final = (
-    "The tasks will try anyway; with preflight=fail, such a write fails immediately"
+    "The tasks will still try to write; with preflight=fail, such a write fails immediately"
 )
 _LOG = logging.getLogger("spark_kafka_sink")
 
@@ -50,8 +50,8 @@ _LOG = logging.getLogger("spark_kafka_sink")
 def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | None:
     """Return the first error that fails the write, or None.
 
-    With mode `fail`, errors are the findings of severity ERROR. With mode `auto`, they are only
-    those ERROR findings that would be the same on every host.
+    With mode `fail`, errors are the findings of severity ERROR. With mode `auto`, they are only the
+    ERROR findings that would be the same on every host.
     """
     if mode not in {Preflight.AUTO, Preflight.FAIL}:
         return None
@@ -110,7 +110,7 @@ def _with_way_out(failure: Finding) -> Finding:
 
 @contextmanager
 def _client(config: SinkConfig) -> Iterator[BlockingClient]:
-    """Yield a client. With exactly-once, the planning that follows reuses its connection."""
+    """Yield a client. With exactly-once, planning reuses its connection afterwards."""
     if config.exactly_once.exactly_once:
         with borrowed_client(config.producer) as client:
             yield client
@@ -139,8 +139,8 @@ def _subject(intent: examination.Intent) -> Hashable:
 class PreflightCheck:
     """Checks the brokers before a write, once for each configuration.
 
-    A stream is checked once per process. Spark plans each micro-batch separately, but in a process
-    that runs as long as the query. A batch write is checked again after `KEPT_S`, or
+    A stream is checked once per process. Spark plans each micro-batch separately, but all in one
+    process that runs as long as the query. A batch write is checked again after `KEPT_S`, or
     `FAILED_KEPT_S`.
     """
 
@@ -148,9 +148,7 @@ class PreflightCheck:
     examine: Callable[[examination.Intent], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
     _known: dict[Hashable, float] = field(default_factory=dict)
-    """Time until which a batch write is not checked again, in seconds of the clock. Guarded by the
-    lock.
-    """
+    """Time until which a check is not repeated, in seconds of the clock. Guarded by the lock."""
 
     def check(
         self, intent: examination.Intent, *, of_stream: bool = False, only_errors: bool = False
@@ -160,10 +158,11 @@ class PreflightCheck:
         Args:
             intent: the planned write.
             of_stream: True if the write is a micro-batch of a stream.
-            only_errors: True to log only errors, no warnings.
+            only_errors: True to log only errors, and no warnings.
 
         Raises:
-            KafkaProdError: a finding fails the write, see `stopping`; or a topic cannot be created.
+            KafkaProdError: a finding fails the write (see `stopping`), or a topic cannot be
+                created.
         """
         mode, creates = intent.config.preflight, intent.config.topic_creation.create
         if mode is Preflight.OFF and not creates:
@@ -184,7 +183,7 @@ class PreflightCheck:
         self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
 
     def _examine(self, intent: examination.Intent) -> list[Finding]:
-        """Return the findings.
+        """Run the checks and return the findings.
 
         Unless preflight=fail, a check that cannot run is only a warning. For example, the driver
         might not have a truststore that exists on the executors.
@@ -195,7 +194,7 @@ class PreflightCheck:
             mode = intent.config.preflight
             if mode is Preflight.FAIL or intent.config.topic_creation.create:
                 raise
-            if not isinstance(error, KafkaProdError):  # the text might contain a secret
+            if not isinstance(error, KafkaProdError):  # The text might contain a secret.
                 error = KafkaProdError(f"the check failed: {type(error).__name__}")
             return [Finding.warning(Step.OPTIONS, error, local=True)]
 

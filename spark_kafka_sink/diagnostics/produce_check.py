@@ -1,9 +1,8 @@
-"""Check that a leader accepts records from this client, by a probe or by writing one record.
+"""Check that a leader accepts records from this client, by sending a probe or a single record.
 
 The probe is a Produce request with acks=2. Every broker since Kafka 0.9 rejects it with
-INVALID_REQUIRED_ACKS, after checking that the client may write and before appending to the log.
-Nothing is written: no record, no offset, and no transaction that read_uncommitted readers would
-see.
+INVALID_REQUIRED_ACKS, after checking that the client may write and before appending to the log. The
+log does not change, so even read_uncommitted readers see nothing of the probe.
 
 Source: ``KafkaApis.handleProduceRequest``, ``ReplicaManager.isValidRequiredAcks``.
 """
@@ -59,7 +58,7 @@ VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
 
 
 class ProducerIdHandler(LeaderHandler[str, None]):
-    """A request for a producer id without a transactional id, as idempotent producers send."""
+    """A request for a producer id without a transactional id, as sent by idempotent producers."""
 
     api = ApiKey.INIT_PRODUCER_ID
     retried = LeaderHandler.retried | COORDINATOR_UNAVAILABLE

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def judge_schemas(config: SinkConfig) -> Iterator[Finding]:
-    """Yield a finding for key and for value, if they use the registry.
+    """Yield a finding for the key and for the value if they use the registry.
 
     A schema in the options is checked as in a dry run. A schema that is derived from columns is not
-    yet known, so only its subject is checked.
+    known yet, so only its subject is checked.
     """
     formats = config.formats
     if formats is None or formats.registry is None:

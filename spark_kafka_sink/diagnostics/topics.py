@@ -1,6 +1,6 @@
 """Check whether a topic exists and whether its settings fit the write.
 
-The checks of settings find records that would be rejected, recompressed, or stored with a different
+The checks of settings detect if records would be rejected, recompressed, or stored with a different
 timestamp.
 
 Source: Kafka's ``TopicConfig``, ``UnifiedLog.append``, ``LogValidator``, ``Partition``.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ALL: Final = 1 << 2
 _WRITE: Final = 1 << 4
 _IDEMPOTENT_WRITE: Final = 1 << 12
-"""Bits of authorized operations. Their numbers are the codes of Kafka's AclOperation."""
+"""Bits of authorized operations. The bit numbers are the codes of Kafka's AclOperation."""
 
 
 def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
@@ -47,7 +47,7 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     assert facts.description is not None
     name, guide = facts.name, guide_of(config)
     operations, of_cluster = facts.description.operations, facts.description.cluster_operations
-    if not operations:  # A broker that reports operations includes at least Describe.
+    if not operations:  # If a broker reports operations, they include at least Describe.
         return Finding.note(
             Step.PERMISSIONS, f"{name}: the brokers do not report permissions before Kafka 2.3"
         )
@@ -101,7 +101,7 @@ _STEP: Final = Step.SETTINGS
 
 
 def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> list[Finding]:
-    """Compare a topic's settings with the sink's.
+    """Compare a topic's settings with the sink's settings.
 
     Args:
         facts: facts about an existing topic.
@@ -109,7 +109,7 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
         has_key: True if the rows have a column `key`; None if unknown.
 
     Returns:
-        The problems, or one finding that lists the checked settings if there are no problems.
+        The problems. If there are none, a single finding that lists the checked settings.
     """
     found = [*_replicas(facts, config)]
     if facts.settings is None:
@@ -173,7 +173,7 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         refused.append(f"larger rows (kafka.max.request.size={largest})")
     if not refused:
         return
-    hint = f"Raise the topic's {MAX_MESSAGE}, or set kafka.batch.size={limit}: refused batches "
+    hint = f"Raise the topic's {MAX_MESSAGE}, or set kafka.batch.size={limit}: rejected batches "
     yield Finding.warning(
         _STEP,
         RecordTooLargeError(
@@ -181,7 +181,7 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             "would be rejected",
             topic=facts.name,
             error=error_name(ErrorCode.message_too_large),
-            hint=hint + "are split and sent again, but a single row is not",
+            hint=hint + "are split and sent again, but a single row cannot be split",
         ),
     )
 
@@ -231,11 +231,11 @@ def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> 
     if "compact" not in policies:
         return
     if has_key is not False:
-        yield Finding.note(_STEP, f"{facts.name} is compacted: rows with a null key are refused")
+        yield Finding.note(_STEP, f"{facts.name} is compacted: rows with a null key are rejected")
         return
     error = ColumnError(
-        f"topic {facts.name} is compacted, but the DataFrame has no column `key`: every row would "
-        "be refused",
+        f"topic {facts.name} is compacted, but the DataFrame has no column `key`: every row "
+        "would be rejected",
         topic=facts.name,
         error=error_name(ErrorCode.invalid_record),
         hint="Add a column `key`, or set cleanup.policy=delete on the topic",
@@ -264,9 +264,9 @@ SMALL_BATCH = 32 * 1024
 class Creation:
     """The expected result of creating a topic.
 
-    `by_sink`: True if the driver creates the topic before any task (topic.create=true).
-    `auto_create`: the brokers' auto.create.topics.enable, or None if this client is not allowed to
-    read it. `code` and `message`: the response to a CreateTopics request with validate_only.
+    `by_sink` is True if the driver creates the topic before any task (topic.create=true).
+    `auto_create` is the brokers' auto.create.topics.enable, or None if this client is not allowed
+    to read it. `code` and `message` are the response to a CreateTopics request with validate_only.
     """
 
     by_sink: bool = False
@@ -280,8 +280,8 @@ class TopicFacts:
     """The facts known about one topic.
 
     `description` is set if `code` is 0, `settings` if this client is allowed to read them, and
-    `creation` if the topic does not exist and might be created. `of_dead_letters`: True for the
-    dead letter topic. `similar`: existing topics with similar names, if it is missing.
+    `creation` if the topic does not exist and might be created. `of_dead_letters` is True for the
+    dead letter topic. For a missing topic, `similar` contains existing topics with similar names.
     """
 
     name: str
@@ -294,7 +294,7 @@ class TopicFacts:
 
     @property
     def title(self) -> str:
-        """The topic, as text within a sentence."""
+        """The topic's description for use within a sentence."""
         return f"dead letter topic {self.name}" if self.of_dead_letters else f"topic {self.name}"
 
     @property
@@ -304,7 +304,7 @@ class TopicFacts:
 
     @property
     def is_missing(self) -> bool:
-        """True if the brokers do not know the topic."""
+        """True if the topic does not exist."""
         return self.code == ErrorCode.unknown_topic_or_partition
 
     @property
@@ -386,8 +386,7 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
     text = (
         f"{facts.name}: a full batch.size of each of {count:,} partitions is {wanted:,} bytes, and "
         f"kafka.buffer.memory={memory}: if keys distribute the rows over all partitions, batches "
-        f"are "
-        f"sent at about {memory // count:,} bytes"
+        f"are sent at about {memory // count:,} bytes"
     )
     if memory // count >= SMALL_BATCH:
         return [Finding.note(Step.TOPIC, text)]
@@ -396,12 +395,13 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
 
 
 def missing_in_dry_run(facts: TopicFacts) -> Finding:
-    """Return the failure for a missing topic, which a dry run does not create."""
-    why = "a dry run needs the number of its partitions"
+    """Return the finding for a missing topic, which a dry run does not create."""
+    why = "a dry run needs its partition count"
     how = "topic.create=true and topic.partitions, which a dry run uses"
     hint = f"correct the name, create the topic, or set {how}"
     if facts.of_dead_letters:
-        why, hint = "the first row for it fails the run", "correct the name, or create the topic"
+        why = "the first row for this topic fails the run"
+        hint = "correct the name, or create the topic"
     error = UnknownTopicError(
         f"{facts.title} does not exist, and a dry run does not create it: {why}",
         topic=facts.name,

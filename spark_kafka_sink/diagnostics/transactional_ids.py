@@ -1,9 +1,9 @@
 """Check that the client may use transactional ids with the prefix, as exactly-once requires.
 
 Brokers do not report the authorized operations on transactional ids as they do for topics
-(KIP-430). Instead, the coordinator of an unused id is asked to abort its transaction: it checks the
-authorization first, and there is nothing to abort. Unlike InitProducerId, this leaves no state on
-the brokers.
+(KIP-430). Instead, the check asks the coordinator of an unused id to abort a transaction. The
+coordinator checks the authorization first, and there is nothing to abort. Unlike InitProducerId,
+this leaves no state on the brokers.
 
 Source: ``KafkaApis.handleEndTxnRequest``, ``TransactionCoordinator.endTransaction``.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
 
 _NAME: Final = "kafkaprod-doctor"
-"""Suffix of the unused id after the prefix. No scope has this name."""
+"""Suffix after the prefix in the unused id. No scope has this name."""
 _DENIED: Final = ErrorCode.transactional_id_authorization_failed
 _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
 
@@ -35,7 +35,7 @@ _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mappi
 def judge_transactional_ids(
     client: BlockingClient, config: SinkConfig, seconds: float
 ) -> list[Finding]:
-    """Return one finding if the write is exactly-once and the result is conclusive, else none."""
+    """Return a finding if the write is exactly-once and the result is conclusive."""
     wanted = config.exactly_once
     if not wanted.exactly_once or config.dry_run:
         return []

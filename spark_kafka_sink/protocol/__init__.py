@@ -6,8 +6,8 @@ hand-written readers and writers, because they carry the data.
 In reading order:
 
 - `frame`: split a byte stream into frames, and gather buffers for sending
-- `error_codes`: Kafka's error codes by name, and groups of codes that are handled alike
-- `codec`: convert messages to bytes and back, with every length checked
+- `error_codes`: Kafka's error codes by name, and groups of codes that are handled the same way
+- `codec`: encode and decode messages, with a check of every length
 - `versions`: API keys, the versions that this client supports, and finalized features
 - `messages`: request and response headers, and messages built from plain values
 - `produce`: read and write Produce requests and responses without copying records

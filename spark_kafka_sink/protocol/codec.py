@@ -1,4 +1,4 @@
-"""Read and write Kafka messages, with every length checked.
+"""Read and write Kafka messages, with a check of every length.
 
 The message classes and the writer come from kio. This module contains the reader, because bytes
 from a socket must not exhaust memory or raise any error other than ProtocolError. Every length is
@@ -85,7 +85,7 @@ def string_length(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def long_length(data: memoryview, at: int) -> tuple[int, int]:
-    """Read the length of bytes or an array in the format before KIP-482; negative means null."""
+    """Read the length of bytes or an array in the format before KIP-482. Negative means null."""
     return _INT32.unpack_from(data, at)[0], at + 4
 
 
@@ -98,7 +98,7 @@ def _slice(data: memoryview, start: int, end: int) -> memoryview:
 
 
 def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
-    """Return the reader of a string (if `text` is True) or of bytes, which it slices."""
+    """Return a reader for strings (if `text` is True) or for bytes, which are not copied."""
     take = _text if text else _slice
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
@@ -208,7 +208,7 @@ def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
 
 
 def _is_client_id(entity_type: type[Any], field: Field[Any]) -> bool:
-    """Return True for the client id of a header, which is never compact: any broker can read it."""
+    """Return True for the client id in a header, which is never compact."""
     return entity_type.__name__ == "RequestHeader" and field.name == "client_id"
 
 
@@ -220,7 +220,7 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
 
 
 def _absent(field: Field[Any], kind: str) -> Any:
-    """Return the schema's default. A struct without a default gets the defaults of its fields."""
+    """Return the default value. A struct without a default is built from its fields' defaults."""
     if field.default is not MISSING:
         return field.default
     if kind != ENTITY:
@@ -233,7 +233,9 @@ def _absent(field: Field[Any], kind: str) -> Any:
 E = TypeVar("E", bound="Entity")
 
 Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
-"""Reads fields at an offset, appends their values to the list, and returns the next offset."""
+"""Function that reads fields at an offset, appends their values to the list, and returns the next
+offset.
+"""
 Read: TypeAlias = tuple[Reader, int]
 """A reader, and the minimum number of bytes that it consumes."""
 
@@ -436,7 +438,7 @@ def _fixed_reader(kind: str) -> Read:
 
 
 def _nullable_struct(read: Reader) -> Reader:
-    """Return the reader of a struct that follows a null marker byte (KIP-893)."""
+    """Return a reader for a struct that follows a null marker byte (KIP-893)."""
 
     def read_nullable(data: memoryview, at: int) -> tuple[object, int]:
         if data[at] >= 0x80:
@@ -453,7 +455,7 @@ def _array_reader(shape: FieldShape) -> Read:
     else:
         element, least = _entity_reader(shape.entity)
     items = _packed_items(shape.kind) or _each_item(element)
-    least = max(least, 1)  # With elements of zero bytes, any count would pass the check below.
+    least = max(least, 1)  # Needed for elements of zero bytes
     nullable = shape.nullable
 
     def read(data: memoryview, at: int) -> tuple[object, int]:

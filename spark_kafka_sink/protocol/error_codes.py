@@ -1,9 +1,9 @@
-"""Kafka's error codes: number, name, whether a code is retriable, and its group.
+"""Kafka's error codes, with name, number, group, and whether they are retriable.
 
 `ErrorCode` (from kio) is Kafka's ``Errors`` table with numbers, names and `retriable`. This module
 adds client-side codes, codes unknown to kio, and the group of each code that the package handles.
-The sets after the table are the only classification of error codes. If a module handles a code
-differently, it defines the difference from one of these sets.
+The sets after the table are the only classification of error codes. A module that handles some
+codes differently defines this as a difference from one of these sets.
 
 Source: ``org.apache.kafka.common.protocol.Errors`` and its exception classes.
 """
@@ -60,7 +60,7 @@ class UnknownErrorCode(int):
 
     @property
     def value(self) -> int:
-        """The number. kio's writer reads this attribute, as for ErrorCode."""
+        """The error code. kio's writer reads this attribute, as it does for ErrorCode."""
         return int(self)
 
 
@@ -154,8 +154,8 @@ COORDINATOR_UNAVAILABLE = COORDINATOR_MOVED | COORDINATOR_BUSY
 """The coordinator cannot respond now. A later request might succeed."""
 
 COORDINATOR_ERRORS = _codes(_Group.COORDINATOR_MOVED, _Group.COORDINATOR_BUSY)
-"""Codes that originate from a coordinator. A leader returns them if it could not add a partition to
-the transaction (KIP-890). In that case, retry at the leader.
+"""Codes that originate from a coordinator. A leader also returns them if it could not add a
+partition to the transaction (KIP-890); in that case, retry at the leader.
 """
 
 MAYBE_APPENDED = frozenset(
@@ -170,7 +170,8 @@ MAYBE_APPENDED = frozenset(
     }
 )
 """The batch might be in the log, although no success was reported. If a leader appends a batch and
-steps down before its followers have replicated it, the response is 3, 6 or 56 (``DelayedProduce``).
+steps down before its followers have replicated the batch, the response is 3, 6 or 56
+(``DelayedProduce``).
 """
 
 FENCED = _codes(_Group.FENCED)
@@ -189,7 +190,7 @@ RECORDS_TOO_LARGE = _codes(_Group.TOO_LARGE)
 """The batch exceeds the topic's max.message.bytes or segment.bytes."""
 
 INVALID_RECORDS = RECORDS_TOO_LARGE | _codes(_Group.INVALID_RECORD)
-"""The records are rejected, but the topic and the broker work."""
+"""Only the records are rejected. The topic and the broker are not affected."""
 
 INVALID_TOPIC_SETTINGS = _codes(_Group.INVALID_TOPIC)
 """The name or the settings of a topic to create are rejected."""
@@ -205,7 +206,7 @@ def as_error_code(number: int) -> ErrorCode | UnknownErrorCode:
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error code in capitals, or UNKNOWN_ERROR_<code> if unknown."""
+    """Return the name of an error code in capitals, or UNKNOWN_ERROR_<code> if it has no name."""
     return _NAMES.get(code, f"UNKNOWN_ERROR_{code}")
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 MIN_PART_SIZE = 4096
-"""Minimum size of a part in bytes. Smaller values are cheaper to copy than to send separately."""
+"""Minimum size of a part in bytes. Copying smaller values is cheaper than sending them separately.
+"""
 
 
 class RecordBuffers:
@@ -79,8 +80,8 @@ MAX_FRAME = 100 * 1024 * 1024
 _MAX_SEPARATE_CHUNKS = 16
 """Number of chunks of a frame that are stored without copying, regardless of their size."""
 _MIN_CHUNK_SIZE = 4 * 1024
-"""Minimum size in bytes of later chunks that are not copied. A separate object takes 300 additional
-bytes.
+"""Minimum size in bytes of later chunks that are not copied. A separate object requires 300
+additional bytes.
 """
 
 _OTHER_PROTOCOLS = (
@@ -92,7 +93,7 @@ _OTHER_PROTOCOLS = (
     (
         b"\x16\x03",
         "this is a TLS handshake",
-        "The peer uses TLS, which is disabled here (kafka.security.protocol)",
+        "The peer uses TLS, but kafka.security.protocol disables TLS",
     ),
     (b"HTTP", "this is an HTTP response", "The address belongs to a web server, not to a broker"),
     (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
@@ -113,8 +114,9 @@ class FrameReader:
     """Collects received bytes and returns complete frames, without I/O.
 
     A frame that arrives in one chunk is a slice of that chunk. The chunks of all other frames are
-    joined once, when the frame is complete. Memory is never allocated based on a frame's size
-    alone, and a peer that sends single bytes uses little more memory than the bytes that it sends.
+    joined once, when the frame is complete. The reader does not allocate memory for bytes that have
+    not been received. If a peer sends single bytes, the reader needs little more memory than the
+    received bytes.
     """
 
     __slots__ = ("_chunks", "_held", "_limit", "_needed")
@@ -206,5 +208,5 @@ class FrameReader:
                 )
         raise ProtocolError(
             f"a frame has {size:,} bytes, but the limit is {self._limit:,}",
-            hint="Check that the address is that of a Kafka broker",
+            hint="Check that this is the address of a Kafka broker",
         )

@@ -36,7 +36,7 @@ _EMPTY_TAGS = b"\x00"
 
 
 class RequestHeader(NamedTuple):
-    """A request's header, of any header version, and the offset of the body in the frame."""
+    """A request header of any version, and the offset of the body in the frame."""
 
     api_key: int
     version: int
@@ -66,7 +66,7 @@ def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> b
 
 
 def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
-    """Read the API key, version and correlation id, whose format is the same in all requests.
+    """Read the API key, version and correlation id, which have the same format in all requests.
 
     Raises:
         ProtocolError: the frame is too short.
@@ -186,7 +186,7 @@ _ZEROS: dict[str, Any] = {
 
 
 def build(entity_type: Any, values: Values) -> Any:
-    """Return a message of `entity_type`. Values for fields that it does not have are ignored."""
+    """Return a message of `entity_type`. Values without a matching field are ignored."""
     given = {}
     for name, convert, default in _plan(entity_type):
         if name in values:

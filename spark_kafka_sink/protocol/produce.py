@@ -2,12 +2,13 @@
 
 - `produce_body` (client side) writes the framing around batches, which are never copied.
 - `produce_response_reader` (client side) reads a response into a `ProduceResponse`.
-- `plain_produce_request` (broker side) reads a request for one partition without transactional id.
+- `plain_produce_request` (broker side) reads a request for one partition, without a transactional
+  id.
 - `plain_produce_response` (broker side) writes a response.
 
 Plain responses contain only offsets and error codes. With small batches, the generic reader and
 writer would take longer than appending to the log or handling the response. The results are the
-same as those of `codec`, which processes all other requests and responses, including invalid ones.
+same as those of `codec`, which handles all other requests and responses, including invalid data.
 
 Sources: ``ProduceRequest.json`` and ``ProduceResponse.json``: versions 3 to 13, flexible since 9,
 topic ids since 13 (KIP-516).
@@ -49,7 +50,7 @@ _NO_ID: Final = UUID(int=0)
 
 
 class _RequestLayout(NamedTuple):
-    """The layout of a version's request without transactional id, for one topic and partition.
+    """The layout of a request in one version, for one partition and without a transactional id.
 
     `head` contains the length of the transactional id, acks, timeout and topic count. `partition`
     contains the partition count and the index of the first partition. `size` reads the size of the
@@ -67,7 +68,7 @@ class _RequestLayout(NamedTuple):
 
 
 class _Types(NamedTuple):
-    """The message classes of a version; `key` is the field that identifies the topic."""
+    """The message classes of a version. `key` is the field that identifies the topic."""
 
     request: Any
     topic: Any
@@ -127,7 +128,7 @@ def _request_layout(version: int) -> _RequestLayout:
         topic=_optional_topic_id if version >= TOPIC_IDS else name,
         partition=struct.Struct(">Bi"),
         size=codec.compact_length,
-        tail=bytes(3),  # Empty tags of partition, topic and request.
+        tail=bytes(3),  # empty tags of partition, topic and request
     )
 
 
@@ -292,7 +293,7 @@ def _read_response(version: int, frame: memoryview) -> ProduceResponse:
 
 
 class _ResponseLayout(NamedTuple):
-    """The layout of a version's plain response, which contains only offsets and error codes.
+    """The layout of a plain response in one version, which contains only offsets and error codes.
 
     `head` contains the bytes between correlation id and body. `partition` contains the index, error
     code, base offset and append time, and the bytes after the log start offset, which equal
@@ -359,7 +360,7 @@ def _response_layout(version: int) -> _ResponseLayout:
         length=codec.compact_length,
         topic=_topic_id if version >= TOPIC_IDS else name,
         partition=struct.Struct(f">ihqq{start}3s"),
-        plain_tail=b"\x01\0\0",  # No record errors, no message, empty tags.
+        plain_tail=b"\x01\0\0",  # no record errors, no message, empty tags
         tags=b"\0",
     )
 

@@ -1,8 +1,9 @@
-"""Transaction states, versions and requests that producers, drivers and the broker share.
+"""Transaction states, versions and requests, shared by producers, drivers and the broker.
 
-- `TransactionState`: the coordinator's states of a transactional id.
+- `TransactionState`: the states of a transactional id at its coordinator.
 - `OpenTransaction`: all data needed to end a transaction, on any connection.
-- `TransactionVersion`: Kafka's transaction protocols V1 and V2, and which one a broker supports.
+- `TransactionVersion`: Kafka's transaction protocols V1 and V2, and which version a broker
+  supports.
 - Functions that return the values of requests to a transaction coordinator.
 
 Source: ``EndTxnRequest.json``, ``TransactionVersion``,
@@ -122,11 +123,11 @@ class TransactionVersion(IntEnum):
 
 
 _KEY_TYPE = 1
-"""Key type of FindCoordinator for which the keys are transactional ids."""
+"""FindCoordinator's key type for transactional ids."""
 
 
 def find_coordinator(transactional_ids: Sequence[str]) -> Values:
-    """Return the values of FindCoordinator for all versions. Below 4, only the first id is sent."""
+    """Return the values of FindCoordinator. Before version 4, only the first id is sent."""
     return {
         "key_type": _KEY_TYPE,
         "key": transactional_ids[0],

@@ -26,10 +26,10 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """The features that one broker reports; empty if it does not report features.
+    """The features that a broker reports; empty if the broker does not report features.
 
     `supported` contains the levels that the broker supports, and `finalized` the levels that the
-    whole cluster uses. `epoch` counts changes of `finalized`. It is NO_EPOCH if unknown.
+    whole cluster uses. `epoch` counts the changes of `finalized`; it is NO_EPOCH if unknown.
     """
 
     supported: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
@@ -187,9 +187,10 @@ def negotiate(
         return highest
     limit = "" if cap is None else f" (up to {cap} for this request)"
     raise ProtocolError(
-        f"no common version of {api.name}: this client supports {ours}{limit}, the broker {theirs}",
+        f"no common version of {api.name}: this client supports {ours}{limit}, the broker "
+        f"supports {theirs}",
         error=_UNSUPPORTED,
-        hint="Upgrade the older side",
+        hint="Upgrade the client or the broker, whichever is older",
     )
 
 

@@ -1,7 +1,7 @@
 """TLS contexts and SASL exchanges of a client.
 
-Nothing here opens a connection to a broker: the package `client` opens connections and transmits
-the bytes.
+This package does not connect to brokers. The package `client` opens connections and transmits the
+bytes.
 
 In reading order:
 
@@ -11,5 +11,5 @@ In reading order:
 - `sasl`: the client side of each SASL mechanism
 - `tokens`: bearer tokens for OAUTHBEARER and AWS_MSK_IAM: sources, cache and refresh
 - `preflight`: check stores, secrets and libraries on the driver before any task runs
-- `acl`: denied operations, the denied principal, and the command that grants an operation
+- `acl`: the principal of a client, and the commands that grant denied operations
 """

@@ -1,7 +1,7 @@
-"""Denied operations, the denied principal, and the command that grants an operation.
+"""The principal of a client, and the commands that grant denied operations.
 
-Source: Kafka's ``AclOperation``, ``ResourceType``, ``AclCommand``; for AWS_MSK_IAM, the IAM actions
-of Amazon MSK.
+Source: Kafka's ``AclOperation``, ``ResourceType`` and ``AclCommand``, and the IAM actions of Amazon
+MSK for AWS_MSK_IAM.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _OF_REFERENCE = "<the name of the login>"
 
 
 def principal_of(security: SecurityConfig) -> str:
-    """Return the principal in the form of kafka-acls: "User:" and a name.
+    """Return the principal as used by kafka-acls: "User:" and a name.
 
     If the name is unknown, it is replaced by a description in angle brackets. A user name that is
-    an `env:` or `file:` reference is not resolved, but a sasl.jaas.config reference is.
+    an `env:` or `file:` reference is not resolved. A sasl.jaas.config that is a reference is
+    resolved.
 
     Source: ``DefaultKafkaPrincipalBuilder`` without mapping rules.
     """
@@ -66,7 +67,7 @@ def _login_name(login: Login) -> str:
 
 
 def _short_name(principal: str) -> str:
-    """Return the primary, like the default of sasl.kerberos.principal.to.local.rules."""
+    """Return the primary, as Kafka's default for sasl.kerberos.principal.to.local.rules does."""
     return principal.partition("@")[0].partition("/")[0]
 
 
@@ -127,7 +128,7 @@ class Acl:
 
     @property
     def on(self) -> str:
-        """The resource, as text within a sentence."""
+        """The resource's description for use within a sentence."""
         if self.resource is ResourceType.CLUSTER:
             return "the cluster"
         kind = self.resource.value.replace("-", " ")
@@ -137,7 +138,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclGuide:
-    """Describes how to grant permissions to the client; `server` is a bootstrap server."""
+    """Describes how to grant permissions to a client. `server` is a bootstrap server."""
 
     security: SecurityConfig
     server: str
@@ -158,7 +159,7 @@ class AclGuide:
 
         Args:
             acl: the permission.
-            on: text for the resource; `acl.on` by default.
+            on: description of the resource; `acl.on` by default.
         """
         if self._by_iam:
             actions = _IAM_ACTIONS[acl.operation, acl.resource]

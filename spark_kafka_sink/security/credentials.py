@@ -1,16 +1,16 @@
 """Resolve a login's references, find files that Spark ships, and detect replaced credentials.
 
 Shipped files: `--files` and `addFile` copy files into one folder on the driver and on each
-executor, without the names of their original folders. The path of that folder is known only on that
-machine.
+executor, without the paths of the original folders. Each machine has a different path for its
+folder.
 
 Files that are being replaced: a certificate and its key are two files, and `cp` truncates a file
-before it writes it, so for a moment, a file can be empty or incomplete, or might not match the
-other file. `change_follows` waits for the replacement to finish.
+before writing to it. For a short time, a file can therefore be empty or incomplete, or not match
+the other file. `change_follows` waits for the replacement to finish.
 
-Stamps: equal settings do not imply equal secrets, because `file:PATH`, key stores and keytabs are
+Stamps: equal settings do not imply equal secrets, because `file:PATH`, keystores and keytabs are
 read again for each login. `credentials_stamp` returns a value that changes when a referenced secret
-changes; it is only compared and never shown.
+changes. This value is only compared and never shown.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 SETTLING_S = 5.0
 """Seconds to wait for files that are being replaced."""
 JUST_NOW_S = 60.0
-"""Seconds after a file's last change during which related files might still be replaced."""
+"""Seconds after a file's last change in which related files might still be replaced."""
 _CHECK_INTERVAL_S = 0.1
 
 FileStamp = tuple[int, int, int, int, int]
 """Device, inode, size in bytes, and mtime and ctime in nanoseconds. ctime is needed because a file
-that replaces another file by a move keeps its old mtime.
+that is moved to the path of another file keeps its mtime.
 """
 Stamps = tuple[FileStamp | None, ...]
 
 
 def stamps_of(paths: Iterable[str]) -> Stamps:
-    """Return the current stamps of files, with None for a missing file."""
+    """Return the current stamps of files, or None for a file that is missing."""
     return tuple(map(_stamp, paths))
 
 
 def change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> bool:
-    """Wait until recently changed files change again; do not wait if all files are old.
+    """Wait until recently changed files change again. If no file is recent, do not wait.
 
     Args:
         paths: paths of the files.
@@ -92,11 +92,12 @@ Settings = TypeVar("Settings")
 def located(settings: Settings, folders: Sequence[Path]) -> Settings:
     """Return the settings with relative paths replaced by paths in one of the folders.
 
-    A path that exists in the working directory is not changed. Neither is a path that is not found
-    in any folder: reading the file reports the error, with the name of the option.
+    A path that exists in the working directory is not changed. A path that is not found in any
+    folder is not changed either, so that the error for the missing file is raised when the file is
+    read, with the name of the option.
 
     Args:
-        settings: any of the frozen settings, such as a SecurityConfig.
+        settings: frozen settings, such as a SecurityConfig.
         folders: folders to search for relative paths, in this order.
     """
     if isinstance(settings, Secret):
@@ -137,7 +138,8 @@ def resolved_login(config: SaslConfig) -> Login:
     """Return the login, with the paths of its files located on this host.
 
     Raises:
-        ConfigError: a reference cannot be resolved on this host, or its text is not a valid login.
+        ConfigError: a reference cannot be resolved on this host, or the referenced text is not a
+            valid login.
     """
     from spark_kafka_sink.config.security.sasl import resolve  # needed only for logins
 
@@ -160,7 +162,7 @@ def revealed(secret: Secret) -> str:
 
 
 def utf8_text(secret: Secret) -> str:
-    """Return the text of a secret, which may be empty.
+    """Return the text of a secret, which can be empty.
 
     Raises:
         ConfigError: the secret cannot be found, is not UTF-8, or ends with a line break, which is
@@ -184,7 +186,7 @@ def utf8_text(secret: Secret) -> str:
 
 def _line_breaks_in(path: str) -> str:
     return (
-        f"names {shown_file(path)}, which ends with more than one line break on "
+        f"refers to {shown_file(path)}, which ends with more than one line break on "
         f"{socket.gethostname()}"
     )
 
@@ -198,11 +200,10 @@ _FILES = frozenset({"location", "keytab"})
 """Fields that contain the path of a file with a secret."""
 _TICKET_CACHE = "KRB5CCNAME"
 _TICKETS_START = 512
-"""Number of bytes that are enough for a ticket cache's principal and the start of its first ticket.
+"""Number of bytes in which a ticket cache contains the principal and the start of its first ticket.
 """
 _KEY = os.urandom(32)
-"""Key of the digests. It is random per process, so that digests reveal nothing outside the process.
-"""
+"""Key of the digests. Each process has a random key, so that digests reveal nothing to others."""
 
 
 def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:
@@ -237,7 +238,7 @@ def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None
     """Yield the stamps of the references in a sasl.jaas.config that is itself a reference."""
     try:
         login = resolved_login(config)
-    except ConfigError:  # The login itself reports the error.
+    except ConfigError:  # The login raises the error later.
         yield None
     else:
         yield from _stamps(login)
@@ -246,8 +247,8 @@ def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None
 def _of_tickets(cache: str) -> bytes:
     """Return a digest of a ticket cache's name and of the start of its file.
 
-    The start of the file contains the principal and its ticket. Service tickets, which each login
-    appends to the file, do not change the digest.
+    The start of the file contains the principal and its ticket. Each login appends service tickets
+    to the file, which do not change the digest.
     """
     try:
         with Path(cache.removeprefix("FILE:")).open("rb") as file:
@@ -271,7 +272,7 @@ def _of_reference(source: str) -> tuple[int, int, int] | bytes | None:
 def _stamp_of_file(path: str) -> tuple[int, int, int] | None:
     """Return the stamp of a file, or None if it is missing.
 
-    Reading the missing file reports the error.
+    The error for a missing file is raised when the file is read.
     """
     try:
         found = os.stat(path)  # noqa: PTH116 - pathlib's normalizes the path first

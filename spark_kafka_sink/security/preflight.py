@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import Login, SaslConfig, SecurityConfig, TlsConfig
 
 MAX_KEPT = 8
-"""Maximum number of passed configurations that are remembered. The least recently used one is
-dropped first.
+"""Maximum number of remembered configurations that have passed. The least recently used
+configuration is dropped first.
 """
 
 _LOG = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _check_login(config: SaslConfig) -> None:
 
 
 def _secrets_of(login: Login) -> tuple[Secret, ...]:
-    """Return the name and the secret of a login, if the login has them."""
+    """Return the name and the secret of a login, if the login contains them."""
     if isinstance(login, PasswordLogin):
         return login.username, login.password
     if isinstance(login, ClientCredentialsLogin):
@@ -76,12 +76,12 @@ def _files_of(security: SecurityConfig) -> tuple[str, ...]:
 
 
 class StreamPreflight:
-    """`check_security` before each micro-batch of a stream, tolerating the renewal of files.
+    """Runs `check_security` before each micro-batch, and tolerates the renewal of files.
 
     After settings have passed once in this process, they no longer fail a stream: tasks continue
-    with the files that they read earlier, or report the problem themselves. Settings that have not
-    passed yet are checked again for a few seconds if files are being replaced, because Spark might
-    plan each micro-batch in a different process.
+    with the files that they read earlier, or report the problem themselves. Spark might plan each
+    micro-batch in a different process. Therefore, settings that have not passed yet are checked
+    again for a few seconds if files are being replaced.
 
     Args:
         check: see `check_security`.
@@ -133,4 +133,4 @@ class StreamPreflight:
 
 
 STREAMS = StreamPreflight()
-"""The check for all streams that this process plans."""
+"""The check for all streams that are planned by this process."""

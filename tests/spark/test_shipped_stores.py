@@ -70,7 +70,7 @@ def test_a_store_that_a_task_lacks_is_named_with_option_and_host(sink: Sink, pla
     error, jobs = sink.jobs_of(
         lambda: sink.write(sink.frame("value string", ("a",)), topic="t", **SSL, **options)
     )
-    assert "option kafka.ssl.truststore.location names the file" in str(error)
+    assert "option kafka.ssl.truststore.location refers to the file" in str(error)
     assert f"{place}never-shipped.pem, which cannot be read on {socket.gethostname()}" in str(error)
     assert "--files" in str(error)
     assert jobs == 1

@@ -2,14 +2,15 @@
 
 `Authenticator` defines the order of messages and does no I/O:
 
-    step: make the first message -> SaslHandshake -> SaslAuthenticate
-        -> [step: answer the broker's message -> SaslAuthenticate]* -> complete
+    step: create the first message -> SaslHandshake -> SaslAuthenticate
+        -> [step: respond to the broker's message -> SaslAuthenticate]* -> complete
 
-The mechanism's work can be slow (reading files, fetching tokens, requests to a KDC, hashing
-passwords), so the caller runs it as a step. `LoginThreads` runs these steps, and the reading of TLS
-stores, outside the sender thread. Each step has its own daemon thread, so that a hanging step does
-not keep the process alive. Brokers before Kafka 1.0 do not implement SaslAuthenticate and are not
-supported. Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
+The work of the mechanism can be slow (reading files, fetching tokens, sending requests to a KDC,
+hashing passwords), so the caller runs this work as a step. `LoginThreads` runs these steps, and the
+reading of TLS stores, outside the sender thread. Each step has its own daemon thread, so that a
+hanging step does not keep the process alive. Brokers before Kafka 1.0 do not implement
+SaslAuthenticate and are not supported. Source: KIP-43, KIP-152, KIP-368,
+``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionR
 from spark_kafka_sink.security.sasl.exchange import SaslExchange, quoted
 
 MAX_THREADS = 64
-"""Maximum number of threads. Without a response, each connection attempt leaves a thread."""
+"""Maximum number of threads. A connection attempt without a response leaves a running thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class StepResult:
 
     @property
     def failure(self) -> OSError | KafkaProdError | None:
-        """The error that ends the connection, or None. It omits the text of library errors."""
+        """The error that ends the connection, or None. The text of library errors is omitted."""
         if self.error is None or isinstance(self.error, OSError | KafkaProdError):
             return self.error
         return AuthenticationError(
@@ -58,7 +59,7 @@ class LoginSteps(Protocol):
     """Runs steps. Both methods return immediately."""
 
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        """Run a step; `wakeup` is called (from any thread) when the result is available."""
+        """Start a step. When the result is available, any thread calls `wakeup`."""
 
     def results(self) -> list[StepResult]:
         """Return the results since the last call."""
@@ -118,7 +119,7 @@ _NO_SASL = (
 _TOO_OLD = "Upgrade the broker: SaslAuthenticate requires Kafka 1.0 or later"
 _PASSWORD = (
     "Check kafka.sasl.username and kafka.sasl.password, or the values in "  # noqa: S105
-    "kafka.sasl.jaas.config, and that the broker knows this user for this mechanism"
+    "kafka.sasl.jaas.config, and that the user exists on the broker for this mechanism"
 )
 _HINTS = {
     Mechanism.PLAIN: _PASSWORD,
@@ -128,11 +129,11 @@ _HINTS = {
         "Check that the token has the issuer, audience, scope and expiry that the broker expects"
     ),
     Mechanism.AWS_MSK_IAM: (
-        "Check the AWS credentials and the region, and that their policy allows "
+        "Check the AWS credentials and the region, and that the policy allows "
         "kafka-cluster:Connect on this cluster"
     ),
     Mechanism.GSSAPI: (
-        "Check kafka.sasl.kerberos.service.name, the principal, and that the clocks agree"
+        "Check kafka.sasl.kerberos.service.name and the principal, and that the clocks are in sync"
     ),
 }
 
@@ -143,7 +144,7 @@ class SaslLogin:
 
     mechanism: Mechanism
     new_exchange: Callable[[], SaslExchange]
-    """Can block, like a step."""
+    """Creates an exchange. Like a step, it can block."""
 
 
 class Authenticator:
@@ -156,7 +157,8 @@ class Authenticator:
 
     def __init__(self, login: SaslLogin, versions: Mapping[int, VersionRange]) -> None:
         self.lifetime = 0.0
-        """Seconds after which the broker requires a new login (KIP-368), or 0 if it does not."""
+        """Seconds after which the broker requires a new login (KIP-368), or 0 if none is required.
+        """
         self._login = login
         self._handshake_version = _version(ApiKey.SASL_HANDSHAKE, versions)
         self._authenticate_version = _version(ApiKey.SASL_AUTHENTICATE, versions)
@@ -166,7 +168,7 @@ class Authenticator:
         self._exchange: SaslExchange | None = None
 
     def take_step(self) -> Step | None:
-        """Return the next step once, or None. Steps must run on a thread that can block."""
+        """Return the next step if it was not returned before, or None. Steps can block."""
         step, self._step = self._step, None
         return step
 

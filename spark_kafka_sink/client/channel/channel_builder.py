@@ -1,7 +1,7 @@
-"""TLS and SASL for a client's connections, according to kafka.security.protocol.
+"""Set up TLS and SASL for a client's connections, according to kafka.security.protocol.
 
-The TLS and SASL modules are imported only if needed, because the import delays each worker process.
-Source: ``ChannelBuilders.clientChannelBuilder``.
+The TLS and SASL modules are imported only if needed, because the import delays the start of each
+worker process. Source: ``ChannelBuilders.clientChannelBuilder``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ChannelBuilder:
     def __init__(self, security: SecurityConfig) -> None:
         self.security = security
         self._context = None if security.tls is None else _context(security.tls)
-        """The TLS context, which `load_stores` replaces on other threads."""
+        """The TLS context. `load_stores` replaces it on a different thread."""
 
     @property
     def uses_tls(self) -> bool:
@@ -41,7 +41,7 @@ class ChannelBuilder:
         return self.security.tls is not None
 
     def load_stores(self) -> None:
-        """Reload the certificates if their files have changed; call this on a separate thread.
+        """Reload the certificates if their files have changed. Can block.
 
         Raises:
             OSError, ConfigError, TlsError: a truststore or a keystore cannot be used.

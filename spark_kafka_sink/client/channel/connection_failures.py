@@ -45,15 +45,16 @@ class Verdict(Enum):
     MISMATCH = auto()
     """The port appears to use a different protocol, or the broker is stopping."""
     REFUSED = auto()
-    """The broker rejects the client, or the client rejects the broker; retrying does not help."""
+    """The broker rejected the client, or the client rejected the broker. Retrying does not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a connection ended; `error` is the error to raise if retrying is pointless.
+    """Why a connection ended.
 
-    `state` is the state that the connection had reached. `unanswered` is True if there was no
-    response, for example because of a firewall. A client on a different host might succeed.
+    `error` is the error to raise if retrying is pointless. `state` is the state that the connection
+    had reached. `unanswered` is True if there was no response, for example because of a firewall.
+    In that case, a client on a different host might succeed.
     """
 
     reason: str
@@ -80,7 +81,7 @@ class Circumstances:
 
 
 def diagnose(error: Exception, at: Circumstances) -> Diagnosis:
-    """Return the reason why a connection ended. This is a pure function."""
+    """Return the reason why a connection ended."""
     return replace(_diagnose(error, at), state=at.state, unanswered=_is_unanswered(error))
 
 
@@ -147,7 +148,7 @@ def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
 
 
 def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
-    """Return the error if a Kafka broker would not close the connection at this point, or None."""
+    """Return the error if a Kafka broker would not have closed the connection here, or None."""
     protocol, broker = at.security.protocol, at.broker
     match at.state:
         case State.TLS_HANDSHAKE:
@@ -200,9 +201,9 @@ def _text(error: errors.KafkaProdError) -> str:
 
 
 REPEATED = 3
-"""Number of failures (of one broker, or of each broker at the start) that are not a coincidence."""
+"""Number of repeated failures after which a failure is not considered a coincidence."""
 LASTING_S = 4.0
-"""Seconds after which failures are not temporary. A restart or a password change takes less."""
+"""Seconds after which failures are not considered temporary. Restarts take less time."""
 
 
 @dataclass(slots=True)
@@ -225,18 +226,18 @@ class ConnectionFailures:
     certificate. Whether a refusal is fatal depends on earlier attempts:
 
     - No broker has accepted the client yet: a refusal is fatal once every bootstrap server has
-      refused the client, or after `REPEATED` refusals if each bootstrap server has failed once or
-      the refusals have lasted for `LASTING_S`. A job does not fail because one of several servers
-      has an expired certificate.
+      refused the client. It is also fatal after `REPEATED` refusals if each bootstrap server has
+      failed once or the refusals have lasted for `LASTING_S`. This way, a job does not fail because
+      one of several servers has an expired certificate.
     - A broker has accepted the client: while a job runs, a password might be changed on one broker
-      after the other, or a token file might be replaced. The broker is retried with reloaded
-      secrets. The refusal is fatal after one broker has refused `REPEATED` times over at least
-      `LASTING_S`.
+      after another, or a token file might be replaced. Therefore, the client reloads the secrets
+      and retries. The refusal is fatal once one broker has refused the client `REPEATED` times over
+      at least `LASTING_S`.
 
-    Other failures only suggest that the port uses a different protocol (`Verdict.MISMATCH`). They
-    are fatal only before any broker has accepted the client, once each bootstrap server has failed
-    `REPEATED` times and such failures have lasted for `LASTING_S`. Later they indicate a restarting
-    broker.
+    Other failures only suggest that the port uses a different protocol (`Verdict.MISMATCH`). Before
+    any broker has accepted the client, they are fatal once each bootstrap server has failed
+    `REPEATED` times and such failures have lasted for `LASTING_S`. Afterwards they indicate a
+    restarting broker, and are never fatal.
 
     Used only by the sender thread, but any thread can copy `reasons`. Source:
     ``NetworkClient.processDisconnection``, where the first refusal is fatal.
@@ -246,14 +247,14 @@ class ConnectionFailures:
         self.reasons: dict[str, str] = {}
         """The reason for the latest failure by address; removed after a success."""
         self.fatal: errors.KafkaProdError | None = None
-        """The error after which retrying is pointless."""
+        """The fatal error, after which retrying is pointless, or None."""
         self._bootstrap_servers = frozenset(bootstrap_servers)
         self._streaks: dict[str, _Streak] = {}
         self.is_accepted = False
         """True once a broker has accepted the client."""
 
     def record_success(self, address: str) -> None:
-        """Record that a broker has accepted the client, by a login or by answering a request."""
+        """Record that a broker has accepted the client's login or has answered a request."""
         self.is_accepted = True
         self.reasons.pop(address, None)
         self._streaks.pop(address, None)

@@ -1,8 +1,8 @@
 """Resolve host names to addresses outside the sender thread.
 
 Each name is resolved on a separate daemon thread. In a thread pool, a few unanswered lookups would
-block all others, and the threads would keep the process from exiting. Source: KIP-302
-(use_all_dns_ips), ``ClientUtils.resolve``.
+block all other lookups, and the pool's threads would prevent the process from exiting. Source:
+KIP-302 (use_all_dns_ips), ``ClientUtils.resolve``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Resolver(Protocol):
     """Resolves names. Both methods return immediately."""
 
     def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
-        """Resolve a name; `wakeup` is called (from any thread) when the result is available."""
+        """Start to resolve a name. When the result is available, any thread calls `wakeup`."""
 
     def resolutions(self) -> list[Resolution]:
         """Return the results since the last call."""
@@ -45,7 +45,7 @@ class Resolver(Protocol):
 class ThreadResolver:
     """Resolves names with the system's resolver; only the sender thread calls its methods.
 
-    A name that is being resolved is not resolved a second time: all callers share the result.
+    If a lookup of the same name is already in progress, its result is shared by all callers.
     """
 
     def __init__(self, look_up: LookUp | None = None) -> None:
@@ -90,7 +90,7 @@ def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
     if not 0 < port < 65536:
         raise OSError(f"{port} is not a valid port")
     name: str | bytes = host.strip("[]")
-    if host.isascii() and host.isprintable():  # Python would load IDNA's tables for a str.
+    if host.isascii() and host.isprintable():  # For a str, Python would load the IDNA tables.
         name = host.strip("[]").encode("ascii")
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)

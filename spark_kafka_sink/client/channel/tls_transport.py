@@ -1,8 +1,8 @@
-"""TLS over another transport (RFC 5246, RFC 8446), with OpenSSL working in memory.
+"""TLS over another transport (RFC 5246, RFC 8446). OpenSSL uses memory buffers for its I/O.
 
 Encrypted bytes are copied between OpenSSL's memory buffers and the underlying transport, so OpenSSL
-never blocks, and the selector only watches the socket. Data is written in full TLS records: small
-buffers are joined, large buffers are encrypted separately. Source: ``SslTransportLayer``.
+never blocks, and the selector watches only the socket. To fill TLS records, small buffers are
+joined. Large buffers are encrypted separately. Source: ``SslTransportLayer``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECORD = 16 * 1024
 WINDOW = 4 * RECORD
 """Bytes of plaintext that are encrypted before they are written to the socket.
 
-A larger window is not faster: malloc maps blocks of 128 KiB and more with mmap each time.
+A larger window is not faster, because malloc uses mmap for each block of 128 KiB or more.
 """
 READ_LIMIT = 256 * 1024
 """Encrypted bytes that are received before `read` returns to the caller.
@@ -33,21 +33,22 @@ A peer could endlessly send TLS records without data for the caller, such as ses
 updates.
 """
 MAX_UNSENT = 4 * WINDOW
-"""Reading stops if OpenSSL has more than this many bytes to send; `write` leaves fewer bytes.
+"""Reading stops if OpenSSL has more unsent bytes than this. `write` never leaves as many.
 
-OpenSSL responds to some messages, even if the peer does not read the responses.
+The limit is needed because OpenSSL responds to some messages even if the peer does not read the
+responses.
 """
 
 
 class TlsTransport:
     """An encrypted connection over a connected transport; used by one thread.
 
-    `write` counts bytes as written once the socket has accepted all TLS records that contain them;
-    until then, the caller must pass them again. A request always ends at the end of a buffer, so it
-    counts as written if and only if the broker can decrypt all of it.
+    `write` counts bytes as written once the socket has accepted all TLS records that contain these
+    bytes. Until then, the caller must pass the bytes again. A request always ends at the end of a
+    buffer, so it counts as written if and only if the broker can decrypt all of it.
 
     Args:
-        inner: transports the encrypted bytes; closed with this transport.
+        inner: the transport for the encrypted bytes; it is closed together with this transport.
         context: the client's TLS context.
         host: the name or address that the broker's certificate must contain.
 
@@ -77,12 +78,12 @@ class TlsTransport:
         record.
         """
         self._error: OSError | None = None
-        """The error of a `write` that still had bytes to count; raised by the next `write`."""
+        """The error of a `write` that returned a byte count instead; the next `write` raises it."""
         self._received = 0
         """Encrypted bytes received since `_receive` last returned None."""
         self.wants_read = False
-        """See `Transport`. True if a TLS message of the peer, such as a session ticket, is
-        incomplete: OpenSSL encrypts nothing until the rest has arrived.
+        """See `Transport`. True if OpenSSL has received only a part of a TLS message, such as a
+        session ticket. It encrypts nothing until the rest of the message has arrived.
         """
 
     def fileno(self) -> int:
@@ -91,7 +92,7 @@ class TlsTransport:
 
     @property
     def unsent(self) -> bool:
-        """True if encrypted bytes wait for the socket."""
+        """True if encrypted bytes are waiting to be written to the socket."""
         return bool(self._unsent) or self._outgoing.pending > 0
 
     @property
@@ -144,9 +145,9 @@ class TlsTransport:
     def read(self) -> bytes | None:
         """Return the data of at most one TLS record, None if no data is available, or b"" at EOF.
 
-        Also return None after `READ_LIMIT` bytes; in this case, OpenSSL has no buffered bytes that
-        the selector cannot detect. A stream that ends without close_notify is not an error, because
-        Kafka's frames have lengths.
+        Also return None after `READ_LIMIT` bytes. The remaining bytes are then in the socket, where
+        the selector detects them, and not in OpenSSL's buffers. A stream that ends without
+        close_notify is not an error, because Kafka's frames have lengths.
 
         Raises:
             OSError: an alert was received, or the connection is lost.
@@ -157,7 +158,7 @@ class TlsTransport:
                     return self._decrypt()
             if self._outgoing.pending > MAX_UNSENT:
                 raise ConnectionAbortedError(
-                    "the server keeps triggering TLS responses, but does not read them"
+                    "the server keeps triggering TLS responses, but does not read the responses"
                 )
             if not (data := self._receive()):
                 self._send_own()
@@ -233,10 +234,10 @@ class TlsTransport:
         return True
 
     def _send_own(self) -> None:
-        """Send OpenSSL's own messages, such as an alert; ignore errors of the connection.
+        """Send OpenSSL's own messages, such as an alert; ignore connection errors.
 
-        Send nothing if the caller's bytes precede the messages: no request may be sent without
-        being counted.
+        If unsent bytes of the caller precede the messages, send nothing, because every sent request
+        must be counted.
         """
         if not self._encrypted:
             with suppress(OSError):
@@ -250,7 +251,7 @@ class TlsTransport:
 
 
 def _chunks(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
-    """Yield the bytes in full TLS records, except for the last record; join only small buffers."""
+    """Yield the bytes in chunks of full TLS records, except for the last; join small buffers."""
     joined: list[memoryview] = []
     size = 0
     for buffer in buffers:

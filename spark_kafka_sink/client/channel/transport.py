@@ -4,9 +4,11 @@
         -> NEGOTIATING (ApiVersions) -> [SASL_HANDSHAKE -> AUTHENTICATING] -> READY -> DISCONNECTED
 
 Before a SASL session expires, the connection authenticates again (KIP-368):
-READY -> DRAINING -> SASL_HANDSHAKE -> AUTHENTICATING -> READY. Every state may change to
-DISCONNECTED.
-Source: ``ConnectionState``, ``ChannelState``, ``SaslClientAuthenticator.SaslState``.
+
+    READY -> DRAINING -> SASL_HANDSHAKE -> AUTHENTICATING -> READY
+
+Every state can change to DISCONNECTED. Source: ``ConnectionState``, ``ChannelState``,
+``SaslClientAuthenticator.SaslState``.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class State(Enum):
 
     DISCONNECTED = auto()
     LOADING_STORES = auto()
-    """Truststore and keystore are reloaded if their files have changed."""
+    """The truststore and the keystore are reloaded if their files have changed."""
     RESOLVING = auto()
     CONNECTING = auto()
     TLS_HANDSHAKE = auto()
@@ -80,18 +82,18 @@ MAX_BUFFERS = 1024
 
 
 class Transport(Protocol):
-    """A non-blocking socket, with or without TLS; OSError means that the connection is lost."""
+    """A non-blocking socket, with or without TLS. A lost connection raises OSError."""
 
     def fileno(self) -> int:
         """Return the descriptor for the selector."""
 
     @property
     def unsent(self) -> bool:
-        """True if the transport's own bytes wait for the socket; `write` sends them first."""
+        """True if the transport has unsent bytes of its own, which `write` sends first."""
 
     @property
     def wants_read(self) -> bool:
-        """True if `write` accepts no bytes until more bytes have been received and read."""
+        """True if `write` cannot accept bytes before more bytes are received and read."""
 
     @property
     def cipher(self) -> str:
@@ -111,7 +113,7 @@ class Transport(Protocol):
 
 
 class TcpTransport:
-    """A TCP socket; `send_buffer` and `receive_buffer` in bytes, -1 for the system's default."""
+    """A TCP socket. The buffer sizes are in bytes; -1 is the system's default."""
 
     unsent = False
     wants_read = False

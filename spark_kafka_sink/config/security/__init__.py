@@ -1,10 +1,10 @@
-"""The security options of a client, parsed and checked: encryption (TLS) and login (SASL).
+"""Parse and check the security options of a client: encryption (TLS) and login (SASL).
 
 `config.builder.build_security` puts the parts together.
 
 In reading order:
 
-- `model`: the result: `SecurityConfig`, with `TlsConfig` and `SaslConfig`
+- `model`: the resulting `SecurityConfig`, with `TlsConfig` and `SaslConfig`
 - `options`: the table of the security options
 - `names`: aliases, ignored and rejected names, and the check for misplaced secrets
 - `values`: typed access to the given options, and the check for installed libraries

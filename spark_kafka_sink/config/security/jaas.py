@@ -34,15 +34,15 @@ class TokenKind(Enum):
     """The kind of a token."""
 
     WORD = "word"
-    """A word, with or without quotes. Java returns text only for words."""
+    """A word, with or without quotes. Java's tokenizer returns text only for words."""
     NUMBER = "number"
-    """A token that starts like a number. Java parses it as a number, so Kafka gets no text."""
+    """A token that starts like a number. Java's tokenizer returns no text for numbers."""
     SIGN = "sign"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; `text` can be a secret."""
+    """A token; `text` can be a secret."""
 
     kind: TokenKind
     text: str
@@ -134,7 +134,7 @@ def known_class(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint for a class name with a typo, in different case, or without its package."""
+    """Return a hint for a class name that has a typo or wrong case, or lacks its package."""
     by_short = {each.rpartition(".")[2]: each for each in known}
     package, _, short = name.rpartition(".")
     meant = nearest(short, by_short, CLOSE)
@@ -206,7 +206,7 @@ class LoginModule(Enum):
 class JaasOptions:
     """The options of a login module, by name.
 
-    `place` is the option that contains them, for errors.
+    `place` is the option that contains the login module; it is shown in errors.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -251,7 +251,7 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
 
     Args:
         text: `LoginModule required name="value" ...;`.
-        option: the option's full name, for errors.
+        option: the option's full name, which is shown in errors.
 
     Raises:
         ConfigError: the text does not have this form, or the login module is unknown.
@@ -269,7 +269,7 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
     if module is None:
         meant = did_you_mean_class(name, [each.value for each in LoginModule])
         raise ConfigError(
-            f"option {option} names an unknown login module",
+            f"option {option} contains an unknown login module",
             hint=meant or f"Supported: {', '.join(each.value for each in LoginModule)}.",
         )
     return JaasEntry(LoginModule(module), JaasOptions(options, option))

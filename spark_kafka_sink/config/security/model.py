@@ -1,6 +1,6 @@
 """The security settings of a client.
 
-They are frozen, sent to every task, and their repr contains no secrets.
+They are frozen, are sent to every task, and have a repr without secrets.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Mechanism(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustStore:
-    """The trusted certificates, either in a file or as text; the unused field is None."""
+    """The trusted certificates, either as a file or as text. The field that is not used is None."""
 
     type: StoreType
     location: str | None = None
@@ -71,7 +71,7 @@ class TrustStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStore:
-    """The client's certificate and key, either in a file or as PEM text in the options."""
+    """The client's certificate and key, either as a file or as PEM text."""
 
     type: StoreType
     location: str | None = None
@@ -80,7 +80,7 @@ class KeyStore:
     password: Secret | None = None
     """Password of the file."""
     key_password: Secret | None = None
-    """Password of the key, if it differs from the file's password or if a PEM key is encrypted."""
+    """Password of the private key, if it differs from `password` or if a PEM key is encrypted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +92,8 @@ class TlsConfig:
     keystore: KeyStore | None = None
     protocols: tuple[TlsVersion, ...] = (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
     cipher_suites: tuple[str, ...] = ()
-    """Names of cipher suites, in IANA (as in Java) or OpenSSL form; empty for the library's
-    default.
+    """Names of cipher suites, in IANA (as in Java) or OpenSSL form. If empty, the library's default
+    applies.
     """
     check_hostname: bool = True
     """True if ssl.endpoint.identification.algorithm is https."""
@@ -121,7 +121,7 @@ class TokenLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentialsLogin:
-    """Login for OAUTHBEARER with a token that an OIDC issuer grants for id and secret (KIP-768)."""
+    """Login for OAUTHBEARER with a token that is requested from an OIDC issuer (KIP-768)."""
 
     token_endpoint_url: str
     client_id: Secret
@@ -129,7 +129,7 @@ class ClientCredentialsLogin:
     scope: str | None = None
     extensions: tuple[tuple[str, str], ...] = ()
     header_urlencode: bool = False
-    """True to URL-encode id and secret in HTTP basic authentication (RFC 6749, 2.3.1)."""
+    """True to URL-encode id and secret for HTTP basic authentication (RFC 6749, 2.3.1)."""
     connect_timeout_ms: int = 10_000
     read_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
@@ -172,7 +172,7 @@ class KerberosLogin:
     principal: str | None = None
     keytab: str | None = None
     ticket_cache: str | None = None
-    """Path of the ticket cache, or None for KRB5CCNAME or the system's default."""
+    """Path of the ticket cache, or None to use KRB5CCNAME or the system's default."""
 
 
 Login = (
@@ -187,7 +187,7 @@ Login = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JaasLogin:
-    """A sasl.jaas.config that is a reference. It is resolved on the host where the client logs in.
+    """A sasl.jaas.config that is set as a reference, which is resolved where the client logs in.
 
     `security.credentials.resolved_login` turns it into a `Login` at each login.
     """

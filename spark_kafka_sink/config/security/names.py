@@ -1,8 +1,8 @@
-"""Names of security options outside the table, and secrets in options that must not contain them.
+"""Names of security options that are not in the table, and the check for misplaced secrets.
 
-Names outside the table are aliases, ignored or rejected. Private keys, certificates and logins in
-the wrong option are rejected before they are used, because otherwise they might appear in a file
-name, a request or a log.
+Names that are not in the table are aliases, or they are ignored or rejected. Private keys,
+certificates and logins in the wrong option are rejected before they are used, because otherwise
+they might appear in a file name, a request or a log.
 
 Source: Kafka 4.3's SslConfigs and SaslConfigs, librdkafka's CONFIGURATION.md.
 """
@@ -46,8 +46,7 @@ IGNORED_JAVA_SECURITY_KEYS = names(
     ssl.secure.random.implementation ssl.trustmanager.algorithm
     """
 )
-"""Options that have an effect only in the JVM, or on checks by the broker (tokens) or the KDC
-(tickets).
+"""Options that affect only the JVM, the broker's token checks, or the KDC's tickets.
 """
 
 IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
@@ -69,7 +68,7 @@ _ASSERTION_KEYS = names(
     file jwt.template.file private.key.file private.key.passphrase private.key.pem template.file
     """
 )
-_C_ONLY = "it takes a pointer or callback of a C program"
+_C_ONLY = "it requires a pointer or callback of a C program"
 _ENGINE = "keys in an OpenSSL engine or provider are not supported; use PEM, PKCS12 or JKS"
 _UNSECURED = "for unsigned tokens use unsecuredLoginStringClaim_sub in sasl.jaas.config"
 
@@ -107,7 +106,7 @@ _PEM_OPTIONS = frozenset(
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
         "https.ca.pem",
-        _JAAS_OPTION,  # A login can contain the certificates of its issuer.
+        _JAAS_OPTION,  # The login can contain certificates for its issuer.
     }
 )
 _PLACEMENT_HINTS = {
@@ -148,5 +147,5 @@ def refuse_secret_name(key: str) -> None:
     if secret_kind(key) in _PLACEMENT_HINTS:
         raise ConfigError(
             f"an option name contains {described(key)}",
-            hint="Name and value may be swapped: the name comes first.",
+            hint="Name and value might be swapped: the name comes first.",
         )

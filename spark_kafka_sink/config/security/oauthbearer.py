@@ -1,7 +1,7 @@
 """The OAUTHBEARER login (KIP-768, KIP-1139): issuer, static token or unsecured token.
 
-Without a callback handler, Java creates an unsecured token. Here, the options determine the source:
-an issuer's URL or an existing token needs no callback handler.
+Without a callback handler, Java creates an unsecured token. In this sink, the options determine the
+source of the token: an issuer's URL or an existing token requires no callback handler.
 
 The TLS settings for the issuer can have Java's, Strimzi's or librdkafka's names. As in Java, they
 are ssl.* options in sasl.jaas.config, not the client's own ssl.* options.
@@ -43,7 +43,7 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
     """Return the TLS settings for the issuer, or None to trust the system's authorities.
 
     Raises:
-        ConfigError: see `tls_config`; or the authorities are set more than once.
+        ConfigError: see `tls_config`. Also raised if the authorities are set more than once.
     """
     shown = {
         name.removeprefix(_STRIMZI): options.name(name)
@@ -97,7 +97,7 @@ def unsecured_token_login(
     principal = options.text(_PRINCIPAL) or "sub"
     if not str(claims.get(principal, "")).strip():
         raise ConfigError(
-            f"{options.place} lacks the claim {principal}, which names the client",
+            f"{options.place} lacks the claim {principal}, which identifies the client",
             hint=f'Add {_STRING}{principal}="name"; such a token is for development only. '
             "For a token from an issuer, set kafka.sasl.oauthbearer.token.endpoint.url.",
         )
@@ -139,7 +139,7 @@ _STRIMZI_REFUSED = (
     "oauth.password.grant.username",
 )
 TIMEOUT_MS = 10_000
-"""Default timeout in milliseconds; Java has none and waits forever."""
+"""Default timeout in milliseconds. Java has no default timeout and waits forever."""
 _NAME = re.compile(r"[A-Za-z]+")
 _logger = logging.getLogger(__name__)
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
@@ -149,7 +149,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
     """Build the login: a token from an issuer, a file or the options, or an unsecured token.
 
     Raises:
-        ConfigError: no token source is set, or a setting of the source is missing.
+        ConfigError: no token source is set, or a setting that the source requires is missing.
     """
     handler = login_handler(values)
     extensions = _extensions(values, options)
@@ -230,7 +230,7 @@ def _check_url(url: str, option: str) -> None:
 
 
 def _is_loopback(host: str) -> bool:
-    """Return True for a name or address of the local host (RFC 6761 for names)."""
+    """Return True for a name (RFC 6761) or address of the local host."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

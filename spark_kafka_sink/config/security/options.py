@@ -1,8 +1,8 @@
 """The table of the security options, which are set as `kafka.<name>`.
 
 Names, defaults and importance are those of Kafka 4.3's SecurityConfig, SslConfigs and SaslConfigs.
-Options that Java does not have come from librdkafka's CONFIGURATION.md. Lists and doubles of Java
-are texts in this table; `tls` and `sasl` parse them.
+Options that Java does not have come from librdkafka's CONFIGURATION.md. Options that are lists or
+doubles in Java are strings in this table; `tls` and `sasl` parse them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _TLS = (
     text(
         "ssl.protocol",
         "TLSv1.3",
-        "Accepted for compatibility with Java, without effect: use ssl.enabled.protocols.",
+        "Accepted for compatibility with Java, but has no effect: use ssl.enabled.protocols.",
         choices=("TLS", "TLSv1.2", "TLSv1.3"),
     ),
     text(
@@ -111,7 +111,8 @@ _TLS = (
     flag(
         "enable.ssl.certificate.verification",
         True,
-        "librdkafka option; false is refused because any server could then impersonate the broker.",
+        "librdkafka option; false is rejected because any server could then impersonate the "
+        "broker.",
         of_java=False,
         importance=LOW,
     ),
@@ -225,7 +226,7 @@ _TOKENS = (
     long(
         "sasl.login.retry.backoff.max.ms",
         10_000,
-        "Maximum wait between retries, and also maximum total wait, as in Java.",
+        "Maximum wait between two retries. As in Java, also the maximum total wait.",
         importance=LOW,
     ),
     text(
@@ -237,7 +238,7 @@ _TOKENS = (
     text(
         "sasl.login.refresh.window.jitter",
         "0.05",
-        "Maximum random addition to that fraction, 0.0 to 0.25.",
+        "Maximum random value, 0.0 to 0.25, that is added to this fraction.",
         importance=LOW,
     ),
     integer(
@@ -260,8 +261,8 @@ _KERBEROS = (
     text(
         "sasl.kerberos.service.name",
         None,
-        "Service name: first part of the brokers' Kerberos principals, usually kafka. Or set "
-        "serviceName in sasl.jaas.config.",
+        "Service name: first part of the brokers' Kerberos principals, usually kafka. Can also "
+        "be set as serviceName in sasl.jaas.config.",
     ),
     text(
         "sasl.kerberos.principal",

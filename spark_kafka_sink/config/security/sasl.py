@@ -1,7 +1,7 @@
 """Build a `SaslConfig` from the SASL options: mechanism, login module and credentials.
 
-Unknown options of a login module have no effect, as in Java, but likely typos are logged. Log lines
-and errors show only known names, because text next to a misplaced quote might be a password.
+Unknown options of a login module have no effect, as in Java, but likely typos are logged. Logged
+lines and errors show only known names, because text next to a misplaced quote might be a password.
 """
 
 from __future__ import annotations
@@ -91,8 +91,7 @@ _REFUSED = (
     "awsRoleSessionToken",
     "awsRoleExternalId",
 )
-"""Unsupported options. If they were ignored, credentials other than the requested ones would be
-used.
+"""Unsupported options. If they were ignored, the login would use the wrong credentials.
 """
 
 
@@ -100,7 +99,7 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
     """Build the login with credentials from AWS's default chain, a profile or a role.
 
     Raises:
-        ConfigError: an option asks for credentials that are not supported.
+        ConfigError: an option requires credentials that are not supported.
     """
     for name in _REFUSED:
         if options.text(name) is not None:
@@ -155,7 +154,7 @@ _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
         }
     ),
 }
-"""The options that have an effect, and Java's other options, which are not treated as typos."""
+"""The options that have an effect, and Java's options without effect, which are not typos."""
 _logger = logging.getLogger(__name__)
 
 
@@ -179,7 +178,7 @@ def holds_secret(entry: JaasEntry) -> bool:
 
 
 def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
-    """Return the missing options of a login module that resemble an unknown option."""
+    """Return the known options that are not set but resemble an unknown option that is set."""
     known, given = _OPTIONS[module], options.options
     found = {
         _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO_SIMILARITY)
@@ -216,7 +215,7 @@ def mechanism_of(values: SecurityValues) -> Mechanism:
     """Return the mechanism. It is AWS_MSK_IAM for OAUTHBEARER with Amazon's callback handler.
 
     Raises:
-        ConfigError: the mechanism is unknown, or an option names an unknown Java class.
+        ConfigError: the mechanism is unknown, or an option contains an unknown Java class.
     """
     handler = login_handler(values)
     mechanism = Mechanism(values.text("sasl.mechanism"))
@@ -225,11 +224,11 @@ def mechanism_of(values: SecurityValues) -> Mechanism:
 
 
 def resolve(config: SaslConfig) -> Login:
-    """Return the login. A `JaasLogin` is resolved on this host.
+    """Return the login. If it is a `JaasLogin`, resolve it on this host.
 
     Raises:
-        ConfigError: the reference cannot be resolved on this host, or its text is not a valid
-            login.
+        ConfigError: the reference cannot be resolved on this host, or the referenced text is not a
+            valid login.
     """
     if not isinstance(config.login, JaasLogin):
         return config.login

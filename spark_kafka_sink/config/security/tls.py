@@ -74,7 +74,7 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
 
 
 def ca_file(values: SecurityValues, option: str) -> Secret | None:
-    """Return the authority file of a librdkafka option, or None for the system's authorities."""
+    """Return the file with certificate authorities, or None for the system's authorities."""
     path = values.path(option)
     return None if path in (None, PROBE) else Secret(f"{FILE}{path}", values.name(option))
 
@@ -95,7 +95,7 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
         raise _unexpected_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
     if kind is not StoreType.PEM and password is None:
         raise ConfigError(
-            f"option {values.name('ssl.keystore.location')} names a {kind.value} file, which "
+            f"option {values.name('ssl.keystore.location')} refers to a {kind.value} file, which "
             f"requires {values.name('ssl.keystore.password')}",
             hint="If it is a PEM file, set kafka.ssl.keystore.type=PEM; PEM needs no password.",
         )
@@ -110,7 +110,7 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
 def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret | None) -> KeyStore:
     """Build a keystore from the options for the certificate chain and the key.
 
-    Both are required.
+    Both options are required.
     """
     if key is None:
         raise _missing_option(values, "ssl.keystore.certificate.chain", "ssl.keystore.key")

@@ -32,7 +32,7 @@ _EXTRAS = {
 
 
 def check_libraries(login: Login) -> None:
-    """Check that the libraries which a login needs are installed, without importing them.
+    """Check that the libraries that a login requires are installed, without importing them.
 
     Raises:
         ConfigError: a library is missing.
@@ -51,7 +51,7 @@ _CASE_CONVERSIONS = {
     "ssl.keystore.type": str.upper,
     "ssl.endpoint.identification.algorithm": str.lower,
 }
-"""Options with case-insensitive values, and the conversion to the case that the table uses."""
+"""Options with case-insensitive values, and the function that converts to the table's case."""
 
 _SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
 
@@ -62,7 +62,7 @@ class SecurityValues:
 
     Args:
         values: the values; passwords are `Secret` objects.
-        shown: names as the user wrote them, if they differ; used in errors.
+        shown: names as the user wrote them, if they differ from the table; used in errors.
         prefix: prefix of the names in `values`; used in errors.
     """
 
@@ -105,8 +105,8 @@ class SecurityValues:
             return text
         if scheme[1].lower() != "file":
             raise ConfigError(
-                f"option {self.name(option)} names a file on {scheme[1]}:, where OpenSSL cannot "
-                "read it",
+                f"option {self.name(option)} refers to a file on {scheme[1]}:, which OpenSSL "
+                f"cannot read",
                 hint="Use a local path, or distribute the file with spark.files and use its file "
                 "name only.",
             )

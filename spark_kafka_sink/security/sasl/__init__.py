@@ -6,7 +6,7 @@ In reading order:
   messages
 - `factory`: create the exchange that the settings require
 - `plain`: PLAIN
-- `scram`: SCRAM-SHA-256 and SCRAM-SHA-512: keys, messages and exchange
+- `scram`: SCRAM-SHA-256 and SCRAM-SHA-512, with keys, messages and exchange
 - `oauthbearer`: OAUTHBEARER and AWS_MSK_IAM; the tokens come from `security.tokens`
 - `gssapi`: GSSAPI (Kerberos 5)
 """

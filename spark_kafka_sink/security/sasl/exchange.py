@@ -10,7 +10,7 @@ from spark_kafka_sink.common.text import quoted
 __all__ = ["check_size", "decoded", "quoted"]
 
 LARGEST = 64 * 1024
-"""Maximum size of a message in bytes; all mechanisms need far less."""
+"""Maximum size of a message in bytes. All mechanisms use far smaller messages."""
 
 
 def check_size(message: bytes, mechanism: str) -> None:
@@ -60,7 +60,7 @@ class SaslExchange(Protocol):
         """
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """Return the answer to the broker's message, or None if the exchange is complete.
+        """Return the response to the broker's message, or None if the exchange is complete.
 
         Raises:
             AuthenticationError: the broker's message violates the mechanism, or the broker could

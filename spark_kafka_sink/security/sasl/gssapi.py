@@ -1,6 +1,6 @@
 """GSSAPI (RFC 4752) with Kerberos 5.
 
-It is used only to authenticate; later messages are not wrapped.
+GSSAPI is used only for authentication; later messages are not wrapped.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _KERBEROS = gssapi.MechType.kerberos
 _FLAGS = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
 _NO_LAYER = 1
-"""Bit among RFC 4752's security layers that stands for no wrapping after the login."""
+"""Bit for no security layer (RFC 4752), so that messages after the login are not wrapped."""
 _LAYERS_SIZE = 4
-"""Length of the message in bytes: one byte for the offered layers, three for the maximum message
-size.
+"""Length of the security layer message in bytes: one byte for the layers, three for the maximum
+message size.
 """
 
 
@@ -45,7 +45,7 @@ class GssapiExchange:
 
     Args:
         login: the principal, and the ticket cache or keytab.
-        host: the broker's host name; its principal is `service_name/host`.
+        host: the broker's host name; the broker's principal is `service_name/host`.
     """
 
     def __init__(self, login: KerberosLogin, host: str) -> None:
@@ -121,7 +121,7 @@ class GssapiExchange:
         return token or b""
 
     def _choose_layer(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
-        """Choose no layer, size 0, and the principal as authorization identity, like Java."""
+        """Choose no security layer, and authorize as the principal, as Java does."""
         offered = context.unwrap(challenge).message
         if len(offered) != _LAYERS_SIZE:
             raise AuthenticationError("the broker's GSSAPI security layers are malformed")
@@ -161,7 +161,7 @@ def _describe_error(error: GSSError) -> str:
 
 
 def _ticket_source(login: KerberosLogin) -> str:
-    """Return the source of the tickets and their principal, for an error message."""
+    """Return a description of the ticket source and the principal, for an error message."""
     place = "the system's ticket cache"
     if login.keytab is not None:
         place = f"the keytab {login.keytab}"

@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): messages and exchange, also used for AWS_MSK_IAM."""
+"""Messages and exchange of OAUTHBEARER (RFC 7628, KIP-255), also used for AWS_MSK_IAM."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def _extension(name: str, value: str) -> str:
     if not _EXTENSION_NAME.fullmatch(name) or name == "auth":
         raise ConfigError(
             f"the SASL extension {quoted(name)!r} is invalid",
-            hint="A name consists of letters only, and is not auth (KIP-342).",
+            hint="A name must consist of letters only, and must not be auth (KIP-342).",
         )
     if not _EXTENSION_VALUE.fullmatch(value):
         raise ConfigError(
             f"the SASL extension {name} has an invalid value",
-            hint="A value is ASCII without control characters (KIP-342).",
+            hint="A value must be ASCII without control characters (KIP-342).",
         )
     return f"{name}={value}"
 
@@ -61,9 +61,9 @@ class OAuthBearerExchange:
 
     Args:
         source: source of the token.
-        policy: when the token is refreshed.
+        policy: defines when the token is refreshed.
         extensions: SASL extensions of the login (KIP-342).
-        cache: cache that shares tokens among connections.
+        cache: the token cache that connections share.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class OAuthBearerExchange:
         self._cache = cache
         self._token: Token | None = None
         self._error: str | None = None
-        """The error that the broker sent, if any."""
+        """The error that the broker sent, or None."""
 
     @property
     def mechanism(self) -> str:
@@ -98,9 +98,9 @@ class OAuthBearerExchange:
         return client_first(self._token, self._extensions)
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """Return None after the empty message that means success, or the response to an error.
+        """Return None for the empty message that indicates success, or the response to an error.
 
-        A token that was rejected is not used for other connections.
+        A rejected token is not used for other connections.
 
         Raises:
             AuthenticationError: the broker has rejected the token, or its message is invalid.

@@ -25,10 +25,10 @@ class PlainExchange:
         return "PLAIN"
 
     def first(self) -> bytes:
-        """Return `NUL name NUL password`, without authorization identity, as Kafka does not use it.
+        """Return `NUL name NUL password`. Kafka does not use the authorization identity.
 
         Raises:
-            ConfigError: name or password cannot be found, is empty, or contains a NUL.
+            ConfigError: name or password cannot be found, is empty, or contains a NUL character.
         """
         return b"\0" + _without_nul(self.login.username) + b"\0" + _without_nul(self.login.password)
 

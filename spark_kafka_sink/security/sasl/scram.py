@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): keys, messages, exchange."""
+"""Keys, messages and exchange of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_kafka_sink.security.credentials import revealed
 from spark_kafka_sink.security.sasl.exchange import decoded
 
 KEPT = 32
-"""Maximum number of salted passwords that a process caches. A user has one for each salt."""
+"""Maximum number of salted passwords in the cache. A user has a separate entry for each salt."""
 
 
 class SaltedPasswords:
@@ -33,7 +33,7 @@ class SaltedPasswords:
 
     def __init__(self) -> None:
         self._digest_key = os.urandom(32)
-        # Guards `_cached`; held during hashing, so that waiting threads find the result.
+        # Guards `_cached`. It is held during hashing, so that waiting threads find the result.
         self._lock = Lock()
         self._cached: OrderedDict[bytes, bytes] = OrderedDict()
 
@@ -74,15 +74,15 @@ def server_signature(algorithm: str, salted_password: bytes, auth_message: bytes
 
 
 GS2_HEADER = "n,,"
-"""Header for no channel binding and no authorization identity."""
+"""Header without channel binding and without authorization identity."""
 MIN_ITERATIONS = 4_096
-"""Minimum number of iterations required by RFC 7677. With fewer iterations, guessing the password
-is cheap.
+"""Minimum number of iterations required by RFC 7677. With fewer iterations, passwords can be
+guessed cheaply.
 """
 MAX_ITERATIONS = 1_000_000
-"""Maximum number of iterations, which take one or two seconds on one core. Kafka allows at most
-16,384, and current recommendations for stored passwords are below a million. Without a limit, a
-server that requests billions would occupy the client for hours.
+"""Maximum number of iterations, which take one or two seconds on a single core. Kafka allows at
+most 16,384, and current recommendations for stored passwords are below a million. Without a limit,
+a server that requests billions of iterations would occupy the client for hours.
 """
 
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
@@ -125,8 +125,8 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
     """Parse and check the server's first message.
 
     Raises:
-        AuthenticationError: the message is malformed or an error, has a mandatory extension,
-            responds to a different nonce, or requests too few or too many iterations.
+        AuthenticationError: the message is malformed or is an error, requires an extension,
+            contains a different nonce, or requests too few or too many iterations.
     """
     _check_error(text, mechanism)
     if text.startswith("m="):
@@ -139,8 +139,8 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
     nonce = found["nonce"]
     if not nonce.startswith(client_nonce) or nonce == client_nonce:
         raise AuthenticationError(
-            f"the broker's {mechanism} nonce does not start with the client's: the challenge "
-            f"belongs to another login"
+            f"the broker's {mechanism} nonce does not start with the client's nonce: the "
+            "challenge is for a different login"
         )
     salt = _base64(found["salt"], f"{mechanism} salt")
     return ServerFirst(nonce, salt, _iterations(found["iterations"], mechanism))
@@ -243,11 +243,11 @@ class ScramExchange:
         return (GS2_HEADER + self._client_first_bare).encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """Return the proof after the broker's challenge, or None after its signature.
+        """Return the proof for the broker's challenge, or None for the broker's valid signature.
 
         Raises:
             AuthenticationError: a message is malformed, unexpected or an error, or the signature
-                is wrong, so that the broker does not know the password.
+                shows that the broker does not know the password.
             ConfigError: the password cannot be found, is empty, or is not UTF-8.
         """
         text = decoded(challenge, self.mechanism)
@@ -282,7 +282,7 @@ class ScramExchange:
         self._expects = _Expects.NOTHING
         if not hmac.compare_digest(signature, self._server_signature):
             raise AuthenticationError(
-                f"the broker's {self.mechanism} signature is wrong: it does not know this user's "
-                "password and may be an impostor",
+                f"the broker's {self.mechanism} signature is wrong: the broker does not know "
+                "this user's password and might be an impostor",
                 hint="Check kafka.bootstrap.servers, and look for proxies in front of the broker.",
             )

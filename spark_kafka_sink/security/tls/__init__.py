@@ -3,8 +3,8 @@
 In reading order:
 
 - `jks`: Java's own store format
-- `stores`: read trust stores and key stores (PEM, PKCS12, JKS): the client's certificate chain and
-  private key, and the certificates it trusts
+- `stores`: read the client's certificate chain and private key from keystores, and the trusted
+  certificates from truststores (PEM, PKCS12, JKS)
 - `context`: create the context with its protocol versions and cipher suites, and cache it per
   process
 - `failures`: describe why a TLS connection failed

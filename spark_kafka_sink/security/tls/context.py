@@ -4,11 +4,11 @@ Handshake: Python's ssl cannot select the cipher suites of TLS 1.3, so the negot
 checked before any Kafka data is sent. A verification error contains the broker's certificate, so
 that the error message can list the names for which it is valid.
 
-Cache: there is one context per process and configuration. It is recreated after one of its files
-has changed. A certificate renewed on disk is therefore used by the next connection; open
-connections are unaffected. Creating a context takes milliseconds, or a second for some PKCS12
-files, and does not return at all if the file system hangs. Each context contains its own copy of
-the trusted certificates.
+Cache: each process has one context per configuration. It is recreated after any of its files has
+changed, so the next connection uses a certificate that was renewed on disk. Open connections are
+unaffected. Creating a context takes milliseconds, or a second for some PKCS12 files, and blocks
+indefinitely if the file system hangs. Each context contains its own copy of the trusted
+certificates.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TLS_1_3_SUITES = frozenset(
         "TLS_AES_128_CCM_8_SHA256",
     }
 )
-"""Suites of RFC 8446, with the same names in Java and OpenSSL."""
+"""Cipher suites of RFC 8446. Java and OpenSSL use the same names."""
 
 _LEVEL = "@SECLEVEL="
 _DEFAULT = "DEFAULT"
@@ -67,7 +67,7 @@ class CipherSuites:
 
 
 def cipher_suites(names: Sequence[str]) -> CipherSuites:
-    """Group suites by protocol version.
+    """Group cipher suites by protocol version.
 
     Names without the prefix TLS_ or SSL_ are OpenSSL's names. As in OpenSSL's cipher strings, a
     name can end with @SECLEVEL=n. @SECLEVEL=n and DEFAULT@SECLEVEL=n are also allowed, but select
@@ -86,8 +86,9 @@ def cipher_suites(names: Sequence[str]) -> CipherSuites:
 def openssl_name(name: str) -> str:
     """Return OpenSSL's name of a TLS 1.2 suite.
 
-    TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384. OpenSSL omits the key
-    exchange RSA, the mode CBC, and the hash of CHACHA20 and CCM suites.
+    For example, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384 in OpenSSL.
+    OpenSSL's names omit the key exchange RSA, the mode CBC, and the hash of CHACHA20 and CCM
+    suites.
     """
     match = _IANA.fullmatch(name)
     if match is None:
@@ -104,7 +105,7 @@ class PeerCertificateError(ssl.SSLCertVerificationError):
     """The broker's certificate was rejected."""
 
     certificate: bytes | None = None
-    """The certificate as DER, or None if the broker sent no certificate or Python does not provide
+    """The certificate as DER. None if the broker sent no certificate, or if Python does not provide
     it.
     """
 
@@ -156,7 +157,7 @@ def _with_certificate(
 def _peer_certificate(connection: ssl.SSLObject) -> bytes | None:
     """Return the certificate of a failed handshake, which getpeercert() does not return.
 
-    get_unverified_chain is public since Python 3.13, and returns bytes.
+    get_unverified_chain has been public since Python 3.13, where it returns bytes.
     """
     public = getattr(connection, "get_unverified_chain", None)
     if public is not None:
@@ -173,7 +174,7 @@ _VERSIONS = {
     TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
 }
 _NEVER = "!aNULL:!eNULL"
-"""Suites without authentication or encryption, which are always excluded."""
+"""Excludes cipher suites without authentication or encryption."""
 _LEVELS = frozenset("012345")
 _DEFAULT_LEVEL = 2
 _LOG = logging.getLogger(__name__)
@@ -200,8 +201,8 @@ def check_stores(config: TlsConfig) -> None:
     executors.
 
     Raises:
-        ConfigError: a store that this process can read cannot be opened, or no suite belongs to an
-            enabled version.
+        ConfigError: a store that this process can read cannot be opened, or no cipher suite belongs
+            to an enabled version.
     """
     context = _without_stores(config)
     if config.truststore is not None and stores.is_here(config.truststore):
@@ -231,8 +232,8 @@ def _limit_versions(
         raise ConfigError(
             "none of the suites in kafka.ssl.cipher.suites belongs to a version in "
             "kafka.ssl.enabled.protocols",
-            hint="TLS_AES_* and TLS_CHACHA20_POLY1305_SHA256 belong to TLS 1.3, all others to TLS "
-            "1.2.",
+            hint="TLS_AES_* and TLS_CHACHA20_POLY1305_SHA256 belong to TLS 1.3, all other suites "
+            "to TLS 1.2.",
         )
     context.minimum_version = min(_VERSIONS[version] for version in enabled)
     context.maximum_version = max(_VERSIONS[version] for version in enabled)
@@ -280,7 +281,7 @@ def _default_suites(context: ssl.SSLContext) -> tuple[str, ...]:
 
 
 def _verify_as_java(context: ssl.SSLContext) -> None:
-    """Verify like Java: any trusted certificate can end a chain, and X509_STRICT is off."""
+    """Verify like Java: any trusted certificate can end a chain, and X509_STRICT is disabled."""
     flags = context.verify_flags | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags = flags & ~ssl.VerifyFlags.VERIFY_X509_STRICT
 
@@ -334,9 +335,9 @@ def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
 
 @contextmanager
 def short_lived_file(content: bytes) -> Iterator[str]:
-    """Yield the path of a temporary file with this content, in memory if the system supports it.
+    """Yield the path of a temporary file with this content.
 
-    Otherwise, the file is on disk with mode 0600.
+    The file is in memory if the system supports this, or else on disk with mode 0600.
     """
     if hasattr(os, "memfd_create") and _DESCRIPTORS.is_dir():
         descriptor = os.memfd_create("client-certificate")
@@ -355,11 +356,11 @@ def short_lived_file(content: bytes) -> Iterator[str]:
 
 
 MAX_KEPT = 8
-"""Maximum number of contexts that a process caches. The least recently used one is dropped first.
-"""
+"""Maximum number of cached contexts. The least recently used context is dropped first."""
 WAIT_S = 2.0
-"""Maximum seconds that a thread waits while a different thread reads the same files. After that, it
-uses the previous context, if there is one. The time is less than the connection timeout.
+"""Maximum seconds that a thread waits while a different thread reads the same files. Afterwards,
+the waiting thread uses the previous context, if one exists. The time is less than the connection
+timeout.
 """
 
 
@@ -379,7 +380,7 @@ class ContextCache:
     Args:
         make: creates a context from the current content of the files.
         wait_s: see `WAIT_S`.
-        settling: seconds to wait for files that are being replaced, for the first context.
+        settling: seconds to wait for files that are being replaced if there is no previous context.
     """
 
     def __init__(
@@ -399,8 +400,8 @@ class ContextCache:
         """Return the context for a new connection.
 
         Files that are being replaced might not match each other. In that case, the previous context
-        is used until the files change again. Without a previous context, this waits a few seconds
-        for a change.
+        is used until the files change again. Without a previous context, this method waits a few
+        seconds for a change.
 
         Raises:
             ConfigError: a store cannot be read or opened, and there is no previous context.
@@ -424,7 +425,7 @@ class ContextCache:
     def _current(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
         """Return the context for the current files.
 
-        Called by the thread that marked `entry` as busy.
+        Called by the thread that has marked `entry` as busy.
         """
         files = files_of(config)
         stamps = stamps_of(files)

@@ -1,7 +1,7 @@
-"""Describe why a TLS connection failed: explain OpenSSL's error, and list what to check.
+"""Describe why a TLS connection failed: explain OpenSSL's error, and recommend what to check.
 
-Errors for which Java raises an SslAuthenticationException are final: errors of the handshake itself
-and alerts sent by the broker. A connection that was merely lost is retried.
+Errors of the handshake and alerts from the broker are final, as in Java, which raises an
+SslAuthenticationException. A connection that was only lost is retried.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _BROKEN = frozenset(
 
 _OF_JAVA = (
     "Java brokers send this alert if the certificate has expired, "
-    "or if their truststore lacks its authority."
+    "or if their truststore lacks the certificate's authority."
 )
 
 
@@ -71,13 +71,13 @@ def tls_failure(
     """Return the error to report to the user.
 
     Args:
-        error: the error of a handshake, or of a read or write after it: with TLS 1.3, a broker
-            rejects the client's certificate only after the client has finished its handshake.
+        error: the error of a handshake, read or write. With TLS 1.3, a broker rejects the client's
+            certificate only after the client has completed its handshake.
         config: the settings of the connection.
         broker: host and port.
 
     Returns:
-        TlsError if a retry cannot help, or BrokerUnavailableError if the connection broke.
+        TlsError if a retry cannot help, or BrokerUnavailableError if the connection was lost.
     """
     reason = _reason(error)
     if _is_broken(error, reason):
@@ -91,7 +91,7 @@ def tls_failure(
 
 
 def _reason(error: OSError) -> str:
-    """Return OpenSSL's name of the error. For an alert, the TLS version in the name is removed."""
+    """Return OpenSSL's name of the error. The TLS version is removed from the names of alerts."""
     reason = getattr(error, "reason", None) or ""
     alert = _ALERT.fullmatch(reason)
     return alert["name"] if alert else reason
@@ -136,12 +136,12 @@ def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
         return _handshake_rejected(reason, config)
     if reason == "DH_KEY_TOO_SMALL":
         return _Sentence(
-            "the broker's Diffie-Hellman parameters have less than 2048 bits",
+            "the broker's Diffie-Hellman parameters have fewer than 2048 bits",
             f"Configure larger parameters or ECDHE suites on the broker. As a workaround: {WEAKER}",
         )
     if reason == "UNRECOGNIZED_NAME":
         return _Sentence(
-            "the broker, or a proxy in front of it, does not know the requested host name",
+            "the broker, or a proxy in front of it, does not recognize the requested host name",
             "Check kafka.bootstrap.servers and the broker's advertised.listeners.",
         )
     return _Sentence(
@@ -160,7 +160,7 @@ def _no_common_version(config: TlsConfig) -> _Sentence:
 
 
 def _handshake_rejected(reason: str, config: TlsConfig) -> _Sentence:
-    """Return the sentence for an alert that older TLS versions send for many reasons."""
+    """Return the description of an alert that older TLS versions send for many reasons."""
     advice = (
         "Most likely client and broker have no version or cipher suite in common "
         "(kafka.ssl.enabled.protocols, kafka.ssl.cipher.suites)"
@@ -176,7 +176,7 @@ def _handshake_rejected(reason: str, config: TlsConfig) -> _Sentence:
 def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
     if config.keystore is None:
         return _Sentence(
-            f"the broker requires a client certificate and received none ({_words(reason)})",
+            f"the broker requires a client certificate, but received none ({_words(reason)})",
             "Set kafka.ssl.keystore.location, or kafka.ssl.keystore.certificate.chain and "
             "kafka.ssl.keystore.key.",
         )
@@ -190,8 +190,8 @@ def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
     }
     return _Sentence(
         f"the broker rejected the client's certificate: {_words(reason)}",
-        f"{advice.get(reason, 'See the log of the broker.')} The certificate comes from "
-        f"kafka.ssl.keystore.location, or .certificate.chain.",
+        f"{advice.get(reason, 'See the log of the broker.')} The certificate is set with "
+        "kafka.ssl.keystore.location, or .certificate.chain.",
     )
 
 

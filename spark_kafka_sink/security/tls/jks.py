@@ -1,4 +1,4 @@
-"""Read key stores in Java's own format, JKS (sun.security.provider.JavaKeyStore), versions 1 and 2.
+"""Read Java's keystore format JKS (sun.security.provider.JavaKeyStore), versions 1 and 2.
 
     magic, version, count                          int32 each, big-endian
     count times: tag, alias, date                  int32, UTF with a length of 2 bytes, int64
@@ -6,8 +6,8 @@
       tag 2:         certificate                   [type as UTF, version 2], length, DER
     SHA-1 of password, "Mighty Aphrodite" and all preceding bytes
 
-The password is encoded as UTF-16, big-endian. A key is encrypted with Sun's own cipher, a stream of
-SHA-1 digests.
+The password is encoded as UTF-16, big-endian. A key is encrypted with a proprietary cipher of Sun,
+a stream of SHA-1 digests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")
 
 
 class JksFormatError(ValueError):
-    """The bytes are not a key store in this format."""
+    """The bytes are not a keystore in this format."""
 
 
 class JksPasswordError(ValueError):
@@ -36,7 +36,7 @@ class JksPasswordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JksKey:
-    """The entry of a private key, which contains the encrypted key and its certificate chain."""
+    """An entry with a private key, which is encrypted, and its certificate chain."""
 
     alias: str
     encrypted: bytes = field(repr=False)
@@ -61,14 +61,14 @@ class JksKey:
 
 @dataclass(frozen=True, slots=True)
 class JksStore:
-    """The content of a key store, in the order of the file."""
+    """The content of a keystore, in the order of the file."""
 
     keys: tuple[JksKey, ...]
     certificates: tuple[bytes, ...]
 
 
 def read_jks(content: bytes, password: str | None) -> JksStore:
-    """Read a JKS key store.
+    """Read a JKS keystore.
 
     Args:
         content: the whole file.

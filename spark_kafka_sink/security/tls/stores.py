@@ -1,11 +1,11 @@
-"""Read key stores and trust stores: PEM, JKS and PKCS12.
+"""Read keystores and truststores: PEM, JKS and PKCS12.
 
 `client_identity` returns the client's certificate chain and private key, and `trusted_certificates`
 returns the certificates of trusted authorities.
 
-Format: Java's JKS implementation also reads PKCS12 and vice versa (keystore.type.compat), and
-Kafka's default type is JKS, so PKCS12 files are often configured without a type. As in Java, the
-format is detected from the bytes of the file. Only PEM must be configured.
+Format: as in Java, JKS and PKCS12 are detected from the bytes of the file (keystore.type.compat),
+because PKCS12 files are often configured without a type although Kafka's default is JKS. Only PEM
+must be configured.
 
 PEM is read as in Kafka's clients (RFC 7468; DefaultSslEngineFactory.PemStore). In the value of an
 option, line breaks can be replaced by spaces, or by a backslash and an n, as happens in properties
@@ -63,21 +63,21 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
     type_option = option.replace(".location", ".type")
     if content.startswith(_JCEKS):
         raise ConfigError(
-            f"option {option} names a JCEKS key store, which is not supported",
+            f"option {option} refers to a JCEKS keystore, which is not supported",
             hint="Convert it with keytool -importkeystore -deststoretype pkcs12.",
         )
     if declared is StoreType.PEM:
         if found is None:
             return StoreType.PEM
         raise ConfigError(
-            f"option {option} names a {found.value} file, but {type_option} is PEM",
+            f"option {option} refers to a {found.value} file, but {type_option} is PEM",
             hint=f"Set {type_option}={found.value}.",
         )
     if found is not None:
         return found
     looks_pem = b"-----BEGIN " in content
     raise ConfigError(
-        f"option {option} names a file that is neither JKS nor PKCS12",
+        f"option {option} refers to a file that is neither JKS nor PKCS12",
         hint=f"It is PEM: set {type_option}=PEM." if looks_pem else None,
     )
 
@@ -160,7 +160,8 @@ def _block(label: str, body: str, option: str) -> PemBlock:
 def _damaged(label: str, option: str, how: str) -> ConfigError:
     return ConfigError(
         f"option {option} contains a PEM block {label} that {how}",
-        hint="Set the option to the unchanged text of the file; line breaks may be spaces.",
+        hint="Set the option to the unchanged text of the file; line breaks can be replaced by "
+        "spaces.",
     )
 
 
@@ -194,7 +195,7 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
         problem = "needs a password" if password is None else "cannot be opened"
         raise ConfigError(
             f"the PKCS12 store of option {option} {problem}",
-            hint=f"Check {password_option}: it must open the store and the key in it."
+            hint=f"Check {password_option}: it must be the password of the store and of its key."
             + (_OWN_KEY_HINT if option == KEYSTORE_LOCATION else ""),
         ) from error
 
@@ -207,7 +208,7 @@ def all_certificates(store: PKCS12KeyAndCertificates) -> list[bytes]:
 
 
 def certificate_chain(store: PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
-    """Return the key's certificate and its issuers, each after the certificate that it signed.
+    """Return the key's certificate, followed by the certificates of its issuers in order.
 
     A store can contain certificates in any order, even certificates that are unrelated to the key.
     """
@@ -253,7 +254,7 @@ def opened_jks(content: bytes, password: Secret | None, option: str) -> jks.JksS
         ) from error
     except jks.JksFormatError as error:
         raise ConfigError(
-            f"the JKS store of option {option} is damaged: it is truncated",
+            f"the JKS store of option {option} is damaged or truncated",
             hint="Copy it again in binary mode.",
         ) from error
 
@@ -263,7 +264,7 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
 
     Args:
         key: the entry.
-        password: password of the key; the store's password if the key has no separate one.
+        password: password of the key, which is the store's password by default.
         option: the full name of the option with the location.
 
     Raises:
@@ -280,7 +281,7 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
         raise ConfigError(
             f"the private key {key.alias!r} in option {option} cannot be decrypted "
             f"with {password.option}",
-            hint="The password is wrong, or the key has another password: set "
+            hint="The password is wrong, or the key has a different password: set "
             "kafka.ssl.key.password.",
         ) from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -295,7 +296,7 @@ KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
 
 
 def files_of(config: TlsConfig) -> tuple[str, ...]:
-    """Return all files of a context, including those with secrets and the system's authorities."""
+    """Return all files of a context, including files with secrets or the system's authorities."""
     trust, keys = config.truststore, config.keystore
     system = ssl.get_default_verify_paths().cafile if trust is None else None
     named = [system, *(store.location for store in (trust, keys) if store is not None)]
@@ -304,7 +305,7 @@ def files_of(config: TlsConfig) -> tuple[str, ...]:
 
 
 def secrets_of(store: TrustStore | KeyStore | None) -> tuple[Secret, ...]:
-    """Return the secrets of a store that are set."""
+    """Return those secrets of a store that are set."""
     found: tuple[Secret | None, ...] = ()
     if isinstance(store, TrustStore):
         found = (store.certificates, store.password)
@@ -324,7 +325,7 @@ def read_store(location: str, option: str) -> bytes:
     """Read the bytes of a store.
 
     Args:
-        location: a path, absolute or relative to this process's working directory.
+        location: an absolute path, or a path relative to this process's working directory.
         option: the full name of the option with the location.
 
     Raises:
@@ -336,7 +337,7 @@ def read_store(location: str, option: str) -> bytes:
         raise ConfigError(f"option {option} is not a path: it contains a NUL character") from None
     except OSError as error:
         raise ConfigError(
-            f"option {option} names {shown_file(location)}, which cannot be read on "
+            f"option {option} refers to {shown_file(location)}, which cannot be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_hint(location, error),
         ) from None  # The cause contains the location, which might be a secret instead of a path.
@@ -351,8 +352,8 @@ def _hint(location: str, error: OSError) -> str:
             f"--files {location} and set the option to {Path(location).name}."
         )
     return (
-        f"The file was searched in the working directory {Path.cwd()} and among the files that "
-        f"Spark ships: ship it with --files or spark.sparkContext.addFile, or set an absolute path."
+        f"The file was not found in the working directory {Path.cwd()} or among the files that "
+        "Spark ships: ship it with --files or spark.sparkContext.addFile, or set an absolute path."
     )
 
 
@@ -362,7 +363,7 @@ def private_key(block: PemBlock, password: Secret | None, option: str) -> Privat
     Args:
         block: PEM block with a private key.
         password: password of the key; ignored if the key is not encrypted.
-        option: the option that contains the key, for errors.
+        option: the option that contains the key; shown in errors.
 
     Raises:
         ConfigError: the password is missing or wrong, or the key cannot be read.
@@ -399,7 +400,7 @@ def _unreadable(option: str, *, is_encrypted: bool) -> ConfigError:
 
 
 def sealed(key: PrivateKeyTypes) -> tuple[bytes, str]:
-    """Return the key as encrypted PKCS#8 in PEM, and its passphrase, which is used only once."""
+    """Return the key as encrypted PKCS#8 in PEM, and a new passphrase for it."""
     passphrase = secrets.token_hex(32)
     encryption = serialization.BestAvailableEncryption(passphrase.encode())
     text = key.private_bytes(
@@ -413,9 +414,9 @@ class Identity:
     """A client's certificate chain and private key.
 
     Args:
-        chain: certificates as DER, the client's own first.
+        chain: certificates as DER, starting with the client's own certificate.
         key: private key of the first certificate.
-        option: the option that contains them, for errors.
+        option: the option that contains chain and key; shown in errors.
     """
 
     chain: tuple[bytes, ...] = field(repr=False)
@@ -470,7 +471,7 @@ def _jks_identity(content: bytes, store: KeyStore) -> Identity:
 def _inline_identity(store: KeyStore) -> Identity:
     if store.certificate_chain is None or store.key is None:
         raise ConfigError(
-            "a keystore in options needs both kafka.ssl.keystore.certificate.chain and "
+            "a keystore in options requires both kafka.ssl.keystore.certificate.chain and "
             "kafka.ssl.keystore.key"
         )
     chain = pem_blocks(store.certificate_chain.reveal(), store.certificate_chain.option)
@@ -500,7 +501,7 @@ def _lacks(what: str, option: str) -> ConfigError:
 
 
 def trusted_certificates(store: TrustStore) -> list[bytes]:
-    """Return the certificates of a truststore as DER; there is at least one.
+    """Return the certificates of a truststore as DER. The result is not empty.
 
     Raises:
         ConfigError: the store cannot be read or opened, or contains no certificate.
@@ -520,7 +521,7 @@ def _read(store: TrustStore, option: str) -> list[bytes]:
     if store.certificates is not None:
         return _pem_certificates(store.certificates.reveal(), option)
     if store.location is None:
-        raise ConfigError("a truststore needs kafka.ssl.truststore.location or .certificates")
+        raise ConfigError("a truststore requires kafka.ssl.truststore.location or .certificates")
     content = read_store(store.location, option)
     match store_format(content, store.type, option):
         case StoreType.PEM:
@@ -532,7 +533,7 @@ def _read(store: TrustStore, option: str) -> list[bytes]:
 
 
 def _jks_certificates(store: jks.JksStore) -> list[bytes]:
-    """Return the trusted certificates and each key's own certificate, like Java's PKIX."""
+    """Return the trusted certificates and each key's first certificate, as Java's PKIX does."""
     return [*store.certificates, *(key.chain[0] for key in store.keys if key.chain)]
 
 

@@ -21,8 +21,7 @@ class PeerCertificate:
     """The certificate sent by a broker, as text."""
 
     names: tuple[str, ...] | None
-    """Host names and addresses for which the certificate is valid, or None if they cannot be read.
-    """
+    """Host names and addresses for which the certificate is valid, or None if unreadable."""
     issuer: str
     valid_from: str
     valid_until: str
@@ -53,7 +52,7 @@ def _readable_names(certificate: x509.Certificate) -> tuple[str, ...] | None:
 
 
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """Return the names in subjectAltName, or else the common name (RFC 6125, as in OpenSSL)."""
+    """Return the names in subjectAltName, or else the common name (RFC 6125), as OpenSSL does."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -70,15 +69,14 @@ SELF_SIGNED = 18
 _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21, 27})
 _INVALID_PURPOSE = 26
 _INVALID_AUTHORITY = frozenset({24, 79})
-"""The first code is used by OpenSSL up to 1.1."""
+"""OpenSSL's codes for an invalid CA certificate. The first code is used up to OpenSSL 1.1."""
 _OTHER_HOST = frozenset({62, 64})
 _TOO_WEAK = frozenset({66, 67, 68})
 _MOST_NAMES = 10
 WEAKER = (
     "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits; @SECLEVEL=0 also accepts SHA-1."
 )
-"""How to accept keys and signatures that Java accepts and OpenSSL rejects. It is never a default.
-"""
+"""How to accept keys and signatures that Java accepts and OpenSSL rejects. Never a default."""
 
 
 def verification_failure(

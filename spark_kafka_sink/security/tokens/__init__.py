@@ -2,8 +2,8 @@
 
 In reading order:
 
-- `token`: a token with its expiry, the protocol `TokenSource`, and the cache that refreshes one
-  token per login for all connections of a process; tokens from an option or a file, and
+- `token`: a token with its expiry, the protocol `TokenSource`, and the cache, which refreshes one
+  token per login for all connections of a process; also tokens from an option or a file, and
   unsecured tokens for development
 - `token_endpoint`: tokens from an OAuth 2.0 issuer (client credentials grant), with retries, and
   the masking of secrets in its responses

@@ -37,7 +37,7 @@ def region_of(login: MskIamLogin, host: str) -> str:
     """Return the AWS region of a broker.
 
     Raises:
-        ConfigError: neither the options, the broker's name nor the environment contain the region.
+        ConfigError: the options, the broker's name and the environment do not contain the region.
     """
     found = _BROKER.search(host.lower())
     region = login.region or (found and found["region"])
@@ -109,7 +109,7 @@ class MskIamSource:
 
 
 class _GivenCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
-    """Provider that returns the given credentials, because the signer accepts only a provider.
+    """Provider that returns the given credentials. The signer accepts only a provider.
 
     Args:
         credentials: the credentials to sign with.

@@ -1,8 +1,8 @@
-"""Bearer tokens (RFC 6750, RFC 7519): their cache and refresh, and the simple sources.
+"""Bearer tokens (RFC 6750, RFC 7519), their cache, and the simple token sources.
 
-All connections of a process share one token per login. The sources in this module are static tokens
-from an option or a file, and unsecured tokens for development, which the client creates without a
-signature (RFC 7515, alg none). Source: Java's OAuthBearerUnsecuredLoginCallbackHandler.
+All connections of a process share one token per login. This module contains two sources: static
+tokens from an option or a file, and unsecured tokens for development, which the client creates
+without a signature (RFC 7515, alg none). Source: Java's OAuthBearerUnsecuredLoginCallbackHandler.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class Token:
 
     value: str = field(repr=False)
     expires_ms: int | None = None
-    """Expiry time; None if unknown."""
+    """Expiry time, or None if unknown."""
     starts_ms: int | None = None
-    """Issue time; None if unknown."""
+    """Issue time, or None if unknown."""
 
     def expired(self, now_ms: int) -> bool:
         """Return True if the token has expired."""
@@ -87,15 +87,15 @@ class Token:
 
 
 def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> Token:
-    """Create a token from its text; the times in a JWT take precedence.
+    """Create a token from its text. The times in a JWT take precedence over the fallback.
 
     Args:
         text: the token without surrounding whitespace.
-        place: where the token comes from, for the error.
-        fallback_expires_ms: time of expiry if the token does not contain it.
+        place: the origin of the token, which is shown in errors.
+        fallback_expires_ms: expiry time if the token does not contain one.
 
     Raises:
-        AuthenticationError: the text is not a bearer token; the message does not show it.
+        AuthenticationError: the text is not a bearer token. The message does not show the text.
     """
     if len(text) > LARGEST:
         raise AuthenticationError(f"the token from {place} has {len(text):,} characters")
@@ -129,19 +129,19 @@ def _claims(text: str) -> dict[str, object]:
 class TokenSource(Protocol):
     """A source of tokens.
 
-    It is frozen, so that connections with equal settings share one source.
+    Sources are frozen, so that connections with equal settings share a source.
     """
 
     @property
     def shared(self) -> Hashable | None:
-        """The cache key of the source's tokens, or None if fetching is cheap and needs no cache."""
+        """The cache key of the source's tokens, or None if fetching is too cheap for a cache."""
         return None
 
     def fetch(self) -> Token:
         """Return a new token. This can block for a long time.
 
         Raises:
-            AuthenticationError: no token is available, or the issuer refuses the request or is
+            AuthenticationError: no token is available, or the issuer rejects the request or is
                 unreachable.
             ConfigError: a secret cannot be found on this host.
         """
@@ -161,10 +161,10 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
         jitter: a random number from 0 to 1.
 
     Returns:
-        Milliseconds since 1970: `window_factor` of the token's lifetime, plus jitter, but not
-        within `buffer_seconds` of its expiry and not before `min_period_seconds` from now. If the
-        lifetime is too short for both limits, the factor is applied to the remaining lifetime. A
-        token with unknown expiry is refreshed after `min_period_seconds`.
+        The time in milliseconds since 1970, after `window_factor` of the token's lifetime plus
+        jitter, but not within `buffer_seconds` of its expiry and not before `min_period_seconds`
+        from now. If the lifetime is too short for both limits, the factor is applied to the
+        remaining lifetime. A token with unknown expiry is refreshed after `min_period_seconds`.
     """
     min_period_ms, buffer_ms = policy.min_period_seconds * 1_000, policy.buffer_seconds * 1_000
     expires_ms = token.expires_ms
@@ -181,18 +181,18 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
 
 
 KEPT = 64
-"""Maximum number of logins whose tokens are cached. The least recently used one is dropped first.
+"""Maximum number of logins whose tokens are cached. The least recently used login is dropped first.
 """
 FAILURE_KEPT_MS = 1_000
-"""Milliseconds during which a failed fetch also fails other requests for the same token, because
-they would otherwise fail one after another. The time is short because the problem might be fixed
+"""Milliseconds during which a failed fetch also fails other requests for the same token. Otherwise,
+these requests would fail one after another. The time is short because the problem might be fixed
 soon.
 """
 
 
 @dataclass(slots=True)
 class _Entry:
-    """The cache entry of one login. Guarded by the cache's lock."""
+    """The cache entry of a login. Guarded by the cache's lock."""
 
     token: Token | None = None
     refresh_ms: int = 0
@@ -277,7 +277,7 @@ class TokenCache:
                 self._changed.notify_all()
 
     def _failed(self, entry: _Entry, error: AuthenticationError) -> Token:
-        """Return the earlier token if it is still valid.
+        """Return the previous token if it is still valid.
 
         Raises:
             AuthenticationError: `error`, if there is no valid token.
@@ -301,7 +301,7 @@ def _usable(entry: _Entry, now_ms: int) -> Token | None:
     if token is not None and not token.expired(now_ms):
         return token if now_ms < entry.refresh_ms or entry.fetching else None
     if entry.failure is not None and 0 <= now_ms - entry.failed_ms < FAILURE_KEPT_MS:
-        raise copy(entry.failure)  # Each thread needs an exception with its own traceback.
+        raise copy(entry.failure)  # Raising an exception changes its traceback.
     return None
 
 
@@ -310,8 +310,8 @@ PROCESS_WIDE = TokenCache()
 
 
 MAX_CLOCK_SKEW_MS = 60_000
-"""Maximum clock difference in milliseconds. An expired token is still sent during this time,
-because it might still be valid according to the broker's clock.
+"""Maximum assumed difference between clocks in milliseconds. An expired token is still sent for
+this time, because it might still be valid according to the broker's clock.
 """
 
 
@@ -339,7 +339,7 @@ class StaticTokenSource(TokenSource):
             ended = datetime.fromtimestamp(token.expires_ms / 1_000, UTC)
             raise AuthenticationError(
                 f"the token from {place} expired at {ended:%Y-%m-%d %H:%M:%S} UTC",
-                hint="Use file:PATH for a file that is renewed: it is read again at each login.",
+                hint="Use file:PATH for a file that is renewed. It is read again at each login.",
             )
         return token
 
@@ -352,7 +352,7 @@ class UnsecuredTokenSource(TokenSource):
     clock: Clock = field(default_factory=SystemClock, compare=False)
 
     def fetch(self) -> Token:
-        """Return a new token, issued now."""
+        """Return a new token that is issued now."""
         now_ms = self.clock.wall_ms()
         expires_ms = now_ms + self.login.lifetime_seconds * 1_000
         times = {"exp": expires_ms / 1_000, "iat": now_ms / 1_000}

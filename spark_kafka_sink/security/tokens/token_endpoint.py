@@ -43,8 +43,8 @@ MASK = "***"
 LOOKED_AT = 4_000
 """Maximum number of characters of a text that are retained."""
 _SHORT = 4
-"""Minimum length in characters of a secret that is searched in encoded text. A shorter secret would
-match almost any text that resembles base64.
+"""Minimum length in characters of a secret that is searched for in encoded text. A shorter secret
+would match almost any text that resembles base64.
 """
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
 _STANDARD = str.maketrans("-_", "+/")
@@ -74,14 +74,14 @@ def _holds(text: str, needles: list[str], depth: int = _DEPTH) -> bool:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Yield possible decodings of a text. Some of them can be meaningless."""
+    """Yield possible decodings of a text, of which some can be meaningless."""
     if "%" in text or "+" in text:
         yield unquote_plus(text)
     if "%" in text:
         yield unquote_plus(text.replace("+", "%2B"))
     for run in _BASE64.findall(text):
         digits = run.translate(_STANDARD)
-        # The leading characters might not be part of the encoded word.
+        # The word's first characters might not be part of the encoded text.
         for start in range(min(4, len(digits) - 3)):
             yield from _of_base64(digits[start:])
 
@@ -116,8 +116,8 @@ LARGEST = 1_000_000
 """Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
 _CHUNK = 16 * 1024
 CONTEXTS = ContextCache()
-"""TLS contexts for connections to issuers, shared by the process. Brokers do not share them,
-because urllib3 modifies them.
+"""TLS contexts for connections to issuers, shared by the process. Connections to brokers do not use
+these contexts, because urllib3 modifies them.
 """
 
 
@@ -126,7 +126,7 @@ class TooLargeError(Exception):
 
 
 class VerifyingAdapter(HTTPAdapter):
-    """HTTPS with a given TLS context, without the authorities from certifi or the environment.
+    """HTTPS with a given TLS context. Authorities from certifi or the environment are not used.
 
     Args:
         context: TLS context with the trusted authorities and the client's certificate.
@@ -154,7 +154,7 @@ class VerifyingAdapter(HTTPAdapter):
         return super().build_connection_pool_key_attributes(request, True, cert)
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """See `HTTPAdapter`. Does nothing, because the context already contains its authorities."""
+        """See `HTTPAdapter`. Does nothing, because the context already contains the authorities."""
 
 
 def prepare(session: Session, login: ClientCredentialsLogin) -> None:
@@ -185,12 +185,14 @@ _OK = 200
 _NOT_RETRIED = frozenset(
     [400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505]
 )
-"""HTTP status codes that are not retried, as in Java's HttpJwtRetriever: the response would be the
-same. Redirects are also not followed, because the secret must not be sent to a different server."""
+"""HTTP status codes that are not retried, as in Java's HttpJwtRetriever, because the response would
+be the same. Redirects are not followed, because the secret must not be sent to a different server.
+"""
 _UNTRUSTED = frozenset([7, 18, 19, 20, 21])
-"""OpenSSL's X509_V_ERR_* codes: wrong signature, self-signed (also within the chain), and missing
-issuer certificate."""
-_CHECK = "Check kafka.sasl.oauthbearer.token.endpoint.url, and client id, secret and scope."
+"""OpenSSL's X509_V_ERR_* codes for a wrong signature, a self-signed certificate (also within the
+chain), and a missing issuer certificate.
+"""
+_CHECK = "Check kafka.sasl.oauthbearer.token.endpoint.url, client id, client secret and scope."
 _TRUST = (
     "Set kafka.https.ca.location to a PEM file with the certificate of the issuer's authority, or "
     "set ssl.truststore.location in kafka.sasl.jaas.config; if neither is set, the operating "
@@ -201,7 +203,7 @@ _AUTH_METHOD = "client_secret_basic_utf8"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A failed request: the error, and True if the request can be retried."""
+    """A failed request, with the error and True if the request can be retried."""
 
     error: AuthenticationError
     retriable: bool
@@ -233,8 +235,7 @@ class TokenEndpoint:
         """Request a token, and return the token or the reason for the failure.
 
         Args:
-            now_ms: current time in milliseconds since 1970, from which a lifetime in seconds is
-                counted.
+            now_ms: current time in milliseconds since 1970, used to compute the expiry time.
 
         Raises:
             ConfigError: a trust store or key store cannot be read on this host.
@@ -300,7 +301,7 @@ class TokenEndpoint:
             token = token_of(access_token.strip(), self._place, expires_ms)
         except AuthenticationError as error:
             return Refusal(error, retriable=False)
-        # If a token is already expired when it is received, this host's clock is wrong.
+        # If a token has already expired when it is received, this host's clock is wrong.
         return replace(token, expires_ms=expires_ms) if token.expired(now_ms) else token
 
     def _without_token(self, status: int, content: dict[str, object] | None) -> Refusal:
@@ -343,7 +344,7 @@ def _place_of(url: str) -> str:
 
 
 def _raise_response(response: Response) -> Response:
-    """Raise with the response, before the library parses it without checking its size and form.
+    """Raise with the response, because the library would parse it without checking size and form.
 
     Raises:
         _ResponseReceived: always, unless the response is too large.
@@ -403,8 +404,8 @@ class ClientCredentialsSource:
         """Request a token, with retries.
 
         Raises:
-            AuthenticationError: a failure is not retriable, or all attempts failed; in the latter
-                case, the error of the first attempt is raised, as in Java.
+            AuthenticationError: a failure is not retriable, or all attempts failed. If all attempts
+                failed, the error of the first attempt is raised, as in Java.
             ConfigError: id, secret or trusted certificates cannot be read on this host.
         """
         endpoint = TokenEndpoint(self.login)

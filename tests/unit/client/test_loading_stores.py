@@ -121,7 +121,7 @@ def test_stores_that_do_not_answer_are_given_up_for_now(stores: Stores, tmp_path
 def test_what_can_not_be_read_is_what_the_client_fails_with(stores: Stores, tmp_path: Path) -> None:
     steps = ManualSteps()
     scene = Scene(tmp_path / "ca.pem", steps)
-    steps.error = ConfigError("option kafka.ssl.truststore.location names a file that is not here")
+    steps.error = ConfigError("option kafka.ssl.truststore.location refers to a missing file")
     scene.turn()
     fatal = scene.network.failures.fatal
     assert isinstance(fatal, ConfigError)

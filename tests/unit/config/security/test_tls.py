@@ -269,7 +269,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
         (
             {"ssl.keystore.location": "/me.jks"},
             (
-                "kafka.ssl.keystore.location names a JKS file, which requires "
+                "kafka.ssl.keystore.location refers to a JKS file, which requires "
                 "kafka.ssl.keystore.password"
             ),
         ),
@@ -280,7 +280,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
         *(
             (
                 {option: "dbfs:/stores/a"},
-                f"kafka.{option} names a file on dbfs:, where OpenSSL cannot",
+                f"kafka.{option} refers to a file on dbfs:, which OpenSSL cannot",
             )
             for option in ("ssl.truststore.location", "ssl.keystore.location", "ssl.ca.location")
         ),

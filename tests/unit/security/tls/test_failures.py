@@ -157,7 +157,7 @@ def test_diffie_hellman_of_few_bits(tmp_path: Path) -> None:
     weak = ("-tls1_2", "-cipher", "DHE:@SECLEVEL=0", "-dhparam", str(parameters))
     server = AUTHORITY.server("localhost", kind=KeyKind.RSA)
     said = said_of(tmp_path, replace(CONFIG, protocols=TLS_1_2), server, weak)
-    assert re.search(r"Diffie-Hellman parameters have less than 2048 bits.*@SECLEVEL=1", said)
+    assert re.search(r"Diffie-Hellman parameters have fewer than 2048 bits.*@SECLEVEL=1", said)
 
 
 def signed_by_sha_1(folder: Path) -> tuple[TlsConfig, Path]:
@@ -243,7 +243,7 @@ def test_a_client_that_the_broker_does_not_accept(
     ("protocols", "words"),
     [
         (TLS_1_2, r"rejected the TLS handshake.*or the broker requires a client certificate"),
-        (TLS_1_3, r"requires a client certificate and received none \(certificate required\)"),
+        (TLS_1_3, r"requires a client certificate, but received none \(certificate required\)"),
     ],
 )
 def test_a_broker_that_wants_a_certificate(

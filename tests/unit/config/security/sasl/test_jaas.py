@@ -89,8 +89,8 @@ def test_options_as_java_reads_them(text: str, expected: dict[str, str]) -> None
             f"{PLAIN} required; {PLAIN} required;",
             "has 2 login modules, but exactly one is required",
         ),
-        ("com.example.Sentinel required;", "names an unknown login module"),
-        ("myorg.apache.kafka.common.Sentinel required;", "names an unknown login module"),
+        ("com.example.Sentinel required;", "contains an unknown login module"),
+        ("myorg.apache.kafka.common.Sentinel required;", "contains an unknown login module"),
     ],
 )
 def test_what_is_wrong_is_a_sentence_without_any_value(text: str, says: str) -> None:
