@@ -1,4 +1,4 @@
-"""acks, partitions by the thousand, batches that the broker finds too large, records it refuses."""
+"""Acknowledgements, thousands of partitions, oversized batches and rejected records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import numbered, produce, rows, session
+from tests.integration.support.producer_writes import numbered, produce, rows, session
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent, count, ranges
 
@@ -42,13 +42,13 @@ def test_acknowledged_records_are_persisted(
     ]
 
 
-def test_without_acks_nothing_counts_as_delivered(any_kafka: AnyKafka, unique_topic: str) -> None:
+def test_records_without_acks_are_not_persisted(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 3)
     report = produce(any_kafka.bootstrap_servers, numbered(unique_topic, 0, 3000, 3), acks=0)
     assert report.persisted == 0
     assert sum(part.sent for part in report.partitions) == 3000
     assert all(part.first_offset is None for part in report.partitions)
-    # The records arrive all the same, only later than the report.
+    # The records are written, but later than the report.
     with session(any_kafka.bootstrap_servers) as later:
         later.append(numbered(unique_topic, 3000, 3, 3))
         later.flush()
@@ -66,9 +66,7 @@ def test_a_thousand_partitions(any_kafka: AnyKafka, unique_topic: str) -> None:
     assert Counter(ends.values()) == {(0, 30): 1000}
 
 
-def test_batches_that_the_broker_finds_too_large_are_split(
-    any_kafka: AnyKafka, unique_topic: str
-) -> None:
+def test_oversized_batches_are_split(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(
         unique_topic, 2, configs={"max.message.bytes": "8000"}
     )
@@ -88,19 +86,18 @@ def test_batches_that_the_broker_finds_too_large_are_split(
     ]
 
 
-def test_a_record_that_the_broker_finds_too_large_fails(
-    any_kafka: AnyKafka, unique_topic: str
-) -> None:
+def test_record_too_large_for_the_broker(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(
         unique_topic, 1, configs={"max.message.bytes": "8000"}
     )
     values = [b"small"] * 10 + [b"x" * 9000] + [b"small"] * 10
     with session(any_kafka.bootstrap_servers) as producer:
         producer.append(rows(unique_topic, values))
-        with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE") as caught:
+        with pytest.raises(DeliveryError) as caught:
             producer.flush()
         report = producer.report(TaskInfo())
     error = caught.value
+    assert error.error == "MESSAGE_TOO_LARGE"
     assert (error.topic, error.partition) == (unique_topic, 0)
     assert "max.message.bytes" in str(error)
     assert report.records == 21
@@ -111,14 +108,12 @@ def test_a_record_that_the_broker_finds_too_large_fails(
     ]
 
 
-def test_a_record_larger_than_a_request_is_refused_at_once(
-    any_kafka: AnyKafka, unique_topic: str
-) -> None:
+def test_record_larger_than_max_request_size(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
     chunk = rows(unique_topic, [b"a", b"b" * 2_000_000], keys=[b"k", b"l"], partitions=[None, 2])
     with (
         session(any_kafka.bootstrap_servers) as producer,
-        pytest.raises(RecordTooLargeError, match=r"row 1 .*2,000,\d+ bytes") as caught,
+        pytest.raises(RecordTooLargeError, match="row 1 ") as caught,
     ):
         producer.append(chunk)
     assert (caught.value.topic, caught.value.partition) == (unique_topic, 2)
@@ -126,23 +121,22 @@ def test_a_record_larger_than_a_request_is_refused_at_once(
     assert count(any_kafka.bootstrap_servers, unique_topic) == 0
 
 
-def test_keyless_records_for_a_compacted_topic_are_named(
+def test_records_without_key_in_compacted_topic(
     real_kafka: KafkaCluster, unique_topic: str
 ) -> None:
     real_kafka.admin.create_topic(unique_topic, 1, configs={"cleanup.policy": "compact"})
     chunk = rows(unique_topic, [b"a", b"b", b"c"], keys=[b"k", None, b"l"], partitions=[0] * 3)
     with session(real_kafka.bootstrap_servers) as producer:
         producer.append(chunk)
-        with pytest.raises(DeliveryError, match="INVALID_RECORD") as caught:
+        with pytest.raises(DeliveryError) as caught:
             producer.flush()
+    assert caught.value.error == "INVALID_RECORD"
     assert "record 1" in str(caught.value)
     assert count(real_kafka.bootstrap_servers, unique_topic) == 0
 
 
 @pytest.mark.parametrize("partition", [-1, 4, 2**31 - 1, -(2**31)])
-def test_a_partition_that_the_topic_does_not_have(
-    partition: int, any_kafka: AnyKafka, unique_topic: str
-) -> None:
+def test_unknown_partition(partition: int, any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
     chunk = rows(unique_topic, [b"a", b"b", b"c"], partitions=[0, None, partition])
     with (
@@ -155,15 +149,16 @@ def test_a_partition_that_the_topic_does_not_have(
     assert count(any_kafka.bootstrap_servers, unique_topic) == 0
 
 
-def test_a_topic_that_is_not_to_be_created(any_kafka: AnyKafka, unique_topic: str) -> None:
+def test_missing_topic_is_not_created(any_kafka: AnyKafka, unique_topic: str) -> None:
     options = {"allow_auto_create_topics": "false", "max_block_ms": 1500}
-    with pytest.raises(UnknownTopicError, match=unique_topic) as caught:
+    with pytest.raises(UnknownTopicError) as caught:
         produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"a"]), **options)
+    assert caught.value.topic == unique_topic
     assert caught.value.error == "UNKNOWN_TOPIC_OR_PARTITION"
     assert unique_topic not in Admin(any_kafka.bootstrap_servers).client().list_topics().topics
 
 
-def test_a_topic_that_is_created_on_the_way(any_kafka: AnyKafka, unique_topic: str) -> None:
+def test_missing_topic_is_created(any_kafka: AnyKafka, unique_topic: str) -> None:
     report = produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"a", b"b"]))
     assert report.persisted == 2
     found = by_confluent(any_kafka.bootstrap_servers, unique_topic)
@@ -171,14 +166,14 @@ def test_a_topic_that_is_created_on_the_way(any_kafka: AnyKafka, unique_topic: s
 
 
 @pytest.mark.parametrize("topic", ["no spaces", "a/b", "x" * 250, ""])
-def test_a_name_that_no_topic_can_have_fails_at_once(topic: str, any_kafka: AnyKafka) -> None:
+def test_invalid_topic_name_fails_immediately(topic: str, any_kafka: AnyKafka) -> None:
     with pytest.raises(KafkaProdError) as caught:
         produce(any_kafka.bootstrap_servers, rows(topic, [b"a"]), max_block_ms=20_000)
     assert caught.value.error in ("INVALID_TOPIC_EXCEPTION", "INVALID_TOPIC")
     assert caught.value.topic == topic
 
 
-def test_what_the_writing_thread_did_is_measured(any_kafka: AnyKafka, unique_topic: str) -> None:
+def test_times_of_the_writing_thread(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic)
     many = rows(unique_topic, [b"x" * 1000] * 5000)
     report = produce(any_kafka.bootstrap_servers, many, buffer_memory=300_000, batch_size=50_000)

@@ -1,4 +1,4 @@
-"""A dry run leaves nothing on the brokers, and nothing that the next write would not send."""
+"""A dry run leaves nothing on the brokers and does not change the requests of later writes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import borrow_session, give_back_session
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import numbered
+from tests.integration.support.producer_writes import numbered
 
 TOPIC = "events"
 
 
-def task(broker: EmbeddedBroker, *, dry_run: bool, **options: str) -> DeliveryReport:
-    """Write a hundred rows as one Spark task does."""
+def write_task(broker: EmbeddedBroker, *, dry_run: bool, **options: str) -> DeliveryReport:
+    """Write a hundred rows like one Spark task."""
     named = {name.replace("__", "."): value for name, value in options.items()}
     config = SinkConfig.parse(
         {
@@ -37,7 +37,7 @@ def task(broker: EmbeddedBroker, *, dry_run: bool, **options: str) -> DeliveryRe
 
 
 def requests(caplog: pytest.LogCaptureFixture) -> set[str]:
-    """Of which APIs the sink has sent requests since it was asked last."""
+    """Return the APIs of requests that the sink has sent since the last call."""
     found = set(re.findall(r"api=(\w+)", caplog.text))
     caplog.clear()
     return found
@@ -47,7 +47,7 @@ def requests(caplog: pytest.LogCaptureFixture) -> set[str]:
     "options",
     [
         {"kafka__compression__type": "lz4"},
-        # What a dry run goes by: such a write is given the same client.
+        # These options of a dry run are those of a write with the same client.
         {
             "kafka__enable__idempotence": "false",
             "kafka__allow__auto__create__topics": "false",
@@ -60,13 +60,13 @@ def test_dry_runs_and_writes_with_the_same_options(
     caplog.set_level(logging.DEBUG, logger="spark_kafka_sink")
     with EmbeddedBroker(topics={TOPIC: 4}) as broker:
         for number in range(2):
-            dry = task(broker, dry_run=True, **options)
+            dry = write_task(broker, dry_run=True, **options)
             assert (dry.persisted, dry.would_be_written) == (0, 100)
             assert [part.would_be_written for part in dry.partitions] == [34, 33, 33, 0]
             assert [each.records for each in dry.codecs] == [dry.codecs[0].records] * 5
             assert requests(caplog) <= {"API_VERSIONS", "METADATA"}
             assert sum(broker.end_offsets(TOPIC)) == 100 * number
-            wet = task(broker, dry_run=False, **options)
+            wet = write_task(broker, dry_run=False, **options)
             assert (wet.persisted, wet.would_be_written) == (100, 0)
             assert "PRODUCE" in requests(caplog)
             assert sum(broker.end_offsets(TOPIC)) == 100 * (number + 1)

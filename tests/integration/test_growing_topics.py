@@ -1,4 +1,4 @@
-"""A topic gets more partitions while a session writes to it."""
+"""The number of partitions increases during a write."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from confluent_kafka.admin import NewPartitions
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.support.producing import rows, session
+from tests.integration.support.producer_writes import rows, session
 from tools.support.admin import Admin
 
 DEADLINE_S = 60.0
 
 
-def test_partitions_that_are_added_in_mid_write_get_rows() -> None:
+def test_partitions_added_during_a_write_get_rows() -> None:
     with (
         EmbeddedBroker(topics={"t": 1}) as kafka,
         session(kafka.bootstrap_servers, metadata_max_age_ms=50) as producer,

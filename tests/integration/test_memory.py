@@ -1,7 +1,7 @@
-"""A task's memory stays within buffer.memory and a fixed overhead, however much it writes.
+"""The memory of a task is limited to buffer.memory and a fixed overhead.
 
-The writer makes records many times faster than the broker takes them, so the buffer is full all
-the time. The task runs in a process of its own, where nobody else allocates.
+The writer is much faster than the broker, so the buffer is always full. The task runs in its own
+process, without other allocations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PARTITIONS = 100
 BUFFER = 32 << 20
 RECORD = 200
-# Two Arrow batches of 2 MB, one chunk while it is encoded, the codec's work, and the allocators.
+# Two Arrow batches of 2 MB, one chunk being encoded, buffers of the codec, and the allocators.
 RSS_OVERHEAD = 40 << 20
 ARROW_OVERHEAD = 16 << 20
 
@@ -33,7 +33,7 @@ def command(module: str, *arguments: object) -> list[str]:
 
 @contextmanager
 def slow_broker(bytes_per_second: float) -> Iterator[str]:
-    """The port of a broker that takes so much."""
+    """Run a broker with limited throughput and yield its port."""
     with subprocess.Popen(
         command("tools.support.slow_broker", PARTITIONS, bytes_per_second),
         cwd=ROOT,

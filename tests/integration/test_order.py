@@ -1,6 +1,6 @@
-"""The rows of one task that meet in one partition lie there in their order, on real brokers.
+"""Rows of one task keep their order within each partition, on real brokers.
 
-And they lie where librdkafka puts them, where that is not left to chance.
+If partitioning is deterministic, the partitions equal those of librdkafka.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.records.columns import Columns
-from tests.integration.support.producing import produce, rows
+from tests.integration.support.producer_writes import produce, rows
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
@@ -29,7 +29,7 @@ KEYS = [b"a", b"bb", b"ccc", b"dddd", b""]
 
 
 def numbered(topic: str, numbers: range, kind: str, partitions: int) -> Rows:
-    """Rows whose values are their numbers; `kind` says what every second one has."""
+    """Return rows with numbers as values; every second row has a key or partition (`kind`)."""
     values = [b"%06d" % number + b"." * (number % 50) for number in numbers]
     odd = [number % 2 == 1 for number in numbers]
     if kind == "key":
@@ -47,7 +47,7 @@ def numbered(topic: str, numbers: range, kind: str, partitions: int) -> Rows:
     [["key"], ["partition"], ["nothing", "key"], ["key", "nothing", "nothing", "partition"]],
     ids="-".join,
 )
-def test_rows_with_and_without_a_key_keep_their_order(
+def test_order_of_rows_with_and_without_keys(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, partitions: int, kinds: list[str]
 ) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, partitions)
@@ -66,8 +66,8 @@ def test_rows_with_and_without_a_key_keep_their_order(
     assert np.unique(np.concatenate(list(logs.values()))).size == ROWS
 
 
-class Given(NamedTuple):
-    """A row of any kind; `topic` is its number among three, with 1, 3 and 8 partitions."""
+class InputRow(NamedTuple):
+    """A row; `topic` is the index of one of three topics with 1, 3 and 8 partitions."""
 
     topic: int
     partition: int | None
@@ -79,7 +79,7 @@ class Given(NamedTuple):
 COUNTS = (1, 3, 8)
 
 
-def of_all_kinds(seed: int) -> list[Given]:
+def mixed_rows(seed: int) -> list[InputRow]:
     random, now = Random(seed), SystemClock().wall_ms()
     made = []
     for number in range(ROWS):
@@ -88,12 +88,12 @@ def of_all_kinds(seed: int) -> list[Given]:
         key = random.choice([None, None, b"", b"k%d" % random.randrange(5), random.randbytes(9)])
         stamp = now + random.choice([-1_000 * number, number, -random.randrange(10**7)])
         value = b"%06d" % number + b"." * random.randrange(300)
-        made.append(Given(topic, partition, key, value, stamp))
+        made.append(InputRow(topic, partition, key, value, stamp))
     return made
 
 
-def in_chunks(given: list[Given], topics: tuple[str, ...], sizes: tuple[int, ...]) -> list[Rows]:
-    """The rows in chunks of these sizes in turn."""
+def in_chunks(given: list[InputRow], topics: tuple[str, ...], sizes: tuple[int, ...]) -> list[Rows]:
+    """Split the rows into chunks of these sizes, in rotation."""
     chunks, start, turn = [], 0, 0
     while start < len(given):
         chunk = given[start : start + sizes[turn % len(sizes)]]
@@ -109,7 +109,7 @@ def in_chunks(given: list[Given], topics: tuple[str, ...], sizes: tuple[int, ...
     return chunks
 
 
-def by_librdkafka(broker: str, given: list[Given], topics: tuple[str, ...]) -> None:
+def write_with_librdkafka(broker: str, given: list[InputRow], topics: tuple[str, ...]) -> None:
     producer = Producer(
         {"bootstrap.servers": broker, "partitioner": "murmur2_random", "enable.idempotence": True}
     )
@@ -127,24 +127,24 @@ def by_librdkafka(broker: str, given: list[Given], topics: tuple[str, ...]) -> N
         (3, {"partitioner_adaptive_partitioning_enable": "false", "compression_type": "zstd"}),
     ],
 )
-def test_rows_of_all_kinds_lie_where_librdkafka_puts_them(
+def test_same_partitions_as_librdkafka(
     any_kafka: KafkaCluster | EmbeddedBroker,
     unique_topic: str,
     seed: int,
     options: dict[str, object],
 ) -> None:
-    broker, given = any_kafka.bootstrap_servers, of_all_kinds(seed)
+    broker, given = any_kafka.bootstrap_servers, mixed_rows(seed)
     ours, theirs = (tuple(f"{unique_topic}-{who}-{n}" for n in COUNTS) for who in ("us", "them"))
     for topic, count in zip(ours + theirs, COUNTS * 2, strict=True):
         Admin(broker).create_topic(topic, count)
-    by_librdkafka(broker, given, theirs)
+    write_with_librdkafka(broker, given, theirs)
     produce(broker, *in_chunks(given, ours, (1, 300, 7, 90)), **options)
     for number, (our_topic, their_topic) in enumerate(zip(ours, theirs, strict=True)):
         sent = [row for row in given if row.topic == number]
         found, expected = by_confluent(broker, our_topic), by_confluent(broker, their_topic)
         values = [record.value for record in sorted(found, key=lambda one: one.value or b"")]
         assert values == [row.value for row in sent]
-        for records in (found, expected):  # by partition and offset, and so by number as well
+        for records in (found, expected):  # sorted by partition and offset, and therefore by number
             assert records == sorted(records, key=lambda one: (one.partition, one.value or b""))
         places = {record.value: record.partition for record in expected}
         rows_of = {row.value: row for row in sent}

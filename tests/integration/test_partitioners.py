@@ -1,4 +1,4 @@
-"""Rows go where librdkafka itself puts them, for each of its partitioners."""
+"""Each partitioner assigns the same partitions as librdkafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from tests.integration.support.producing import produce, rows
+from tests.integration.support.producer_writes import produce, rows
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
@@ -25,8 +25,10 @@ KEYS: list[bytes] = [
 ]
 
 
-def by_librdkafka(broker: EmbeddedBroker, topic: str, partitioner: str, keys: list[bytes]) -> None:
-    """Each key as a value too, so that rows without a key can be told apart."""
+def write_with_librdkafka(
+    broker: EmbeddedBroker, topic: str, partitioner: str, keys: list[bytes]
+) -> None:
+    """Write each key also as value, to identify rows without a key."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "partitioner": partitioner})
     for key in keys:
         producer.produce(topic, value=b"v" + key, key=key)
@@ -35,13 +37,13 @@ def by_librdkafka(broker: EmbeddedBroker, topic: str, partitioner: str, keys: li
 
 @pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a"])
 @pytest.mark.parametrize("suffix", ["", "_random"])
-def test_keys_meet_on_one_partition(
+def test_same_partition_for_each_key(
     embedded_broker: EmbeddedBroker, unique_topic: str, name: str, suffix: str
 ) -> None:
-    # An empty key is none to consistent_random: it goes anywhere.
+    # consistent_random treats an empty key as missing and chooses any partition.
     keys = KEYS[1:] if name + suffix == "consistent_random" else KEYS
     Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    by_librdkafka(embedded_broker, unique_topic, name + suffix, keys)
+    write_with_librdkafka(embedded_broker, unique_topic, name + suffix, keys)
     produce(
         embedded_broker.bootstrap_servers,
         rows(unique_topic, [b"v" + key for key in keys], keys=keys),
@@ -56,7 +58,7 @@ def test_keys_meet_on_one_partition(
 
 
 @pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a"])
-def test_rows_without_a_key_meet_as_well(
+def test_same_partition_without_key(
     embedded_broker: EmbeddedBroker, unique_topic: str, name: str
 ) -> None:
     Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)

@@ -1,4 +1,4 @@
-"""Records of every kind, through every codec, read back by every foreign reader."""
+"""Records of every kind with every codec, read by every other client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.config.enums import Codec
-from tests.integration.support.producing import produce, rows
+from tests.integration.support.producer_writes import produce, rows
 from tests.support.readers import by_kafka_python, by_kcat, dump, dumped_batches, dumped_records
 from tools.support.admin import Admin
 from tools.support.readers import ForeignRecord, by_confluent, by_console_consumer, in_order
@@ -35,7 +35,7 @@ _KEYS = (None, b"", b"key", "Schlüssel".encode(), b"k" * 300)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A topic with a partition for each codec, what belongs into it, and one report each."""
+    """A topic with a partition for each codec, with expected records and reports."""
 
     bootstrap_servers: str
     topic: str
@@ -64,7 +64,7 @@ def _records(topic: str, codec: Codec) -> list[ForeignRecord]:
     ]
 
 
-def _as_rows(records: list[ForeignRecord]) -> Rows:
+def _to_rows(records: list[ForeignRecord]) -> Rows:
     return rows(
         records[0].topic,
         [record.value for record in records],
@@ -84,7 +84,7 @@ def _write(bootstrap_servers: str, topic: str) -> Written:
         expected += records
         reports[codec] = produce(
             bootstrap_servers,
-            _as_rows(records),
+            _to_rows(records),
             compression_type=codec.name.lower(),
             batch_size=30_000,
         )
@@ -108,17 +108,17 @@ def written(request: pytest.FixtureRequest) -> Written:
 
 
 @pytest.mark.parametrize("reader", [by_confluent, by_kafka_python, by_kcat])
-def test_readers_find_what_was_written(written: Written, reader: Reader) -> None:
+def test_other_clients_read_the_records(written: Written, reader: Reader) -> None:
     assert reader(written.bootstrap_servers, written.topic) == written.expected
 
 
-def test_the_console_consumer_finds_what_was_written(on_kafka: Written) -> None:
+def test_console_consumer_reads_the_records(on_kafka: Written) -> None:
     found = by_console_consumer(on_kafka.bootstrap_servers, on_kafka.topic)
     assert found == on_kafka.expected
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_the_log_holds_what_was_written(
+def test_log_contains_the_records(
     on_kafka: Written, real_kafka: KafkaCluster, codec: Codec
 ) -> None:
     printed = dump(real_kafka.partition_dir(on_kafka.topic, codec.value))
@@ -137,7 +137,7 @@ def test_the_log_holds_what_was_written(
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_the_report_agrees(written: Written, codec: Codec) -> None:
+def test_report(written: Written, codec: Codec) -> None:
     (part,) = written.reports[codec].partitions
     assert part.key == (written.topic, codec.value)
     assert (part.persisted, part.records) == (ROWS, ROWS)
@@ -150,10 +150,10 @@ def test_the_report_agrees(written: Written, codec: Codec) -> None:
 
 @pytest.mark.parametrize("sizes", [[1_048_480], [65_520] * 16], ids=["one", "many"])
 @pytest.mark.parametrize("codec", Codec)
-def test_rows_that_compression_would_make_too_large_are_sent_uncompressed(
+def test_incompressible_batch_is_sent_uncompressed(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, codec: Codec, sizes: list[int]
 ) -> None:
-    """With the brokers' default for max.message.bytes, which the batch almost reaches."""
+    """The batch is almost as large as the broker's default for max.message.bytes."""
     servers, values = any_kafka.bootstrap_servers, [randbytes(size) for size in sizes]
     Admin(servers).create_topic(unique_topic, 1)
     options = {"batch_size": 1_048_588, "compression_type": codec.name.lower()}

@@ -1,4 +1,4 @@
-"""A topic whose max.message.bytes is far below batch.size: only what was closed before is split."""
+"""max.message.bytes far below batch.size: only batches closed before the error are split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.producer import session as pool
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import config, rows
+from tests.integration.support.producer_writes import config, rows
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
@@ -38,7 +38,7 @@ def _task(settings: ProducerConfig, topic: str, first: int) -> DeliveryReport:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_the_limit_is_learned_once_and_for_the_next_task_too(
+def test_size_limit_is_remembered_for_the_next_task(
     any_kafka: Any, unique_topic: str, codec: str
 ) -> None:
     servers = any_kafka.bootstrap_servers
@@ -51,7 +51,7 @@ def test_the_limit_is_learned_once_and_for_the_next_task_too(
     second = _task(settings, unique_topic, CHUNK * CHUNKS)
     total = 2 * CHUNK * CHUNKS
     assert first.persisted + second.persisted == total
-    # On a busy machine all eleven batches are closed before: each is split a few times.
+    # On a busy machine all eleven batches are closed before the error, and each is split.
     assert 0 < first.splits <= 66
     assert second.splits == 0
     found = [record.value for record in by_confluent(servers, unique_topic)]

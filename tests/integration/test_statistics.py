@@ -1,4 +1,4 @@
-"""Statistics lines beside librdkafka's own, and the times that brokers give."""
+"""Compare statistics with those of librdkafka, and timestamps of brokers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import numbered, produce, session
+from tests.integration.support.producer_writes import numbered, produce, session
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from tools.support.kafka_cluster import KafkaCluster
 
-OWN = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
-"""What we add to librdkafka's structure. `metrics` are Java's names."""
+ADDED_FIELDS = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
+"""Fields in addition to those of librdkafka; `metrics` has the names of the Java client."""
 
 
-def librdkafkas(bootstrap_servers: str, topic: str, records: int = 1) -> list[dict[str, Any]]:
-    """Lines of librdkafka's own, the last one made after the records were acknowledged."""
+def librdkafka_lines(bootstrap_servers: str, topic: str, records: int = 1) -> list[dict[str, Any]]:
+    """Return the lines of librdkafka; the last one follows all acknowledgements."""
     seen: list[str] = []
     settings = {
         "bootstrap.servers": bootstrap_servers,
@@ -42,8 +42,10 @@ def librdkafkas(bootstrap_servers: str, topic: str, records: int = 1) -> list[di
     return [json.loads(line) for line in seen]
 
 
-def ours(bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
-    """A line of ours, the last one of a session."""
+def producer_line(
+    bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> dict[str, Any]:
+    """Return the last statistics line of a producer session."""
     with session(bootstrap_servers, statistics_interval_ms=60_000) as producer:
         producer.append(numbered(topic, 0, 1_000, 2))
         producer.flush()
@@ -53,7 +55,7 @@ def ours(bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture) -
 
 
 def shape(value: Any, path: str = "") -> dict[str, str]:
-    """The type of each value by its path; names of brokers, topics and partitions are `*`."""
+    """Return value types by path; names of brokers, topics and partitions become `*`."""
     if not isinstance(value, dict):
         return {path: "number" if isinstance(value, int | float) else type(value).__name__}
     if path == ".metrics":
@@ -65,28 +67,31 @@ def shape(value: Any, path: str = "") -> dict[str, str]:
     return found
 
 
-def test_the_structure_is_librdkafkas(
+def test_same_structure_as_librdkafka(
     embedded_broker: EmbeddedBroker, unique_topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
     embedded_broker.create_topic(unique_topic, 2)
     servers = embedded_broker.bootstrap_servers
-    mine, theirs = ours(servers, unique_topic, caplog), librdkafkas(servers, unique_topic)[-1]
+    mine, theirs = (
+        producer_line(servers, unique_topic, caplog),
+        librdkafka_lines(servers, unique_topic)[-1],
+    )
     known = shape(theirs)
     added = {path: kind for path, kind in shape(mine).items() if known.get(path) != kind}
-    assert set(added) == OWN
+    assert set(added) == ADDED_FIELDS
     asked = "int_latency", "outbuf_latency", "rtt", "throttle"
     figures = "min", "max", "avg", "sum", "cnt", "p50", "p75", "p90", "p95", "p99", "p99_99"
     for window in asked:
         assert {f".brokers.*.{window}.{figure}" for figure in figures} <= shape(mine).keys()
 
 
-def test_the_line_says_what_was_done(
+def test_values(
     embedded_broker: EmbeddedBroker, unique_topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
     embedded_broker.create_topic(unique_topic, 2)
-    line = ours(embedded_broker.bootstrap_servers, unique_topic, caplog)
+    line = producer_line(embedded_broker.bootstrap_servers, unique_topic, caplog)
     parts = line["topics"][unique_topic]["partitions"]
     assert {name: part["next_ack_seq"] for name, part in parts.items()} == {"0": 500, "1": 500}
     assert {part["leader"] for part in parts.values()} == {1}
@@ -98,7 +103,7 @@ def test_the_line_says_what_was_done(
     assert 0 < leader["rtt"]["min"] <= leader["rtt"]["p99"] < 10_000_000
 
 
-SAME = (
+COMPARED_FIELDS = (
     "leader",
     "leader_epoch",
     "broker",
@@ -113,16 +118,16 @@ SAME = (
     "next_ack_seq",
     "next_err_seq",
 )
-"""Of a partition."""
+"""Fields of a partition that must be equal."""
 
 
 def total(lines: list[dict[str, Any]], path: str) -> int:
-    """The sum of a figure of a window over all lines, brokers or topics."""
+    """Return the sum of a window's field over all lines, brokers or topics."""
     group, window, figure = path.split(".")
     return sum(each[window][figure] for line in lines for each in line[group].values())
 
 
-def test_values_are_librdkafkas_for_the_same_records(
+def test_same_values_as_librdkafka(
     any_kafka: KafkaCluster | EmbeddedBroker,
     caplog: pytest.LogCaptureFixture,
     unique_topic: str,
@@ -132,7 +137,10 @@ def test_values_are_librdkafkas_for_the_same_records(
     servers = any_kafka.bootstrap_servers
     for name in names:
         Admin(servers).create_topic(name, 2)
-    mine, theirs = ours(servers, names[0], caplog), librdkafkas(servers, names[1], 1_000)
+    mine, theirs = (
+        producer_line(servers, names[0], caplog),
+        librdkafka_lines(servers, names[1], 1_000),
+    )
     last = theirs[-1]
     for path in ("txmsgs", "msg_cnt", "msg_size", "metadata_cache_cnt", "type"):
         assert mine[path] == last[path], path
@@ -141,7 +149,9 @@ def test_values_are_librdkafkas_for_the_same_records(
             line["topics"][name]["partitions"][number]
             for line, name in zip((mine, last), names, strict=True)
         )
-        assert {path: part[path] for path in SAME} == {path: other[path] for path in SAME}
+        assert {path: part[path] for path in COMPARED_FIELDS} == {
+            path: other[path] for path in COMPARED_FIELDS
+        }
     for path in ("idemp_state", "txn_state", "txn_may_enq", "producer_epoch", "epoch_cnt"):
         assert mine["eos"][path] == last["eos"][path], path
     for path in ("topics.batchcnt.sum", "brokers.int_latency.cnt"):
@@ -158,7 +168,7 @@ def test_values_are_librdkafkas_for_the_same_records(
         assert total(lines, "brokers.rtt.cnt") >= produced >= 1
 
 
-def test_the_brokers_time_of_a_log_append_time_topic(
+def test_timestamps_of_a_log_append_time_topic(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
 ) -> None:
     configs = {"message.timestamp.type": "LogAppendTime"}
@@ -175,7 +185,7 @@ def test_the_brokers_time_of_a_log_append_time_topic(
     assert before <= part.first_append_time <= part.last_append_time <= after
 
 
-def test_a_create_time_topic_has_none(
+def test_no_timestamps_of_a_create_time_topic(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
 ) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1)

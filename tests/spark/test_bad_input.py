@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.support.servers import answer_with_tls_alert, closed_port, listening
+from tests.integration.support.servers import closed_port, listening, respond_with_tls_alert
 from tests.spark.support.sink import SHORT, Sink
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count
@@ -128,7 +128,7 @@ def test_no_server_answers(sink: Sink, console: Console) -> None:
 
 
 def test_the_only_server_that_answers_speaks_tls(sink: Sink) -> None:
-    with listening(answer_with_tls_alert) as tls:
+    with listening(respond_with_tls_alert) as tls:
         addresses = f"{closed_port()},{tls},no-such-host.invalid:9092"
         lost = replace(sink, bootstrap_servers=addresses)
         error, _ = sink.jobs_of(lambda: lost.write(_frame(sink), topic="any", **_WAITING))

@@ -12,7 +12,7 @@ from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
-from tests.integration.support.producing import produce, rows
+from tests.integration.support.producer_writes import produce, rows
 from tools.compat.clients import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, ClientRow, Task
 from tools.support.jars import OLD_KAFKA
 from tools.support.java import command

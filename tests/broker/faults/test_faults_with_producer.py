@@ -14,7 +14,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.inspection import log_in
-from tests.integration.support.producing import numbered, session
+from tests.integration.support.producer_writes import numbered, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import config, rows
+from tests.integration.support.producer_writes import config, rows
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 

@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.redis.reading import entries
-from tests.integration.support.producing import produce, rows
+from tests.integration.support.producer_writes import produce, rows
 from tests.support.readers import by_kafka_python, by_kcat
 from tools.support.readers import by_confluent
 

@@ -211,7 +211,7 @@ STEPS: dict[str, Callable[[RawClient], object]] = {
     "again": handshake_again,
     "bare token": lambda c: bare_token(c, plain(USER, PASSWORD)),
     "bare token, wrong": lambda c: bare_token(c, plain(USER, "guessed")),
-    "an oversized_token frame": oversized_token,
+    "an oversized frame": oversized_token,
 }
 
 

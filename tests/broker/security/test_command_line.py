@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from tests.broker.support.command_line import run
-from tests.integration.support.producing import numbered, produce
+from tests.integration.support.producer_writes import numbered, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Transactions V2 on Kafka 4.3.1, V1 on 3.9.1 and 2.8.2, and our own broker."""
+"""Transactions V2 on Kafka 4.3.1, V1 on 3.9.1 and 2.8.2, and the embedded broker."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def client(kafka: AnyKafka) -> Iterator[BlockingClient]:
 
 
 def connected(kafka: AnyKafka) -> BlockingClient:
-    """A client of these brokers."""
+    """Yield a client of these brokers."""
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     return BlockingClient(ProducerConfig.parse(options))
 
 
 @pytest.fixture
 def topic(client: BlockingClient, unique_topic: str) -> str:
-    """A topic of one partition, which does not forget by age."""
+    """Create a topic with one partition and without retention by time."""
     TopicAdmin(client).create_compacted(unique_topic, None, {}, client.deadline(60))
     return unique_topic

@@ -1,4 +1,4 @@
-"""A log that is compacted while it is written and read: what it says at the end is the same."""
+"""A decision log that is compacted during writes and reads keeps its state."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ State = dict[bytes | None, bytes | None]
 def state(
     records: Iterable[tuple[bytes | None, bytes | None]], known: State | None = None
 ) -> State:
-    """The latest value of each key."""
+    """Return the latest value of each key."""
     return (known or {}) | dict(records)
 
 
-def folded(read: LogRead, known: State | None = None) -> State:
+def apply_records(read: LogRead, known: State | None = None) -> State:
     return state(((record.key, record.value) for record in read.records), known)
 
 
 def fill(client: BlockingClient, start: int) -> State:
-    """Decisions of three scopes in turn, each fenced anew, and aborted ones between them."""
+    """Write decisions of three scopes in turn with new epochs, and aborted ones between them."""
     admin, expected = TransactionAdmin(client), State()
     appender = TransactionalAppender(client, admin)
     for number in range(start, start + ROUNDS):
@@ -65,18 +65,18 @@ def fill(client: BlockingClient, start: int) -> State:
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaCluster]:
-    """A broker that compacts soon."""
+    """Run a broker that compacts without delay."""
     with KafkaCluster(config={"log.cleaner.backoff.ms": "50"}) as cluster:
         yield cluster
 
 
-def test_a_compacted_log_says_the_same(kafka: KafkaCluster) -> None:
+def test_compaction_keeps_the_state(kafka: KafkaCluster) -> None:
     with connected(kafka) as client:
         TopicAdmin(client).create_compacted(LOG, None, ROLLING, client.deadline(60))
         reader = LogReader(client, LOG)
         expected = fill(client, 0)
         first = reader.read(None, client.deadline(60))
-        assert folded(first) == expected
+        assert apply_records(first) == expected
         more = fill(client, ROUNDS)
         deadline = time.monotonic() + 60
         written = len(KEYS) * ROUNDS * 2 * 2
@@ -84,15 +84,15 @@ def test_a_compacted_log_says_the_same(kafka: KafkaCluster) -> None:
             assert time.monotonic() < deadline
         second = reader.read(first.position, client.deadline(60))
         foreign = by_confluent(kafka.bootstrap_servers, LOG)
-    assert folded(whole) == more
-    assert folded(second, folded(first)) == more
+    assert apply_records(whole) == more
+    assert apply_records(second, apply_records(first)) == more
     assert not second.restarted
     assert state((record.key, record.value) for record in foreign) == more
     assert whole.position.pending == ()
 
 
 def finish(client: BlockingClient, kafka: KafkaCluster, scopes: Iterable[Scope]) -> None:
-    """Decide a batch of each scope that takes several records, and finish it."""
+    """Decide and complete a batch with multiple records in each scope."""
     config = SinkConfig.parse(
         {
             "kafka.bootstrap.servers": kafka.bootstrap_servers,
@@ -110,7 +110,7 @@ def finish(client: BlockingClient, kafka: KafkaCluster, scopes: Iterable[Scope])
         driver.append(owner, done, "done")
 
 
-def test_of_batches_that_are_done_compaction_leaves_one_small_record_each(
+def test_completed_batches_are_compacted_to_small_records(
     kafka: KafkaCluster,
 ) -> None:
     prefix, jobs = "orders", [Scope.batch("orders", str(number)) for number in range(10)]
@@ -120,7 +120,7 @@ def test_of_batches_that_are_done_compaction_leaves_one_small_record_each(
         finish(client, kafka, [*jobs, Scope.run(prefix), Scope.run(prefix), Scope.stream(prefix)])
         reader, deadline = LogReader(client, LARGE_LOG), time.monotonic() + 60
         while True:
-            finish(client, kafka, [Scope.stream("roll")])  # nothing compacts the last segment
+            finish(client, kafka, [Scope.stream("roll")])  # the last segment is never compacted
             read = [each for each in reader.read(None, client.deadline(60)).records if each.key]
             old = [each for each in read if not (each.key or b"").startswith(b"roll/")]
             if all(not (each.key and b"#" in each.key and each.value) for each in old):

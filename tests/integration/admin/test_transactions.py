@@ -1,4 +1,4 @@
-"""Transactions that others have left open, on real brokers."""
+"""Administration of open transactions on real brokers."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ def end(client: BlockingClient, transaction: OpenTransaction, *, commit: bool = 
 
 
 def visible(kafka: AnyKafka, topic: str) -> list[str]:
-    """What a read_committed reader finds."""
+    """Return the values that a read_committed reader reads."""
     return [
         (record.value or b"").decode() for record in by_confluent(kafka.bootstrap_servers, topic)
     ]
 
 
-def begin_anew(client: BlockingClient, transaction: OpenTransaction) -> OpenTransaction:
+def begin_again(client: BlockingClient, transaction: OpenTransaction) -> OpenTransaction:
     name = transaction.transactional_id
     return TransactionAdmin(client).init_producer_id(name, TIMEOUT_MS, client.deadline(60))
 
 
-def test_what_is_committed_is_visible_and_the_end_can_be_asked_for_again(
-    kafka: AnyKafka, client: BlockingClient, topic: str
-) -> None:
+def test_commit_can_be_repeated(kafka: AnyKafka, client: BlockingClient, topic: str) -> None:
     kept, dropped = (open_transaction(client, f"{topic}/{name}", topic) for name in ("a", "b"))
     assert (end(client, kept), end(client, kept)) == (0, 0)
     assert (end(client, dropped, commit=False), end(client, dropped, commit=False)) == (0, 0)
-    again = begin_anew(client, kept)
-    begin_anew(client, dropped)
+    again = begin_again(client, kept)
+    begin_again(client, dropped)
     assert visible(kafka, topic) == [kept.transactional_id]
     assert end(client, kept) in {FENCED, EPOCH}
     if again.version is V2:
         assert end(client, again) == INVALID_STATE
 
 
-def test_a_fence_aborts_what_is_open(kafka: AnyKafka, client: BlockingClient, topic: str) -> None:
+def test_fencing_aborts_the_open_transaction(
+    kafka: AnyKafka, client: BlockingClient, topic: str
+) -> None:
     left = open_transaction(client, f"{topic}/left", topic)
     fenced = TransactionAdmin(client).fence([left.transactional_id], client.deadline(60))
     assert fenced == {left.transactional_id: 0}
@@ -67,9 +67,7 @@ def test_a_fence_aborts_what_is_open(kafka: AnyKafka, client: BlockingClient, to
     assert visible(kafka, topic) == []
 
 
-def test_a_producer_that_goes_on_is_told_that_another_has_come(
-    client: BlockingClient, topic: str
-) -> None:
+def test_fenced_producer_gets_an_error(client: BlockingClient, topic: str) -> None:
     admin, name, deadline = TransactionAdmin(client), f"{topic}/d", client.deadline(60)
     older = admin.init_producer_id(name, TIMEOUT_MS, deadline)
     bumped = admin.init_producer_id(name, TIMEOUT_MS, deadline, older)
@@ -80,7 +78,7 @@ def test_a_producer_that_goes_on_is_told_that_another_has_come(
 
 
 @pytest.mark.parametrize("kafka", ["4.3.1", "3.9.1", "embedded"], indirect=True)
-def test_what_is_open_is_described_and_listed(
+def test_describe_and_list_open_transactions(
     kafka: AnyKafka, client: BlockingClient, topic: str
 ) -> None:
     admin, deadline = TransactionAdmin(client), client.deadline(60)
@@ -88,7 +86,7 @@ def test_what_is_open_is_described_and_listed(
     other = open_transaction(client, f"other-{topic}", topic)
     ended = open_transaction(client, f"{topic}/ended", topic)
     end(client, ended)
-    begin_anew(client, ended)
+    begin_again(client, ended)
     told = admin.describe([left.transactional_id, "nobody"], deadline)[left.transactional_id]
     assert (told.state, told.is_of(left)) == (TransactionState.ONGOING, True)
     assert (told.timeout_ms, told.partitions) == (TIMEOUT_MS, (TopicPartition(topic, 0),))
@@ -105,18 +103,18 @@ def test_what_is_open_is_described_and_listed(
 
 
 @pytest.mark.parametrize("kafka", ["2.8.2"], indirect=True)
-def test_brokers_before_3_0_can_only_end(client: BlockingClient, topic: str) -> None:
+def test_brokers_before_3_0_cannot_describe_or_list(client: BlockingClient, topic: str) -> None:
     left = open_transaction(client, f"{topic}/left", topic)
     admin = TransactionAdmin(client)
-    with pytest.raises(ProtocolError, match=r"DESCRIBE_TRANSACTIONS.*Apache Kafka 3\.0 or later"):
+    with pytest.raises(ProtocolError, match="DESCRIBE_TRANSACTIONS"):
         admin.describe([left.transactional_id], client.deadline(60))
-    with pytest.raises(ProtocolError, match=r"LIST_TRANSACTIONS.*Apache Kafka 3\.0 or later"):
+    with pytest.raises(ProtocolError, match="LIST_TRANSACTIONS"):
         admin.list(None, client.deadline(60))
     assert end(client, left) == 0
 
 
 @pytest.mark.parametrize("kafka", ["4.3.1"], indirect=True)
-def test_kafka_itself_says_the_same(
+def test_same_result_as_kafka_tools(
     kafka: KafkaCluster, client: BlockingClient, topic: str
 ) -> None:
     left = open_transaction(client, f"{topic}/left", topic)
@@ -134,7 +132,7 @@ def test_kafka_itself_says_the_same(
 
 
 @pytest.mark.parametrize("kafka", ["4.3.1", "embedded"], indirect=True)
-def test_a_thousand_end_within_three_seconds(
+def test_a_thousand_transactions_end_within_three_seconds(
     kafka: AnyKafka, client: BlockingClient, topic: str
 ) -> None:
     names = [f"{topic}/{number}" for number in range(MANY)]
@@ -144,16 +142,14 @@ def test_a_thousand_end_within_three_seconds(
     took = time.monotonic() - begun
     assert ended == dict.fromkeys(names, 0)
     assert took < 3.0
-    begin_anew(client, transactions[-1])
+    begin_again(client, transactions[-1])
     while len(found := visible(kafka, topic)) < MANY:  # Markers are written after the responses.
         still_open = admin.list(f"{topic}/.*", client.deadline(60))
         assert time.monotonic() < begun + 60, (len(found), still_open)
     assert sorted(found) == sorted(names)
 
 
-def test_a_coordinator_that_dies_is_waited_for(
-    real_kafka3: KafkaCluster, unique_topic: str
-) -> None:
+def test_wait_for_a_new_coordinator(real_kafka3: KafkaCluster, unique_topic: str) -> None:
     real_kafka3.admin.create_topic(unique_topic, partitions=3, replication=3)
     names = [f"{unique_topic}/{number}" for number in range(40)]
     places = [TopicPartition(unique_topic, number) for number in range(3)]
@@ -170,7 +166,7 @@ def test_a_coordinator_that_dies_is_waited_for(
             ended = admin.end(transactions, commit=True, deadline=None)
             remaining = admin.list(f"{unique_topic}/.*", client.deadline(60))
             for transaction in transactions:
-                begin_anew(client, transaction)
+                begin_again(client, transaction)
             values = visible(real_kafka3, unique_topic)
             reads = [
                 reader.read(position, client.deadline(60))

@@ -1,4 +1,4 @@
-"""Commands that find no Kafka."""
+"""Commands without a reachable Kafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRANSACTIONS = ["list", "describe", "commit", "abort"]
 @pytest.mark.parametrize(
     "command", [["demo"], *(["transactions", each, "--prefix", "p"] for each in TRANSACTIONS)]
 )
-def test_a_closed_port_is_told_within_the_timeout(command: list[str]) -> None:
+def test_closed_port_fails_within_the_timeout(command: list[str]) -> None:
     closed = closed_port()
     where = ["--bootstrap-servers", closed, "--timeout", "0.3"]
     ended = CliRunner().invoke(app, [*command, *where])

@@ -1,4 +1,4 @@
-"""Everything that may be wrong on the way to Kafka, provoked, and what the doctor says of it."""
+"""Findings of the doctor for connection, login, permission and configuration problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.diagnostics.doctor import Doctor, Produce
 from spark_kafka_sink.diagnostics.examination import Intent
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
-from tests.integration.support.servers import closed_port, hang_up, listening, say_nothing
+from tests.integration.support.servers import (
+    close_on_request,
+    closed_port,
+    listening,
+    never_respond,
+)
 from tests.support.schema_registry import running
 
 if TYPE_CHECKING:
@@ -61,7 +66,7 @@ def login(kafka: EmbeddedBroker, **changed: str) -> dict[str, str]:
     return options | {name.replace("_", "."): value for name, value in changed.items()}
 
 
-def examined(
+def examine_options(
     options: dict[str, str],
     *,
     produce: Produce = Produce.PROBE,
@@ -73,13 +78,13 @@ def examined(
     return {finding.step: finding for finding in doctor.examine()}
 
 
-def worst_of(found: dict[Step, Finding]) -> Finding:
+def most_severe(found: dict[Step, Finding]) -> Finding:
     order = list(Severity)
     return max(found.values(), key=lambda finding: order.index(finding.severity))
 
 
-def test_all_is_well_and_nothing_is_written(secured: EmbeddedBroker) -> None:
-    found = examined(login(secured))
+def test_no_problems_and_no_writes(secured: EmbeddedBroker) -> None:
+    found = examine_options(login(secured))
     assert {finding.severity for finding in found.values()} == {Severity.OK}, found
     assert list(found) == [
         Step.CONNECT,
@@ -98,9 +103,9 @@ def test_all_is_well_and_nothing_is_written(secured: EmbeddedBroker) -> None:
     assert sum(secured.end_offsets("events")) == 0
 
 
-def test_one_record_is_written_where_that_is_asked_for(plain: EmbeddedBroker) -> None:
+def test_write_one_record_on_request(plain: EmbeddedBroker) -> None:
     options = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events"}
-    found = examined(options, produce=Produce.RECORD)
+    found = examine_options(options, produce=Produce.RECORD)
     assert found[Step.PRODUCE].severity is Severity.OK
     assert sum(plain.end_offsets("events")) == 1
 
@@ -127,20 +132,22 @@ def test_one_record_is_written_where_that_is_asked_for(plain: EmbeddedBroker) ->
         ),
     ],
 )
-def test_what_fails_every_task(
+def test_problems_that_fail_every_task(
     changed: dict[str, str], step: Step, says: str, hint: str, secured: EmbeddedBroker
 ) -> None:
     options = login(secured, **changed)
-    finding = worst_of(examined({name: value for name, value in options.items() if value}))
+    finding = most_severe(
+        examine_options({name: value for name, value in options.items() if value})
+    )
     assert (finding.severity, finding.step) == (Severity.ERROR, step), finding
     assert says in finding.text
     assert hint in (finding.hint or "")
 
 
-def test_a_certificate_of_an_authority_that_is_not_trusted(secured: EmbeddedBroker) -> None:
+def test_untrusted_certificate(secured: EmbeddedBroker) -> None:
     with EmbeddedBroker(tls=True) as other:
         options = login(secured, kafka_ssl_ca_pem=other.ca_certificate)
-        finding = worst_of(examined(options))
+        finding = most_severe(examine_options(options))
     assert (finding.severity, finding.step) == (Severity.ERROR, Step.TLS)
     assert "certificate" in finding.text
 
@@ -148,14 +155,14 @@ def test_a_certificate_of_an_authority_that_is_not_trusted(secured: EmbeddedBrok
 @pytest.mark.parametrize(
     ("topic", "says"), [("small", "max.message.bytes=1000"), ("lonely", "min.insync.replicas=2")]
 )
-def test_settings_that_are_at_odds(topic: str, says: str, secured: EmbeddedBroker) -> None:
-    found = examined(login(secured, topic=topic))
+def test_conflicting_settings(topic: str, says: str, secured: EmbeddedBroker) -> None:
+    found = examine_options(login(secured, topic=topic))
     assert found[Step.PRODUCE].severity is Severity.OK
     assert found[Step.SETTINGS].severity is Severity.WARNING
     assert says in found[Step.SETTINGS].text
 
 
-def test_a_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
+def test_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
     options = {
         "kafka.bootstrap.servers": plain.bootstrap_servers,
         "kafka.allow.auto.create.topics": "false",
@@ -163,27 +170,31 @@ def test_a_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
         "topic.create": "true",
         "topic.partitions": "2",
     }
-    found = examined(options)
+    found = examine_options(options)
     assert found[Step.TOPIC].severity is Severity.NOTE
     assert "the write will create it" in found[Step.TOPIC].text
-    assert worst_of(found).severity is not Severity.ERROR
-    finding = worst_of(examined({**options, "topic.replication.factor": "3"}))
+    assert most_severe(found).severity is not Severity.ERROR
+    finding = most_severe(examine_options({**options, "topic.replication.factor": "3"}))
     assert (finding.severity, finding.step) == (Severity.ERROR, Step.TOPIC)
 
 
-def test_servers_that_are_none(plain: EmbeddedBroker) -> None:
+def test_unreachable_servers(plain: EmbeddedBroker) -> None:
     topic = {"topic": "events"}
-    closed = examined({"kafka.bootstrap.servers": closed_port(), **topic})
-    assert worst_of(closed).step is Step.CONNECT
-    assert "Connection refused" in worst_of(closed).text
-    unknown = worst_of(examined({"kafka.bootstrap.servers": "no-such.invalid:9092", **topic}))
+    closed = examine_options({"kafka.bootstrap.servers": closed_port(), **topic})
+    assert most_severe(closed).step is Step.CONNECT
+    assert "Connection refused" in most_severe(closed).text
+    unknown = most_severe(
+        examine_options({"kafka.bootstrap.servers": "no-such.invalid:9092", **topic})
+    )
     assert unknown.step is Step.RESOLVE
-    with listening(say_nothing) as silent:
-        black = worst_of(examined({"kafka.bootstrap.servers": silent, **topic}, seconds=0.3))
+    with listening(never_respond) as silent:
+        black = most_severe(
+            examine_options({"kafka.bootstrap.servers": silent, **topic}, seconds=0.3)
+        )
     assert (black.step, black.local) == (Step.VERSIONS, True)
     assert "no response within 0.3 s" in black.text
-    with listening(hang_up) as other:
-        mute = worst_of(examined({"kafka.bootstrap.servers": other, **topic}))
+    with listening(close_on_request) as other:
+        mute = most_severe(examine_options({"kafka.bootstrap.servers": other, **topic}))
     assert mute.step is Step.VERSIONS
     both = f"{closed_port()},{plain.bootstrap_servers}"
     found = [
@@ -197,22 +208,22 @@ def test_servers_that_are_none(plain: EmbeddedBroker) -> None:
     assert Severity.ERROR not in found
 
 
-def test_plain_text_where_tls_is_expected(plain: EmbeddedBroker) -> None:
+def test_plaintext_instead_of_tls(plain: EmbeddedBroker) -> None:
     options = {
         "kafka.bootstrap.servers": plain.bootstrap_servers,
         "kafka.security.protocol": "SSL",
         "topic": "events",
     }
-    finding = worst_of(examined(options))
+    finding = most_severe(examine_options(options))
     assert (finding.severity, finding.step) == (Severity.ERROR, Step.TLS)
 
 
-def test_an_address_that_a_broker_announces_and_nobody_knows() -> None:
+def test_unreachable_advertised_address() -> None:
     with EmbeddedBroker(
         topics={"events": 1}, port=_free(), advertised_listeners="kafka-1.invalid:9092"
     ) as kafka:
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
-        finding = worst_of(examined(options))
+        finding = most_severe(examine_options(options))
     assert (finding.severity, finding.step) == (Severity.ERROR, Step.BROKERS)
     assert "kafka-1.invalid:9092" in finding.text
     assert "advertised.listeners" in (finding.hint or "")
@@ -222,7 +233,7 @@ def _free() -> int:
     return int(closed_port().rpartition(":")[2])
 
 
-def test_the_command_has_a_status_and_json(plain: EmbeddedBroker) -> None:
+def test_command_exit_status_and_json(plain: EmbeddedBroker) -> None:
     run, servers = CliRunner(), plain.bootstrap_servers
     level = logging.getLogger("spark_kafka_sink").level
     good = run.invoke(app, ["doctor", "--bootstrap-servers", servers, "--topic", "events"])
@@ -261,14 +272,16 @@ NOT_AUTO = {"auto.register.schemas": "false"}
         ({"basic.auth.user.info": "me:secret-pw"}, ERROR, "HTTP status 401"),
     ],
 )
-def test_schemas_are_checked_and_not_registered(
+def test_schemas_are_checked_but_not_registered(
     plain: EmbeddedBroker, options: dict[str, str], severity: Severity, says: str
 ) -> None:
     with running() as registry:
         registry.put("events-value", RECORD)
         registry.authorization = "Basic none" if "basic.auth.user.info" in options else None
         write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
-        found = examined({**write, "schema.registry.url": registry.url, **options})[Step.REGISTRY]
+        found = examine_options({**write, "schema.registry.url": registry.url, **options})[
+            Step.REGISTRY
+        ]
         assert (found.severity, says in found.text, "secret-pw" in found.text) == (
             severity,
             True,
@@ -277,9 +290,9 @@ def test_schemas_are_checked_and_not_registered(
         assert registry.subjects == {"events-value": [1]}
 
 
-def test_a_registry_that_cannot_be_reached(plain: EmbeddedBroker) -> None:
+def test_unreachable_registry(plain: EmbeddedBroker) -> None:
     write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
-    found = examined({**write, "schema.registry.url": f"http://{closed_port()}"})
+    found = examine_options({**write, "schema.registry.url": f"http://{closed_port()}"})
     assert found[Step.PRODUCE].severity is OK
     assert found[Step.REGISTRY].severity is ERROR
     assert "cannot be reached" in found[Step.REGISTRY].text

@@ -1,4 +1,4 @@
-"""What the driver finds out before a write, on a broker."""
+"""Findings of the driver's preflight check on a broker."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from spark_kafka_sink.diagnostics.doctor import Doctor
 from spark_kafka_sink.diagnostics.examination import Intent, connect
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.preflight import examine
-from tests.integration.support.servers import closed_port, listening, say_nothing
+from tests.integration.support.servers import closed_port, listening, never_respond
 
 
-def found(servers: str, *, has_key: bool = True, **options: str) -> list[Finding]:
-    return found_with(servers, options, has_key=has_key)
+def findings_of(servers: str, *, has_key: bool = True, **options: str) -> list[Finding]:
+    return findings_with(servers, options, has_key=has_key)
 
 
-def found_with(servers: str, options: dict[str, str], *, has_key: bool = True) -> list[Finding]:
+def findings_with(servers: str, options: dict[str, str], *, has_key: bool = True) -> list[Finding]:
     named = {name.replace("__", "."): value for name, value in options.items()}
     given = {"kafka.bootstrap.servers": servers, "topic": "t", **named}
     return examine(Intent(config=SinkConfig.parse(given), has_key=has_key))
@@ -32,24 +32,22 @@ def problems(findings: list[Finding]) -> list[tuple[Step, Severity, bool]]:
     return [(one.step, one.severity, one.local) for one in findings if one.severity not in fine]
 
 
-def test_what_is_found_out_before_a_write() -> None:
+def test_problems_found_before_a_write() -> None:
     compacted = {"c": {"cleanup.policy": "compact"}}
     with EmbeddedBroker(topics={"t": 1, "c": 1}, topic_configs=compacted) as kafka:
         servers = kafka.bootstrap_servers
-        assert problems(found(servers)) == []
-        assert problems(found(f"{closed_port()},{servers}")) == []
+        assert problems(findings_of(servers)) == []
+        assert problems(findings_of(f"{closed_port()},{servers}")) == []
         no_key = [(Step.SETTINGS, Severity.ERROR, False)]
-        assert problems(found(servers, has_key=False, topic="c")) == no_key
-        assert problems(found(servers, topic="gone")) == [(Step.TOPIC, Severity.ERROR, False)]
+        assert problems(findings_of(servers, has_key=False, topic="c")) == no_key
+        assert problems(findings_of(servers, topic="gone")) == [(Step.TOPIC, Severity.ERROR, False)]
         letters = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": "gone"}
-        assert problems(found_with(servers, letters)) == [(Step.TOPIC, Severity.ERROR, False)]
+        assert problems(findings_with(servers, letters)) == [(Step.TOPIC, Severity.ERROR, False)]
 
 
 @pytest.mark.parametrize("dry_run", ["true", "false"])
 @pytest.mark.parametrize("topic", [{"topic": "t"}, {}], ids=["named", "column"])
-def test_a_dead_letter_topic_that_is_missing_is_told_as_what_it_is(
-    topic: dict[str, str], dry_run: str
-) -> None:
+def test_missing_dead_letter_topic(topic: dict[str, str], dry_run: str) -> None:
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "gone"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "dryRun": dry_run}
@@ -66,53 +64,53 @@ def test_a_dead_letter_topic_that_is_missing_is_told_as_what_it_is(
 )
 def test_similar_topics_are_suggested(topic: str, similar: list[str]) -> None:
     with EmbeddedBroker(topics={"events": 1, "events-2": 1, "orders": 1}) as kafka:
-        (missing,) = found(kafka.bootstrap_servers, topic=topic)
+        (missing,) = findings_of(kafka.bootstrap_servers, topic=topic)
     start = f"did you mean {' or '.join(similar)}? Otherwise" if similar else "correct the name, or"
     assert (missing.hint or "").startswith(f"{start} create the topic: ")
     assert (missing.hint or "").endswith(f"--create --topic {topic}")
 
 
-def test_a_topic_that_appears_late_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_that_appears_late(monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedBroker(topics={"t": 1}) as kafka:
 
         def pause(*_: object) -> None:
             kafka.create_topic("late", 1)
 
         monkeypatch.setattr(BlockingClient, "pause", pause)
-        assert problems(found(kafka.bootstrap_servers, topic="late")) == []
+        assert problems(findings_of(kafka.bootstrap_servers, topic="late")) == []
 
 
 @pytest.mark.parametrize("operation", ["Write", "Describe"])
-def test_rights_on_transactional_ids_are_looked_at(operation: str) -> None:
+def test_permissions_on_transactional_ids(operation: str) -> None:
     wanted = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "x"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         kafka.deny("*", operation, transactional_id="x/*")
         servers = kafka.bootstrap_servers
-        other = found_with(servers, {**wanted, "transactionalIdPrefix": "y"})
-        assert problems(other) == problems(found_with(servers, {})) == []
+        other = findings_with(servers, {**wanted, "transactionalIdPrefix": "y"})
+        assert problems(other) == problems(findings_with(servers, {})) == []
         assert "starts with y/ is allowed" in other[-1].text
         (denied,) = (
-            each for each in found_with(servers, wanted) if each.severity is Severity.ERROR
+            each for each in findings_with(servers, wanted) if each.severity is Severity.ERROR
         )
         assert denied.step is Step.PERMISSIONS
         assert "--transactional-id x/ --resource-pattern-type prefixed" in (denied.hint or "")
 
 
-def test_a_dry_run_creates_no_topic() -> None:
+def test_dry_run_creates_no_topic() -> None:
     wanted = {"topic": "new", "topic__create": "true", "topic__partitions": "3", "dryRun": "true"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         servers = kafka.bootstrap_servers
-        assert problems(found_with(servers, wanted)) == []
-        assert problems(found_with(servers, {**wanted, "preflight": "off"})) == []
+        assert problems(findings_with(servers, wanted)) == []
+        assert problems(findings_with(servers, {**wanted, "preflight": "off"})) == []
         for options in ({"topic": "new", "dryRun": "true"}, {**wanted, "topic__partitions": "0"}):
-            (missing,) = found_with(servers, options)
+            (missing,) = findings_with(servers, options)
             assert missing.severity is Severity.ERROR
             assert "a dry run does not create it" in str(missing.error)
         with pytest.raises(UnknownTopicError):
             kafka.end_offsets("new")
 
 
-def test_a_topic_is_created_once_as_its_options_say() -> None:
+def test_topic_is_created_once_with_its_options() -> None:
     wanted = {
         "topic": "new",
         "topic__create": "true",
@@ -122,23 +120,23 @@ def test_a_topic_is_created_once_as_its_options_say() -> None:
     off = {**wanted, "preflight": "off"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         servers = kafka.bootstrap_servers
-        with ThreadPoolExecutor(2) as pool:  # two jobs at once
-            jobs = [pool.submit(found_with, servers, wanted) for _ in range(2)]
+        with ThreadPoolExecutor(2) as pool:  # two concurrent jobs
+            jobs = [pool.submit(findings_with, servers, wanted) for _ in range(2)]
             assert [problems(job.result(60)) for job in jobs] == [[], []]
         assert len(kafka.end_offsets("new")) == 3
-        assert problems(found_with(servers, off)) == []
-        assert found_with(servers, {**off, "topic": "other"}) == []
+        assert problems(findings_with(servers, off)) == []
+        assert findings_with(servers, {**off, "topic": "other"}) == []
         assert len(kafka.end_offsets("other")) == 3
-        (more,) = found_with(servers, {**wanted, "topic__partitions": "4"})[1:2]
+        (more,) = findings_with(servers, {**wanted, "topic__partitions": "4"})[1:2]
         assert (more.severity, more.error is None) == (Severity.WARNING, False)
         assert "with 3 partitions and is not changed: topic.partitions=4" in more.text
         assert len(kafka.end_offsets("new")) == 3
         with pytest.raises(ConfigError, match=r"no\.such"):
-            found_with(servers, {**wanted, "topic": "third", "topic__config__no__such": "1"})
+            findings_with(servers, {**wanted, "topic": "third", "topic__config__no__such": "1"})
 
 
 @pytest.mark.parametrize("topic", [{"topic": "new"}, {}], ids=["named", "column"])
-def test_the_dead_letter_topic_is_created_with_the_brokers_settings(topic: dict[str, str]) -> None:
+def test_dead_letter_topic_is_created_with_broker_defaults(topic: dict[str, str]) -> None:
     wanted = {
         "topic.create": "true",
         "topic.partitions": "3",
@@ -157,7 +155,7 @@ def test_the_dead_letter_topic_is_created_with_the_brokers_settings(topic: dict[
             assert len(kafka.end_offsets("new")) == 3
 
 
-def test_only_what_brokers_have_responded_is_the_same_on_every_host() -> None:
+def test_findings_based_on_responses_apply_to_all_hosts() -> None:
     login = {
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.username": "alice",
@@ -166,31 +164,31 @@ def test_only_what_brokers_have_responded_is_the_same_on_every_host() -> None:
     }
     with EmbeddedBroker(topics={"t": 1}, sasl={"alice": "secret"}) as kafka:
         servers = kafka.bootstrap_servers
-        assert problems(found_with(servers, login)) == [(Step.LOGIN, Severity.ERROR, False)]
+        assert problems(findings_with(servers, login)) == [(Step.LOGIN, Severity.ERROR, False)]
     with EmbeddedBroker(topics={"t": 1}, tls=True) as kafka:
-        [untrusted] = found_with(kafka.bootstrap_servers, {"kafka.security.protocol": "SSL"})
+        [untrusted] = findings_with(kafka.bootstrap_servers, {"kafka.security.protocol": "SSL"})
         assert (untrusted.step, untrusted.local) == (Step.TLS, True)
 
 
-@pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
-def test_servers_that_cannot_be_reached(silent: bool) -> None:
+@pytest.mark.parametrize("silent", [False, True], ids=["refused", "no response"])
+def test_unreachable_servers(silent: bool) -> None:
     short = {"kafka__max__block__ms": "1000"}
-    with listening(say_nothing) as black:
+    with listening(never_respond) as black:
         servers = f"{closed_port()},{black}" if silent else closed_port()
-        [finding] = found_with(servers, short)
+        [finding] = findings_with(servers, short)
     assert (finding.severity, finding.local) == (Severity.ERROR, True)
     assert "preflight=off" in (finding.hint or "")
 
 
-def test_a_topic_that_cannot_be_created_for_want_of_servers_ends_the_write() -> None:
+def test_topic_creation_without_servers_fails_the_write() -> None:
     wanted = {"topic__create": "true", "kafka__max__block__ms": "300"}
     with pytest.raises(KafkaProdError, match="Connection refused"):
-        found_with(closed_port(), wanted)
-    [finding] = found_with(closed_port(), {**wanted, "preflight": "fail"})
+        findings_with(closed_port(), wanted)
+    [finding] = findings_with(closed_port(), {**wanted, "preflight": "fail"})
     assert finding.severity is Severity.ERROR
 
 
-def test_servers_that_refuse_are_told_of_before_the_time_is_over() -> None:
+def test_refused_connections_fail_before_the_timeout() -> None:
     config = SinkConfig.parse({"kafka.bootstrap.servers": closed_port(), "topic": "t"})
     an_hour = 3600.0
     with BlockingClient(config.producer) as client:
@@ -199,6 +197,6 @@ def test_servers_that_refuse_are_told_of_before_the_time_is_over() -> None:
     assert "Connection refused" in finding.text
 
 
-def test_the_findings_are_all_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    found(closed_port(), kafka__max__block__ms="300")
+def test_only_findings_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    findings_of(closed_port(), kafka__max__block__ms="300")
     assert caplog.messages == []

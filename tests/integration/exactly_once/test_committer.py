@@ -1,4 +1,4 @@
-"""The driver of exactly once against real and embedded brokers, read by a client of others."""
+"""The exactly-once driver on a real Kafka and the embedded broker, verified by another client."""
 
 from __future__ import annotations
 
@@ -14,14 +14,7 @@ from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, Target, driver_id
-from tests.integration.exactly_once.crashing import (
-    DECIDED,
-    STEPS,
-    CrashError,
-    crashing_driver,
-    stepped_driver,
-)
-from tests.integration.exactly_once.writing import (
+from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
     ROWS,
@@ -29,12 +22,19 @@ from tests.integration.exactly_once.writing import (
     rows_of,
     stream,
 )
+from tests.integration.exactly_once.stepped_driver import (
+    DECIDED,
+    STEPS,
+    CrashError,
+    crashing_driver,
+    stepped_driver,
+)
 from tests.support.pace import pace
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
-    from tests.integration.exactly_once.writing import Writes
+    from tests.integration.exactly_once.simulated_writes import Writes
     from tools.support.kafka_cluster import KafkaCluster
 
 NOTHING = rows_of()
@@ -42,13 +42,13 @@ NOTHING = rows_of()
 
 @pytest.fixture
 def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
-    """A stream with a topic and a prefix of its own."""
+    """Return a stream with its own topic and prefix."""
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
     return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
 
 def crash(query: Writes, batch: str, step: str) -> None:
-    """Run a batch whose driver dies at a step."""
+    """Run a batch whose driver crashes at a step."""
     tasks = [each.transaction for each in query.tasks(batch) if each.transaction is not None]
     single = query.scope.kind is not ScopeKind.STREAM
     caller = Caller(query=query.query, batch=batch, single=single)
@@ -56,7 +56,7 @@ def crash(query: Writes, batch: str, step: str) -> None:
         commit_batch(driver, caller, tuple(tasks))
 
 
-def test_a_batch_is_visible_once_it_is_committed(query: Writes) -> None:
+def test_batch_is_visible_after_commit(query: Writes) -> None:
     assert query.committer.recover() == Nothing()
     results = query.tasks("0")
     assert query.visible() == NOTHING
@@ -73,13 +73,13 @@ def test_a_batch_is_visible_once_it_is_committed(query: Writes) -> None:
     assert query.committer.recover() == Done(QUERY, "0")
 
 
-def test_batch_follows_batch(query: Writes) -> None:
+def test_consecutive_batches(query: Writes) -> None:
     for batch in ("0", "1", "2"):
         assert query.committer.commit(batch, query.tasks(batch)).status is CommitStatus.COMMITTED
     assert query.visible() == rows_of("0", "1", "2")
 
 
-def test_a_batch_that_comes_again_is_there_already(query: Writes) -> None:
+def test_repeated_batch_is_already_written(query: Writes) -> None:
     query.committer.commit("0", query.tasks("0"))
     outcome = query.committer.commit("0", query.tasks("0"))
     assert (outcome.status, outcome.records, outcome.aborted) == (
@@ -93,7 +93,7 @@ def test_a_batch_that_comes_again_is_there_already(query: Writes) -> None:
     assert query.visible() == rows_of("0", "1")
 
 
-def test_a_batch_without_rows_counts_as_done(query: Writes) -> None:
+def test_empty_batch_is_done(query: Writes) -> None:
     empty = [query.result(TaskOutcome.EMPTY, "0")] * 2
     assert query.committer.commit("0", empty).status is CommitStatus.EMPTY
     mixed = [query.result(TaskOutcome.EMPTY, "1"), *query.tasks("1")]
@@ -101,31 +101,29 @@ def test_a_batch_without_rows_counts_as_done(query: Writes) -> None:
     assert query.visible() == rows_of("1")
 
 
-def test_what_tasks_have_skipped_is_not_decided_as_a_batch_without_rows(query: Writes) -> None:
-    skipped = [query.result(TaskOutcome.SKIPPED, "0")]  # before the log was deleted
-    with pytest.raises(TransactionError, match="its tasks skipped the batch"):
+def test_skipped_batch_is_not_decided_as_empty(query: Writes) -> None:
+    skipped = [query.result(TaskOutcome.SKIPPED, "0")]  # planned before the log was deleted
+    with pytest.raises(TransactionError, match="skipped the batch"):
         query.committer.commit("0", skipped)
     assert query.committer.recover() == Nothing()
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_batch_is_there_once_wherever_its_driver_dies(query: Writes, step: str) -> None:
+def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
     query.committer.commit("0", query.tasks("0"))
     crash(query, "1", step)
     state = query.committer.recover()
     assert state == Done(QUERY, "1" if step in DECIDED else "0")
     assert query.visible() == rows_of("0", *(["1"] if step in DECIDED else []))
     outcome = query.committer.commit("1", query.tasks("1"))
-    assert outcome.aborted == 3  # ours of a batch that was there, or those of the driver that died
+    assert outcome.aborted == 3  # transactions of a batch already written, or of the crashed driver
     assert query.visible() == rows_of("0", "1")
     assert query.committer.commit("2", query.tasks("2")).status is CommitStatus.COMMITTED
     assert query.visible() == rows_of("0", "1", "2")
 
 
 @pytest.mark.parametrize("step", ["before decide", "after decide", "between two EndTxns"])
-def test_an_abort_after_a_commit_that_raised_finishes_what_is_decided(
-    query: Writes, step: str
-) -> None:
+def test_abort_after_failed_commit_completes_the_decided_batch(query: Writes, step: str) -> None:
     results = query.tasks("0")
     tasks = tuple(each.transaction for each in results if each.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(query, step) as driver:
@@ -137,7 +135,7 @@ def test_an_abort_after_a_commit_that_raised_finishes_what_is_decided(
 
 
 @pytest.mark.parametrize("kind", ScopeKind)
-def test_an_abort_after_a_commit_that_was_done_says_that_it_is_written(
+def test_abort_after_commit_reports_already_written(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, kind: ScopeKind
 ) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
@@ -158,9 +156,9 @@ def test_an_abort_after_a_commit_that_was_done_says_that_it_is_written(
     assert write.visible() == rows_of(batch)
 
 
-LATE = {
+RESUMED = {
     "after fence": CommitStatus.ALREADY_WRITTEN,
-    "after read": "cannot be committed safely",  # its transactions are aborted
+    "after read": "cannot be committed safely",  # its transactions were aborted
     "after describe": "a newer driver of stream p-",
     "before decide": "a newer driver of stream p-",
     "after decide": CommitStatus.COMMITTED,
@@ -169,11 +167,11 @@ LATE = {
     "before done": CommitStatus.COMMITTED,
     "after done": CommitStatus.COMMITTED,
 }
-"""What becomes of a driver that sleeps at a step until another one has run its batch."""
+"""Result of a driver that pauses at a step until another driver has run its batch."""
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_driver_that_wakes_up_late_doubles_nothing(query: Writes, step: str) -> None:
+def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
     tasks = tuple(each.transaction for each in query.tasks("0") if each.transaction is not None)
     outcomes = []
 
@@ -181,7 +179,7 @@ def test_a_driver_that_wakes_up_late_doubles_nothing(query: Writes, step: str) -
         outcomes.append(query.committer.commit("0", query.tasks("0")).status)
 
     with stepped_driver(query, step, overtake) as driver:
-        expected = LATE[step]
+        expected = RESUMED[step]
         if isinstance(expected, CommitStatus):
             outcome = commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
             assert outcome.status is expected
@@ -195,7 +193,7 @@ def test_a_driver_that_wakes_up_late_doubles_nothing(query: Writes, step: str) -
 
 
 @pytest.mark.deep
-def test_a_thousand_transactions_are_committed_together(query: Writes) -> None:
+def test_commit_a_thousand_transactions(query: Writes) -> None:
     many = replace(query, timeout_ms=600_000)
     many.committer.recover()
     results = many.tasks("0", 1_000)
@@ -205,7 +203,7 @@ def test_a_thousand_transactions_are_committed_together(query: Writes) -> None:
     assert outcome.total_ms < 3_000 + 1_000 * machine.slack_s
 
 
-def test_an_abort_of_a_batch_that_failed_ends_all_its_transactions(query: Writes) -> None:
+def test_abort_ends_all_transactions_of_the_batch(query: Writes) -> None:
     results = query.tasks("0", nonce="0123456789abcdef")
     outcome = query.committer.abort("0", results[:2], complete=False)
     assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
@@ -213,22 +211,22 @@ def test_an_abort_of_a_batch_that_failed_ends_all_its_transactions(query: Writes
     assert query.visible() == rows_of("0")
 
 
-def test_transactions_of_lost_attempts_are_aborted_and_hold_no_reader_back(query: Writes) -> None:
-    query.tasks("0", tasks=2)  # of a planning that came to nothing
+def test_transactions_of_lost_attempts_are_aborted(query: Writes) -> None:
+    query.tasks("0", tasks=2)  # from a planning that was not completed
     lost = query.task("0", 2, "0123456789abcdef")
     assert lost.transaction is not None
     assert query.committer.commit("0", query.tasks("0")).aborted == 3
     assert query.visible() == rows_of("0")
 
 
-def test_transactions_of_a_batch_to_come_are_left_alone(query: Writes) -> None:
+def test_transactions_of_a_later_batch_are_not_aborted(query: Writes) -> None:
     coming = query.tasks("1")
     query.committer.commit("0", query.tasks("0"))
     query.committer.commit("1", coming)
     assert query.visible() == rows_of("0", "1")
 
 
-def test_another_query_is_refused_until_it_resets(query: Writes) -> None:
+def test_another_query_is_rejected_until_reset(query: Writes) -> None:
     query.committer.commit("0", query.tasks("0"))
     other = replace(query, query="00000000-0000-0000-0000-000000000001")
     results = other.tasks("0")
@@ -243,16 +241,16 @@ def test_another_query_is_refused_until_it_resets(query: Writes) -> None:
         query.committer.commit("1", query.tasks("1"))
 
 
-def test_a_gap_in_the_batches_is_refused(query: Writes) -> None:
-    with pytest.raises(TransactionError, match="has no record of the previous batches"):
+def test_gap_in_batches_is_rejected(query: Writes) -> None:
+    with pytest.raises(TransactionError, match="no record of the previous batches"):
         query.committer.commit("3", query.tasks("3"))
     query.committer.commit("0", query.tasks("0"))
-    with pytest.raises(TransactionError, match="has no record of the previous batch"):
+    with pytest.raises(TransactionError, match="no record of the previous batch"):
         query.committer.commit("2", query.tasks("2"))
     assert query.visible() == rows_of("0")
 
 
-def test_a_transaction_that_is_gone_fails_the_batch_before_the_decision(query: Writes) -> None:
+def test_missing_transaction_fails_before_the_decision(query: Writes) -> None:
     results = query.tasks("0")
     query.committer.abort("0", results[:1], complete=False)
     again = query.tasks("0", tasks=2)
@@ -263,8 +261,8 @@ def test_a_transaction_that_is_gone_fails_the_batch_before_the_decision(query: W
     assert query.visible() == rows_of("0")
 
 
-def test_a_transaction_that_ends_while_the_driver_sleeps_fails_the_batch_too(query: Writes) -> None:
-    """Behind the first look at it; a decision would tear the batch."""
+def test_transaction_that_ends_after_the_first_check_fails_the_batch(query: Writes) -> None:
+    """It ends after the first check; a decision would commit the batch only partially."""
     results = query.tasks("0")
     tasks = tuple(each.transaction for each in results if each.transaction is not None)
 
@@ -281,7 +279,7 @@ def test_a_transaction_that_ends_while_the_driver_sleeps_fails_the_batch_too(que
     assert query.visible() == rows_of("0")
 
 
-def test_a_batch_job_with_a_batch_id_is_written_once(query: Writes) -> None:
+def test_batch_job_with_batch_id_is_written_once(query: Writes) -> None:
     for expected in (CommitStatus.COMMITTED, CommitStatus.ALREADY_WRITTEN):
         job = batch_job(
             query.bootstrap_servers, query.topic, Scope.batch(query.scope.prefix, "2026-11-20/a")
@@ -302,8 +300,8 @@ def test_jobs_with_different_batch_ids_do_not_fence_each_other(query: Writes) ->
     assert query.visible() == rows_of("1", "2")
 
 
-def written(query: Writes, target: Target | None, rows: int | None = None) -> Writes:
-    """A batch job, or one of a version that did not tell its writes apart."""
+def write_batch(query: Writes, target: Target | None, rows: int | None = None) -> Writes:
+    """Run a batch job, possibly one of a version that did not distinguish writes."""
     if target is None:
         scope = replace(Scope.batch(query.scope.prefix, "7"), target=None)
     else:
@@ -313,7 +311,7 @@ def written(query: Writes, target: Target | None, rows: int | None = None) -> Wr
 
 def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes) -> None:
     first, second, third = (
-        written(query, target)
+        write_batch(query, target)
         for target in (Target(topic="a"), Target(topic="b"), Target(topic="b", name="late/ü #1"))
     )
     results = first.tasks("7")
@@ -324,34 +322,34 @@ def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes
     assert third.committer.commit("7", third.tasks("7")).status is CommitStatus.ALREADY_WRITTEN
 
 
-def test_a_batch_with_other_rows_or_topics_counts_as_written_once_its_loss_is_accepted(
+def test_batch_with_different_rows_is_accepted_after_accept_loss(
     query: Writes,
 ) -> None:
-    ours = replace(written(query, Target(), rows=20), topics=frozenset({"a"}))
+    ours = replace(write_batch(query, Target(), rows=20), topics=frozenset({"a"}))
     ours.committer.commit("7", ours.tasks("7"))
     for other in (replace(ours, rows=50), replace(ours, rows=60, topics=frozenset({"b"}))):
         skipped = [other.result(TaskOutcome.SKIPPED, "7")]
-        with pytest.raises(TransactionError, match="was already written with different rows"):
+        with pytest.raises(TransactionError, match="different rows"):
             ours.committer.commit("7", skipped)
     TransactionOperator(query.config).accept_loss(driver_id(ours.scope))
     assert ours.committer.commit("7", skipped).status is CommitStatus.ALREADY_WRITTEN
     assert query.visible() == rows_of("7")
 
 
-def test_a_run_without_a_batch_id_that_died_is_finished_by_the_next(query: Writes) -> None:
+def test_next_run_completes_a_crashed_run_without_batch_id(query: Writes) -> None:
     died = batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
     crash(died, died.scope.name, "after decide")
     assert query.visible() == NOTHING
     job = batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
     assert job.committer.recover() == Nothing()
     assert query.visible() == rows_of("x")
-    assert died.committer.recover() == Nothing()  # forgotten, as its scope never comes again
+    assert died.committer.recover() == Nothing()  # removed, as its scope is never used again
     outcome = job.committer.commit(job.scope.name, job.tasks(job.scope.name))
     assert outcome.status is CommitStatus.COMMITTED
     assert query.visible() == rows_of("x") + rows_of("x")
 
 
-def test_a_decision_log_that_forgets_by_age_is_refused(
+def test_decision_log_without_compaction_is_rejected(
     query: Writes,
 ) -> None:
     log, admin = f"log-{query.topic}", Admin(query.bootstrap_servers)

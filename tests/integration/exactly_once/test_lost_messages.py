@@ -1,4 +1,4 @@
-"""Requests and answers that get lost on the driver's way: a step is asked again, or found done."""
+"""Lost requests and responses of the driver are retried or detected as executed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.protocol.error_codes import ErrorCode
-from tests.integration.exactly_once.crashing import CrashError, crashing_driver
-from tests.integration.exactly_once.writing import (
+from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
     batch_job,
@@ -27,12 +26,13 @@ from tests.integration.exactly_once.writing import (
     stream,
     transactions_of,
 )
+from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.protocol.transactions import OpenTransaction
-    from tests.integration.exactly_once.writing import Writes
+    from tests.integration.exactly_once.simulated_writes import Writes
 
 APIS = (
     "find_coordinator",
@@ -53,14 +53,14 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    """Two nodes that can be told to fail."""
+    """Run two nodes for fault injection."""
     with EmbeddedBroker(nodes=2) as broker:
         yield broker
 
 
 @pytest.fixture
 def query(broker: EmbeddedBroker, unique_topic: str) -> Iterator[Writes]:
-    """A stream that has committed its batch 0."""
+    """Return a stream whose batch 0 is committed."""
     broker.create_topic(unique_topic, PARTITIONS)
     made = stream(broker.bootstrap_servers, unique_topic, f"p-{unique_topic}", **QUICK)
     made.committer.commit("0", made.tasks("0"))
@@ -70,14 +70,14 @@ def query(broker: EmbeddedBroker, unique_topic: str) -> Iterator[Writes]:
 
 @pytest.mark.parametrize("effect", ["lose-request", "lose-response", "close"])
 @pytest.mark.parametrize("api", APIS)
-def test_a_message_that_is_lost_costs_time_alone(
+def test_lost_message_is_retried(
     broker: EmbeddedBroker, query: Writes, api: str, effect: str
 ) -> None:
     results = query.tasks("1")
     broker.faults.add(f"{api}:{effect}:next=1")
     assert query.committer.commit("1", results).status in {
         CommitStatus.COMMITTED,
-        CommitStatus.ROLLED_FORWARD,  # of our own decision, whose append was not answered
+        CommitStatus.ROLLED_FORWARD,  # from the decision, whose append got no response
     }
     broker.faults.clear()
     assert query.visible() == rows_of("0", "1")
@@ -85,10 +85,10 @@ def test_a_message_that_is_lost_costs_time_alone(
 
 @pytest.mark.parametrize("after", range(5))
 @pytest.mark.parametrize("effect", ["lose-response", "error=NOT_COORDINATOR"])
-def test_each_end_txn_is_asked_again(
+def test_each_end_txn_is_retried(
     broker: EmbeddedBroker, query: Writes, after: int, effect: str
 ) -> None:
-    """The first is the decision's, then come three tasks, and the last is that of `done`."""
+    """The first EndTxn is that of the decision, then three of tasks, then that of `done`."""
     results = query.tasks("1")
     broker.faults.add(f"end_txn:{effect}:next=2:after={after}")
     query.committer.commit("1", results)
@@ -97,8 +97,8 @@ def test_each_end_txn_is_asked_again(
     assert query.visible() == rows_of("0", "1", "2")
 
 
-class _Unheard(TransactionAdmin):
-    """Hears of no EndTxn at first."""
+class _UnresponsiveAdmin(TransactionAdmin):
+    """Receives no response to the first EndTxn requests."""
 
     deaf = True
 
@@ -113,10 +113,10 @@ class _Unheard(TransactionAdmin):
         return super().end(transactions, commit=commit, deadline=deadline)
 
 
-def test_what_a_decision_waits_for_is_said(query: Writes, caplog: pytest.LogCaptureFixture) -> None:
+def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptureFixture) -> None:
     tasks = [each.transaction for each in query.tasks("1") if each.transaction is not None]
     with connected_driver(query.config, query.scope) as driver:
-        driver.admin = _Unheard(driver.client)
+        driver.admin = _UnresponsiveAdmin(driver.client)
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided; waiting for EndTxn of 3 of 3 transactions: "
@@ -126,7 +126,7 @@ def test_what_a_decision_waits_for_is_said(query: Writes, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("effect", ["lose-response", "lose-request"])
-def test_a_decision_of_which_nothing_is_heard_is_found_by_the_abort(
+def test_abort_finds_an_unacknowledged_decision(
     broker: EmbeddedBroker, query: Writes, effect: str
 ) -> None:
     impatient = stream(
@@ -149,10 +149,10 @@ def test_a_decision_of_which_nothing_is_heard_is_found_by_the_abort(
 
 
 @pytest.mark.parametrize("effect", ["lose-response", "lose-request", "error=NOT_COORDINATOR"])
-def test_another_runs_decision_that_can_not_be_finished_stops_no_planning(
+def test_incomplete_decision_of_another_run_does_not_block_planning(
     broker: EmbeddedBroker, query: Writes, caplog: pytest.LogCaptureFixture, effect: str
 ) -> None:
-    """One of two runs; the planning ends within max.block.ms, and the other run is finished."""
+    """Planning completes within max.block.ms, and the decision of the other run is completed."""
     prefix, limit = f"r-{query.topic}", {"kafka.max.block.ms": "2000"}
     runs = [batch_job(query.bootstrap_servers, query.topic, Scope.run(prefix)) for _ in range(2)]
     for run in runs:
@@ -165,7 +165,7 @@ def test_another_runs_decision_that_can_not_be_finished_stops_no_planning(
     job = replace(job, options=QUICK | limit)
     begun = time.monotonic()
     assert job.committer.recover() == Nothing()
-    assert time.monotonic() - begun < 30  # unless it waits for the answers
+    assert time.monotonic() - begun < 30  # unless it waits for the responses
     for name in stuck:
         assert f"{name}/" in caplog.text
     assert f"`kafkaprod transactions commit --prefix {prefix} " in caplog.text

@@ -1,4 +1,4 @@
-"""Transactions V1, on brokers that can't describe transactions and on those that can."""
+"""Transactions V1 on brokers with and without DescribeTransactions."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.protocol.transactions import TransactionVersion
-from tests.integration.exactly_once.crashing import DECIDED, CrashError, crashing_driver
-from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
+from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, rows_of, stream
+from tests.integration.exactly_once.stepped_driver import DECIDED, CrashError, crashing_driver
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
-    from tests.integration.exactly_once.writing import Writes
+    from tests.integration.exactly_once.simulated_writes import Writes
     from tools.support.kafka_cluster import ZooKeeperCluster
 
 
 @pytest.fixture
 def query(old_kafka: ZooKeeperCluster, unique_topic: str) -> Writes:
-    """A stream with a topic and a prefix of its own."""
+    """Return a stream with its own topic and prefix."""
     Admin(old_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
     return stream(old_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
 
 @pytest.mark.parametrize("step", ["before decide", "after decide", "between two EndTxns"])
-def test_a_batch_is_there_once_wherever_its_driver_dies(query: Writes, step: str) -> None:
+def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
     results = query.tasks("0")
     assert query.committer.commit("0", results).status is CommitStatus.COMMITTED
     tasks = tuple(each.transaction for each in query.tasks("1") if each.transaction is not None)
@@ -42,7 +42,7 @@ def test_a_batch_is_there_once_wherever_its_driver_dies(query: Writes, step: str
     outcome = query.committer.commit("1", again)
     assert outcome.status is (CommitStatus.ROLLED_FORWARD if decided else CommitStatus.COMMITTED)
     query.committer.commit("2", query.tasks("2"))
-    if not decided:  # brokers before 3.0 can't list what the driver that died has left open
+    if not decided:  # brokers before 3.0 cannot list transactions that the crashed driver left open
         left = [query.result(TaskOutcome.WRITTEN, "1", each) for each in tasks]
         query.committer.abort("1", left, complete=False)
     assert query.await_visible(rows_of("0", "1", "2"))

@@ -1,4 +1,4 @@
-"""`kafkaprod transactions` on real and embedded brokers."""
+"""`kafkaprod transactions` on a real Kafka and on the embedded broker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from tests.integration.exactly_once.crashing import CrashError, crashing_driver
-from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
+from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, rows_of, stream
+from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
-    from tests.integration.exactly_once.writing import Writes
+    from tests.integration.exactly_once.simulated_writes import Writes
     from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture
 def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
-    """A stream with a topic and a prefix of its own."""
+    """Return a stream with its own topic and prefix."""
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
     return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
@@ -37,14 +37,14 @@ def invoke(query: Writes, command: str, *arguments: str) -> Result:
 
 
 def output(query: Writes, command: str, *arguments: str) -> str:
-    """What a command prints that succeeds, its lines joined where a table has folded them."""
+    """Return the output of a successful command, with wrapped table lines joined."""
     done = invoke(query, command, *arguments)
     assert done.exit_code == 0, done.output
     return done.output
 
 
 def crash(query: Writes, batch: str, step: str) -> list[TaskResult]:
-    """Run a batch whose driver dies at a step."""
+    """Run a batch whose driver crashes at a step."""
     results = query.tasks(batch)
     tasks = tuple(each.transaction for each in results if each.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(query, step) as driver:
@@ -52,27 +52,27 @@ def crash(query: Writes, batch: str, step: str) -> list[TaskResult]:
     return results
 
 
-def name_of(result: TaskResult) -> str:
-    """The transactional id of a task that wrote."""
+def transactional_id_of(result: TaskResult) -> str:
+    """Return the transactional ID of a task result."""
     assert result.transaction is not None
     return result.transaction.transactional_id
 
 
-def test_where_nothing_is_open_nothing_is_done(query: Writes) -> None:
+def test_no_open_transactions(query: Writes) -> None:
     assert f"No transactions found for the prefix {query.scope.prefix}" in output(query, "list")
     assert "Decision log: 0 scopes" in output(query, "describe")
     assert output(query, "commit") == "No decided transaction is incomplete.\n"
     assert output(query, "abort") == "No open transaction may be aborted.\n"
 
 
-def test_a_batch_that_runs_is_shown_and_left_alone(query: Writes) -> None:
+def test_running_batch_is_listed_but_not_changed(query: Writes) -> None:
     results = query.tasks("0")
     listed = output(query, "list")
     assert "Open transactions: 3" in listed
     assert listed.count("undecided") == 3
     assert f"Partitions with blocked readers: {PARTITIONS}" in listed
     assert output(query, "abort") == "No open transaction may be aborted.\n"
-    refused = invoke(query, "abort", name_of(results[0]))
+    refused = invoke(query, "abort", transactional_id_of(results[0]))
     assert refused.exit_code == 1
     assert "is undecided. A running driver may still commit the transaction" in refused.output
     query.committer.commit("0", results)
@@ -80,15 +80,15 @@ def test_a_batch_that_runs_is_shown_and_left_alone(query: Writes) -> None:
     assert "done" in output(query, "describe")
 
 
-def test_what_is_decided_is_committed_by_hand(query: Writes) -> None:
+def test_commit_decided_batch(query: Writes) -> None:
     query.committer.recover()
     results = crash(query, "0", "after decide")
     query.settle()
     assert output(query, "list").count("decided") == 3
-    described = output(query, "describe", name_of(results[0]))
+    described = output(query, "describe", transactional_id_of(results[0]))
     assert "decided: committed by the next driver" in described
     assert f"{query.topic}-3" in described
-    refused = invoke(query, "abort", "--undecided", name_of(results[0]))
+    refused = invoke(query, "abort", "--undecided", transactional_id_of(results[0]))
     assert refused.exit_code == 1
     assert "Its rows would be lost" in refused.output
     assert output(query, "abort", "--undecided") == "No open transaction may be aborted.\n"
@@ -98,20 +98,20 @@ def test_what_is_decided_is_committed_by_hand(query: Writes) -> None:
     assert query.committer.recover() == Done(QUERY, "1")
 
 
-def test_what_nobody_can_decide_is_aborted_by_hand(query: Writes) -> None:
+def test_abort_undecided_batch(query: Writes) -> None:
     query.committer.commit("0", query.tasks("0"))
     orphan = query.task("0", 1, "0123456789abcdef")
     undecided = query.task("1", 1, "fedcba9876543210")
     listed = output(query, "list")
     assert "orphan" in listed
     assert "undecided" in listed
-    assert output(query, "abort") == f"{name_of(orphan)}: aborted\n"
-    assert output(query, "abort", "--undecided") == f"{name_of(undecided)}: aborted\n"
+    assert output(query, "abort") == f"{transactional_id_of(orphan)}: aborted\n"
+    assert output(query, "abort", "--undecided") == f"{transactional_id_of(undecided)}: aborted\n"
     assert "Open transactions: 0" in output(query, "list")
     assert query.visible() == rows_of("0")
 
 
-def test_wrong_questions_are_answered_with_a_sentence(query: Writes) -> None:
+def test_invalid_arguments(query: Writes) -> None:
     for command, *arguments in (
         ["describe", "nothing"],
         ["abort", "nothing"],

@@ -1,4 +1,4 @@
-"""Tasks and drivers that fail anywhere: a reader of others finds each row once."""
+"""Seeded failures of tasks and drivers: another client reads each row exactly once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.exactly_once.crashing import STEPS
 from tests.integration.exactly_once.seeded.bugs import BUGS, plant
-from tests.integration.exactly_once.seeded.plan import DRIVER_APIS, TASK_APIS, Then, draw
+from tests.integration.exactly_once.seeded.plan import DRIVER_APIS, TASK_APIS, FollowUp, draw
 from tests.integration.exactly_once.seeded.run import run
+from tests.integration.exactly_once.stepped_driver import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from tools.torture.streams.injection.hooks import Bug
 
 SEEDS = range(24)
-ENOUGH = 12
-"""Seeds in which each planted bug shows at least once."""
+DETECTION_SEEDS = 12
+"""Number of seeds that detect each planted bug at least once."""
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    """Two nodes that can be told to fail."""
+    """Run two nodes for fault injection."""
     with EmbeddedBroker(nodes=2) as broker:
         yield broker
 
 
-def test_the_seeds_have_every_step_and_every_request() -> None:
+def test_seeds_cover_all_steps_and_requests() -> None:
     attempts = [each for seed in range(200) for batch in draw(seed).batches for each in batch[:-1]]
     assert {each.step for each in attempts} == {None, *STEPS}
     pairs = {(each.step, each.then) for each in attempts if each.step is not None}
-    assert len(pairs) == len(STEPS) * len(Then)
+    assert len(pairs) == len(STEPS) * len(FollowUp)
     faults = {each.commit_fault.split(":")[0] for each in attempts if each.commit_fault}
     assert faults == set(DRIVER_APIS)
     faults = {each.task_fault.split(":")[0] for each in attempts if each.task_fault}
@@ -41,13 +41,13 @@ def test_the_seeds_have_every_step_and_every_request() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_row_is_there_once(broker: EmbeddedBroker, seed: int) -> None:
+def test_no_loss_or_duplicates(broker: EmbeddedBroker, seed: int) -> None:
     assert run(broker, seed).problem is None
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_found(
+def test_planted_bug_is_detected(
     broker: EmbeddedBroker, bug: Bug, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(bug, monkeypatch)
-    assert any(run(broker, seed).problem for seed in range(ENOUGH))
+    assert any(run(broker, seed).problem for seed in range(DETECTION_SEEDS))

@@ -1,1 +1,1 @@
-"""Brokers that die, hang, move, are old, or are none."""
+"""Brokers that crash, hang, move leaders or are outdated, and servers that are not brokers."""

@@ -1,4 +1,4 @@
-"""Addresses where no Kafka broker answers: each is named with its reason, within max.block.ms."""
+"""Addresses without a Kafka broker: the error lists each with its reason within max.block.ms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from tests.integration.support import servers
-from tests.integration.support.producing import produce, rows, session
+from tests.integration.support.producer_writes import produce, rows, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,8 @@ _listening = servers.listening
 SLACK_S = 20
 
 
-def _refusal(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
-    """The error of a write to these servers; it must come on time."""
+def _write_error(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
+    """Return the error of a write to these servers; check the time."""
     started = time.monotonic()
     with session(bootstrap_servers, max_block_ms=block_ms) as producer:
         producer.append(rows("topic", [b"a"]))
@@ -38,50 +38,50 @@ def _refusal(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        (lambda: _listening(servers.answer_as_web), "HTTP"),
-        (lambda: _listening(servers.say_nothing), "no answer"),
-        (lambda: _listening(servers.hang_up), "is it a Kafka broker"),
-        (lambda: _listening(servers.speak_tls), "kafka.security.protocol=SSL"),
-        (lambda: _listening(servers.answer_with_nonsense), "out of order"),
+        (lambda: _listening(servers.respond_with_http), "HTTP"),
+        (lambda: _listening(servers.never_respond), "no answer"),
+        (lambda: _listening(servers.close_on_request), "is it a Kafka broker"),
+        (lambda: _listening(servers.start_tls), "kafka.security.protocol=SSL"),
+        (lambda: _listening(servers.respond_with_garbage), "out of order"),
     ],
-    ids=["http", "silent", "hangs-up", "tls", "nonsense"],
+    ids=["http", "silent", "closes", "tls", "garbage"],
 )
-def test_a_server_that_is_no_plain_kafka_broker(
+def test_server_that_is_not_a_plaintext_broker(
     server: Callable[[], AbstractContextManager[str]], reason: str
 ) -> None:
     with server() as address:
-        text = _refusal(address)
+        text = _write_error(address)
     assert address in text
     assert reason in text
 
 
-def test_a_port_that_says_that_it_speaks_tls() -> None:
-    """That is certain: nothing is waited for."""
+def test_tls_port() -> None:
+    """The error is certain, so it is raised immediately."""
     started = time.monotonic()
     with (
-        _listening(servers.answer_with_tls_alert) as address,
-        pytest.raises(BrokerUnavailableError, match=r"kafka\.security\.protocol=SSL") as caught,
+        _listening(servers.respond_with_tls_alert) as address,
+        pytest.raises(BrokerUnavailableError, match=r"security\.protocol=SSL") as caught,
     ):
         produce(address, rows("topic", [b"a"]), max_block_ms=60_000)
     assert f"broker={address}" in str(caught.value)
     assert time.monotonic() - started < SLACK_S
 
 
-def test_a_closed_port() -> None:
+def test_closed_port() -> None:
     address = servers.closed_port()
-    assert f"{address}: Connection refused" in _refusal(address)
+    assert f"{address}: Connection refused" in _write_error(address)
 
 
-def test_a_name_that_does_not_resolve() -> None:
-    text = _refusal("no-such-host.invalid:9092")
+def test_unknown_host_name() -> None:
+    text = _write_error("no-such-host.invalid:9092")
     assert "no-such-host.invalid:9092: " in text
     assert "max.block.ms = 1500" in text
 
 
-def test_every_address_is_named_with_its_reason() -> None:
+def test_error_lists_every_address_with_its_reason() -> None:
     closed = [servers.closed_port() for _ in range(3)]
-    with _listening(servers.answer_as_web) as web, _listening(servers.say_nothing) as silent:
-        text = _refusal(",".join([*closed, web, silent, "no-such-host.invalid:9092"]), 5000)
+    with _listening(servers.respond_with_http) as web, _listening(servers.never_respond) as silent:
+        text = _write_error(",".join([*closed, web, silent, "no-such-host.invalid:9092"]), 5000)
     for address in closed:
         assert f"{address}: Connection refused" in text
     assert f"{web}: " in text
@@ -90,31 +90,27 @@ def test_every_address_is_named_with_its_reason() -> None:
     assert "no-such-host.invalid:9092: " in text
 
 
-def test_silent_addresses_do_not_hide_the_others() -> None:
+def test_unresponsive_addresses_do_not_hide_others() -> None:
     closed = servers.closed_port()
     with ExitStack() as stack:
-        silent = [stack.enter_context(_listening(servers.say_nothing)) for _ in range(5)]
-        text = _refusal(",".join([*silent, closed]), 4000)
+        silent = [stack.enter_context(_listening(servers.never_respond)) for _ in range(5)]
+        text = _write_error(",".join([*silent, closed]), 4000)
     assert f"{closed}: Connection refused" in text
 
 
-def test_one_broker_among_wrong_addresses_is_enough(
-    real_kafka: KafkaCluster, unique_topic: str
-) -> None:
+def test_one_valid_address_is_enough(real_kafka: KafkaCluster, unique_topic: str) -> None:
     wrong = [servers.closed_port() for _ in range(3)]
-    with _listening(servers.answer_as_web) as web, _listening(servers.say_nothing) as silent:
+    with _listening(servers.respond_with_http) as web, _listening(servers.never_respond) as silent:
         addresses = ",".join([*wrong, web, silent, real_kafka.bootstrap_servers])
         report = produce(addresses, rows(unique_topic, [b"a"]), max_block_ms=20_000)
     assert report.persisted == 1
 
 
-def test_the_listener_of_a_controller_is_no_broker(
-    real_kafka: KafkaCluster, unique_topic: str
-) -> None:
+def test_controller_listener(real_kafka: KafkaCluster, unique_topic: str) -> None:
     controller = f"127.0.0.1:{real_kafka.node(1).controller_port}"
-    text = _refusal(controller)
+    text = _write_error(controller)
     assert f"{controller}: " in text
     assert "METADATA" in text
     addresses = f"{controller},{real_kafka.bootstrap_servers}"
-    for _ in range(3):  # whichever is asked first
+    for _ in range(3):  # regardless of the address that is tried first
         assert produce(addresses, rows(unique_topic, [b"a"])).persisted == 1

@@ -1,4 +1,4 @@
-"""Brokers that stop, move, hang and die in mid-write: nothing lost, nothing twice, in order."""
+"""Brokers stop, move leaders, hang and crash during writes: no loss, no duplicates, in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import numbered, session
+from tests.integration.support.producer_writes import numbered, session
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
@@ -29,17 +29,17 @@ CHUNKS = 150
 
 @pytest.fixture(scope="module")
 def fragile_kafka() -> Iterator[KafkaCluster]:
-    """One node that tests kill and start again."""
+    """Run one node that tests kill and restart."""
     with KafkaCluster() as kafka:
         yield kafka
 
 
 def _write_while(
-    kafka: KafkaCluster, topic: str, disturb: Callable[[], None], pause_s: float = 0.02
+    kafka: KafkaCluster, topic: str, disrupt: Callable[[], None], pause_s: float = 0.02
 ) -> DeliveryReport:
-    """Write numbers over all partitions in small batches, from before `disturb` to after it.
+    """Write numbers to all partitions in small batches before, during and after `disrupt`.
 
-    The writer has a thread of its own: a node dies with the thread that has started it.
+    The writer has its own thread, as a node stops with the thread that started it.
     """
     running, done = threading.Event(), threading.Event()
 
@@ -59,13 +59,13 @@ def _write_while(
         writing = pool.submit(write)
         running.wait(60)
         try:
-            disturb()
+            disrupt()
         finally:
             done.set()
         return writing.result()
 
 
-def _check_all_there_once(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
+def _check_no_loss_or_duplicates(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
     found = by_confluent(kafka.bootstrap_servers, topic)
     assert report.persisted == report.records == len(found) >= CHUNKS * ROWS
     for partition in range(PARTITIONS):
@@ -73,7 +73,7 @@ def _check_all_there_once(kafka: KafkaCluster, topic: str, report: DeliveryRepor
         assert values == list(range(partition, report.records, PARTITIONS))
 
 
-def test_leaders_that_move(real_kafka3: KafkaCluster, unique_topic: str) -> None:
+def test_leaders_move(real_kafka3: KafkaCluster, unique_topic: str) -> None:
     admin = real_kafka3.admin
     admin.create_topic(unique_topic, PARTITIONS, replication=3)
 
@@ -83,11 +83,11 @@ def test_leaders_that_move(real_kafka3: KafkaCluster, unique_topic: str) -> None
             admin.move_leader(unique_topic, partition, to)
 
     report = _write_while(real_kafka3, unique_topic, move)
-    _check_all_there_once(real_kafka3, unique_topic, report)
+    _check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
     assert dict(report.errors).get("NOT_LEADER_OR_FOLLOWER", 0) > 0
 
 
-def test_a_node_that_is_stopped_and_started(real_kafka3: KafkaCluster, unique_topic: str) -> None:
+def test_node_restarts(real_kafka3: KafkaCluster, unique_topic: str) -> None:
     real_kafka3.admin.create_topic(
         unique_topic, PARTITIONS, replication=3, configs={"min.insync.replicas": "2"}
     )
@@ -97,11 +97,11 @@ def test_a_node_that_is_stopped_and_started(real_kafka3: KafkaCluster, unique_to
         real_kafka3.restart(2)
 
     report = _write_while(real_kafka3, unique_topic, restart, pause_s=0.1)
-    _check_all_there_once(real_kafka3, unique_topic, report)
+    _check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
     assert report.retries > 0
 
 
-def test_a_node_that_is_killed(real_kafka3: KafkaCluster, unique_topic: str) -> None:
+def test_node_is_killed(real_kafka3: KafkaCluster, unique_topic: str) -> None:
     real_kafka3.admin.create_topic(
         unique_topic, PARTITIONS, replication=3, configs={"min.insync.replicas": "2"}
     )
@@ -109,12 +109,10 @@ def test_a_node_that_is_killed(real_kafka3: KafkaCluster, unique_topic: str) -> 
         report = _write_while(real_kafka3, unique_topic, real_kafka3.node(3).kill, pause_s=0.05)
     finally:
         real_kafka3.restart(3)
-    _check_all_there_once(real_kafka3, unique_topic, report)
+    _check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
 
 
-def test_the_only_broker_is_killed_and_comes_back(
-    fragile_kafka: KafkaCluster, unique_topic: str
-) -> None:
+def test_only_broker_is_killed_and_restarts(fragile_kafka: KafkaCluster, unique_topic: str) -> None:
     fragile_kafka.admin.create_topic(unique_topic, PARTITIONS)
 
     def restart() -> None:
@@ -122,11 +120,11 @@ def test_the_only_broker_is_killed_and_comes_back(
         fragile_kafka.restart(1)
 
     report = _write_while(fragile_kafka, unique_topic, restart)
-    _check_all_there_once(fragile_kafka, unique_topic, report)
+    _check_no_loss_or_duplicates(fragile_kafka, unique_topic, report)
     assert report.retries > 0
 
 
-def test_a_broker_that_hangs_for_longer_than_a_request_may_take(
+def test_broker_hangs_longer_than_request_timeout(
     fragile_kafka: KafkaCluster, unique_topic: str
 ) -> None:
     fragile_kafka.admin.create_topic(unique_topic, PARTITIONS)
@@ -137,12 +135,12 @@ def test_a_broker_that_hangs_for_longer_than_a_request_may_take(
         fragile_kafka.node(1).resume()
 
     report = _write_while(fragile_kafka, unique_topic, hang)
-    _check_all_there_once(fragile_kafka, unique_topic, report)
+    _check_no_loss_or_duplicates(fragile_kafka, unique_topic, report)
     assert report.retries > 0
 
 
-class _Endless:
-    """Appends until something fails; the broker hangs in mid-write and dies a little later."""
+class _EndlessWriter:
+    """Appends until an error occurs; the broker hangs during the write and is killed later."""
 
     def __init__(self, kafka: KafkaCluster, producer: ProducerSession, topic: str) -> None:
         self.appended = 0
@@ -166,16 +164,16 @@ class _Endless:
 def _write_until_it_fails(
     kafka: KafkaCluster, topic: str
 ) -> tuple[DeliveryError, DeliveryReport, int]:
-    """The error, the report and how many rows were appended."""
+    """Return the error, the report and the number of appended rows."""
     options = {"linger_ms": 1, "request_timeout_ms": 1500, "delivery_timeout_ms": 4000}
     with session(kafka.bootstrap_servers, **options) as producer:
-        endless = _Endless(kafka, producer, topic)
+        endless = _EndlessWriter(kafka, producer, topic)
         with pytest.raises(DeliveryError) as caught:
             endless.run()
         return caught.value, producer.report(TaskInfo()), endless.appended
 
 
-def test_a_broker_that_never_comes_back(fragile_kafka: KafkaCluster, unique_topic: str) -> None:
+def test_broker_never_restarts(fragile_kafka: KafkaCluster, unique_topic: str) -> None:
     fragile_kafka.admin.create_topic(unique_topic, PARTITIONS)
     started = time.monotonic()
     try:
@@ -198,11 +196,11 @@ def test_a_broker_that_never_comes_back(fragile_kafka: KafkaCluster, unique_topi
     assert report.records == appended
     assert report.persisted + sum(counts.values()) == appended
     fragile_kafka.admin.await_served(unique_topic)
-    _check_no_more_than_said(fragile_kafka, unique_topic, report)
+    _check_possibly_persisted(fragile_kafka, unique_topic, report)
 
 
-def _check_no_more_than_said(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
-    """Of each partition, what was persisted is there, and at most what was possibly persisted."""
+def _check_possibly_persisted(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
+    """Check that each partition has all persisted and at most the possibly persisted records."""
     found = by_confluent(kafka.bootstrap_servers, topic)
     assert report.partitions
     for part in report.partitions:

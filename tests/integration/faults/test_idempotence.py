@@ -1,4 +1,4 @@
-"""Real brokers that forget a producer between two tasks of a worker, or whose answers get lost."""
+"""Real brokers that lose producer state between two tasks, or whose responses are lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.admin.conftest import connected
-from tests.integration.support.producing import config, rows
+from tests.integration.support.producer_writes import config, rows
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from tools.support.kafka_node import KafkaNode
 
 NOT_ENOUGH_REPLICAS = 19
-PATIENCE_S = 60
+TIMEOUT_S = 60
 FORGETFUL = {"producer.id.expiration.ms": "500", "producer.id.expiration.check.interval.ms": "50"}
 VALUES = [b"%02d" % number + b"." * 398 for number in range(40)]
-"""In batches of two."""
+"""Written in batches of two."""
 
 
-class Refusals(Schedule):
-    """These happen to the next Produce requests; a refused one never reaches the broker."""
+class FaultSchedule(Schedule):
+    """Faults for the next Produce requests; rejected requests do not reach the broker."""
 
     def __init__(self, *faults: Fault | None) -> None:
         super().__init__(seed=0, kinds=(), rate=0)
@@ -51,7 +51,7 @@ class Refusals(Schedule):
 
 
 class ProxiedCluster(KafkaCluster):
-    """Two nodes; clients that start at `proxied` reach both through proxies."""
+    """Two nodes; clients that use the servers `proxied` reach both through proxies."""
 
     def __init__(self) -> None:
         super().__init__(nodes=2, config=FORGETFUL)
@@ -60,13 +60,13 @@ class ProxiedCluster(KafkaCluster):
 
     @property
     def proxied(self) -> str:
-        """host:port of the proxies."""
+        """Return host:port of the proxies."""
         return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies.values())
 
-    def refuse(self, *faults: Fault | None) -> None:
-        """Let these happen to the next Produce requests to each broker."""
+    def inject(self, *faults: Fault | None) -> None:
+        """Inject faults into the next Produce requests to each broker."""
         for proxy in self.proxies.values():
-            proxy.schedule = Refusals(*faults)
+            proxy.schedule = FaultSchedule(*faults)
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
         number = node.node_id
@@ -85,8 +85,8 @@ def kafka() -> Iterator[ProxiedCluster]:
         yield cluster
 
 
-def task(kafka: ProxiedCluster, topic: str, data: Rows, **options: object) -> DeliveryReport:
-    """Write as one Spark task does, with up to five batches in flight."""
+def write_task(kafka: ProxiedCluster, topic: str, data: Rows, **options: object) -> DeliveryReport:
+    """Write like one Spark task, with up to five batches in flight."""
     given = {"batch_size": 900, "linger_ms": 1000, "client_id": topic, **options}
     session = borrow_session(config(kafka.proxied, given))
     try:
@@ -100,71 +100,71 @@ def task(kafka: ProxiedCluster, topic: str, data: Rows, **options: object) -> De
     return report
 
 
-def await_forgotten(kafka: ProxiedCluster, topic: str) -> None:
-    """Wait until the leader knows no producer of the topic."""
-    deadline, place = time.monotonic() + PATIENCE_S, TopicPartition(topic, 0)
+def await_producer_expiration(kafka: ProxiedCluster, topic: str) -> None:
+    """Wait until the leader has no producer state for the topic."""
+    deadline, place = time.monotonic() + TIMEOUT_S, TopicPartition(topic, 0)
     with connected(kafka) as client:
         admin = TransactionAdmin(client)
         while admin.describe_producers([place], client.deadline(60))[place]:
-            assert time.monotonic() < deadline, "the leader still knows a producer"
+            assert time.monotonic() < deadline, "the leader still has producer state"
             time.sleep(0.05)
 
 
 def delete_all(kafka: ProxiedCluster, topic: str, count: int) -> None:
-    """DeleteRecords up to the end."""
+    """Delete all records."""
     client = kafka.admin.client()
     asked = [ForeignPartition(topic, 0, count)]
     for answer in client.delete_records(asked).values():
-        answer.result(PATIENCE_S)
+        answer.result(TIMEOUT_S)
 
 
-def expired(kafka: ProxiedCluster, topic: str) -> None:
-    """Nothing was written for longer than producer.id.expiration.ms."""
-    await_forgotten(kafka, topic)
+def after_expiration(kafka: ProxiedCluster, topic: str) -> None:
+    """Write nothing for longer than producer.id.expiration.ms."""
+    await_producer_expiration(kafka, topic)
 
 
-def moved(kafka: ProxiedCluster, topic: str) -> None:
-    """All is deleted, then a replica leads that has never seen the producer."""
+def after_leader_change(kafka: ProxiedCluster, topic: str) -> None:
+    """Delete all records and elect a replica that has no state of the producer."""
     delete_all(kafka, topic, len(VALUES))
     kafka.admin.move_leader(topic, 0, 3 - kafka.admin.leader(topic))
-    await_forgotten(kafka, topic)
+    await_producer_expiration(kafka, topic)
 
 
-def deleted(kafka: ProxiedCluster, topic: str) -> None:
-    """As by retention."""
+def after_deletion(kafka: ProxiedCluster, topic: str) -> None:
+    """Delete all records, as retention does."""
     delete_all(kafka, topic, len(VALUES))
 
 
-@pytest.mark.parametrize("lost", [expired, deleted, moved])
-def test_rows_keep_their_order_after_a_producer_was_forgotten(
+@pytest.mark.parametrize("lost", [after_expiration, after_deletion, after_leader_change])
+def test_order_after_producer_state_is_lost(
     kafka: ProxiedCluster, unique_topic: str, lost: Callable[[ProxiedCluster, str], None]
 ) -> None:
-    """Although a broker refuses the first batch of the second task and accepts the others."""
+    """A broker rejects the first batch of the second task and accepts the others."""
     kafka.admin.create_topic(unique_topic, 1)
-    kafka.refuse()
-    assert task(kafka, unique_topic, rows(unique_topic, VALUES)).persisted == len(VALUES)
+    kafka.inject()
+    assert write_task(kafka, unique_topic, rows(unique_topic, VALUES)).persisted == len(VALUES)
     lost(kafka, unique_topic)
-    kafka.refuse(Fault.REFUSE)
+    kafka.inject(Fault.REFUSE)
     later = [b"later-" + value for value in VALUES]
-    assert task(kafka, unique_topic, rows(unique_topic, later)).persisted == len(later)
+    assert write_task(kafka, unique_topic, rows(unique_topic, later)).persisted == len(later)
     found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
-    assert found == [*(VALUES if lost is expired else []), *later]
+    assert found == [*(VALUES if lost is after_expiration else []), *later]
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_a_size_limit_is_learned_also_if_answers_are_lost(
+def test_batch_size_limit_with_lost_responses(
     kafka: ProxiedCluster, unique_topic: str, codec: str
 ) -> None:
-    """Timestamps in the future keep the broker from forgetting the producer.
+    """Timestamps in the future prevent the expiration of the producer state.
 
-    Otherwise it would accept the last batch, which is small enough, before the refused ones.
+    Without the state, the broker would accept the last, small batch before the rejected ones.
     """
     kafka.admin.create_topic(unique_topic, 1, configs={"max.message.bytes": "1500"})
-    kafka.refuse(Fault.LOSE_RESPONSE, Fault.LOSE_RESPONSE)
+    kafka.inject(Fault.LOSE_RESPONSE, Fault.LOSE_RESPONSE)
     values = [b"%03d" % number + randbytes(400) for number in range(60)]
     options = {"batch_size": 8_000, "compression_type": codec}
-    later_ms = [int(time.time() * 1000) + PATIENCE_S * 1000] * len(values)
+    later_ms = [int(time.time() * 1000) + TIMEOUT_S * 1000] * len(values)
     data = rows(unique_topic, values, timestamps=later_ms)
-    assert task(kafka, unique_topic, data, **options).persisted == len(values)
+    assert write_task(kafka, unique_topic, data, **options).persisted == len(values)
     found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
     assert found == values

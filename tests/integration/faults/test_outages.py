@@ -1,4 +1,4 @@
-"""A broker that goes away under a write, in a process that has set up no logging, as Spark's do."""
+"""A broker stops during a write, in a process without logging configuration, as in Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[3]
 WRITER = """
 import sys
-from tests.integration.support.producing import rows, session
+from tests.integration.support.producer_writes import rows, session
 
 with session(sys.argv[1], linger_ms=0) as producer:
     for line in sys.stdin:
@@ -25,9 +25,7 @@ with session(sys.argv[1], linger_ms=0) as producer:
 """
 
 
-def test_stderr_tells_of_a_dead_leader_and_of_its_return(
-    real_kafka: KafkaCluster, unique_topic: str
-) -> None:
+def test_stopped_leader_is_logged_to_stderr(real_kafka: KafkaCluster, unique_topic: str) -> None:
     real_kafka.admin.create_topic(unique_topic, 1)
     node = real_kafka.node(1)
     with subprocess.Popen(

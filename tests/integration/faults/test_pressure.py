@@ -1,4 +1,4 @@
-"""Pressure over real sockets: a broker that hangs, and limits of what a session writes."""
+"""Backpressure on real sockets: hanging brokers and rate limits of a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import config, rows, session
+from tests.integration.support.producer_writes import config, rows, session
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
@@ -38,13 +38,13 @@ def unkeyed(topic: str) -> Rows:
 
 
 def spread(topic: str) -> Rows:
-    """As many rows for each partition."""
+    """Return the same number of rows for each partition."""
     return rows(topic, [VALUE] * ROWS, partitions=[number % PARTITIONS for number in range(ROWS)])
 
 
 @contextmanager
-def hanging(kafka: KafkaCluster, node: int) -> Iterator[None]:
-    """A broker stopped in mid-life: its connections stay open and nothing answers."""
+def hanging_broker(kafka: KafkaCluster, node: int) -> Iterator[None]:
+    """Suspend a broker: its connections stay open, but it does not respond."""
     kafka.node(node).pause()
     try:
         yield
@@ -53,20 +53,20 @@ def hanging(kafka: KafkaCluster, node: int) -> Iterator[None]:
 
 
 def persisted(producer: ProducerSession, led_by: set[int]) -> int:
-    """Records acknowledged so far in these partitions."""
+    """Return the number of acknowledged records in the partitions of these leaders."""
     parts = producer.report(TaskInfo()).partitions
     return sum(part.persisted for part in parts if part.partition in led_by)
 
 
 def wait_for_more(producer: ProducerSession, led_by: set[int], than: int) -> None:
-    """Block until more records are acknowledged in these partitions."""
+    """Block until more than `than` records are acknowledged in these partitions."""
     deadline = time.monotonic() + 60
     while persisted(producer, led_by) <= than:
         assert time.monotonic() < deadline, f"{persisted(producer, led_by)}, not over {than}"
         time.sleep(0.02)
 
 
-def test_rows_without_a_key_go_round_a_broker_that_hangs(
+def test_rows_without_key_avoid_a_hanging_broker(
     real_kafka3: KafkaCluster, unique_topic: str
 ) -> None:
     real_kafka3.admin.create_topic(unique_topic, PARTITIONS)
@@ -80,10 +80,10 @@ def test_rows_without_a_key_go_round_a_broker_that_hangs(
         producer.flush()
         others = set(leaders) - stalled
         before = persisted(producer, others)
-        with hanging(real_kafka3, STALLED):
+        with hanging_broker(real_kafka3, STALLED):
             for _ in range(40):
                 producer.append(unkeyed(unique_topic))
-            # Ten times the buffer went to the others while one broker took nothing.
+            # The others received ten times the buffer while one broker accepted nothing.
             assert persisted(producer, others) - before > 40 * ROWS - BUFFER // len(VALUE)
         producer.flush()
         report = producer.report(TaskInfo())
@@ -91,7 +91,7 @@ def test_rows_without_a_key_go_round_a_broker_that_hangs(
     assert len(by_confluent(real_kafka3.bootstrap_servers, unique_topic)) == 60 * ROWS
 
 
-def test_rows_of_a_hanging_partition_wait_in_the_end_but_the_others_are_delivered(
+def test_rows_of_other_partitions_are_delivered(
     real_kafka3: KafkaCluster, unique_topic: str
 ) -> None:
     real_kafka3.admin.create_topic(unique_topic, PARTITIONS)
@@ -103,9 +103,9 @@ def test_rows_of_a_hanging_partition_wait_in_the_end_but_the_others_are_delivere
         producer.flush()
         others = set(leaders) - stalled
         each = sum(number % PARTITIONS in others for number in range(ROWS))
-        with hanging(real_kafka3, STALLED):
+        with hanging_broker(real_kafka3, STALLED):
             error, appended = append_until_it_fails(producer, unique_topic)
-            # And, where its first part got in, others' rows of the chunk that did not as a whole.
+            # Also rows for other partitions of the chunk that was only partially accepted.
             wait_for_more(producer, others, appended * each - 1)
         assert persisted(producer, others) <= (1 + appended) * each
         assert error.partition in stalled
@@ -114,7 +114,7 @@ def test_rows_of_a_hanging_partition_wait_in_the_end_but_the_others_are_delivere
 
 
 def append_until_it_fails(producer: ProducerSession, topic: str) -> tuple[BufferTimeoutError, int]:
-    """The error, and how many chunks the session took, the one that failed among them."""
+    """Return the error and the number of appended chunks, including the one that failed."""
     for appended in range(1, 100):
         try:
             producer.append(spread(topic))
@@ -137,9 +137,7 @@ def limited(broker: EmbeddedBroker, rates: RateLimits) -> Iterator[ProducerSessi
 @pytest.mark.parametrize(
     "rates", [RateLimits(records=2_000.0), RateLimits(size=2_000.0 * (len(VALUE) + 10))]
 )
-def test_a_rate_limit_holds(
-    embedded_broker: EmbeddedBroker, unique_topic: str, rates: RateLimits
-) -> None:
+def test_rate_limit(embedded_broker: EmbeddedBroker, unique_topic: str, rates: RateLimits) -> None:
     Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, 2)
     with limited(embedded_broker, rates) as producer:
         started = time.monotonic()
@@ -147,11 +145,11 @@ def test_a_rate_limit_holds(
             producer.append(unkeyed(unique_topic))
         producer.flush()
         took = time.monotonic() - started
-    # 4,000 rows at 2,000 a second; the last quarter of a second's worth goes at once.
+    # 4,000 rows at 2,000 a second; the limit allows a burst of a quarter of a second.
     assert took >= 1.7
 
 
-def test_a_session_that_fails_does_not_sit_out_its_rate_limit(
+def test_failed_session_does_not_wait_for_its_rate_limit(
     embedded_broker: EmbeddedBroker, unique_topic: str
 ) -> None:
     Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, 2)
@@ -165,7 +163,7 @@ def test_a_session_that_fails_does_not_sit_out_its_rate_limit(
         stop.join()
 
 
-def test_after_a_quotas_pause_rows_go_slowly_for_a_while_without_any_limit(
+def test_writes_slow_down_after_throttling(
     unique_topic: str,
 ) -> None:
     with (
@@ -176,7 +174,7 @@ def test_after_a_quotas_pause_rows_go_slowly_for_a_while_without_any_limit(
         while time.monotonic() < started + 2.0:
             producer.append(unkeyed(unique_topic))
             producer.flush()
-            time.sleep(0.05)  # some 20 MB a second
+            time.sleep(0.05)  # about 20 MB/s
         broker.faults.add("produce:throttle=10:next=1")
         producer.append(unkeyed(unique_topic))
         producer.flush()

@@ -1,4 +1,4 @@
-"""Quotas of a real Kafka: what they slow down is delivered, and reported as throttled."""
+"""Quotas of a real Kafka: throttled records are delivered and reported as throttled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import rows, session
+from tests.integration.support.producer_writes import rows, session
 from tools.support.java import run_tool
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tools.support.kafka_cluster import KafkaCluster
 
 RATE = 200_000
-"""Bytes per second; Kafka admits the bytes of ten seconds at once, fewer than one task writes."""
+"""Bytes per second; Kafka allows bursts of ten seconds, which is less than one task writes."""
 VALUES = [Random(number).randbytes(1_000) for number in range(2_500)]
 TIGHT = {
     "request_timeout_ms": 2_000,
@@ -32,7 +32,7 @@ TIGHT = {
 
 
 def limit(kafka: KafkaCluster, client_id: str, **limits: int) -> None:
-    """Set the quotas of a client id, by Kafka's names."""
+    """Set quotas of a client ID, with Kafka's names."""
     given = ",".join(f"{name}={value}" for name, value in limits.items())
     run_tool(
         "kafka.admin.ConfigCommand",
@@ -42,17 +42,17 @@ def limit(kafka: KafkaCluster, client_id: str, **limits: int) -> None:
 
 
 def write(kafka: KafkaCluster, topic: str, **options: Any) -> DeliveryReport:
-    """The report of a task that writes all values."""
+    """Write all values and return the report."""
     with session(kafka.bootstrap_servers, **TIGHT | options) as producer:
         producer.append(rows(topic, VALUES))
         producer.flush()
         return producer.report(TaskInfo())
 
 
-def test_two_tasks_outlast_delivery_timeout_under_a_quota(
+def test_throttled_tasks_exceed_the_delivery_timeout(
     real_kafka: KafkaCluster, unique_topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One holds all of its rows in the buffer, the other waits for room for longer."""
+    """One task has all rows in the buffer; the other waits for buffer memory."""
     caplog.set_level(logging.WARNING, "spark_kafka_sink")
     real_kafka.admin.create_topic(unique_topic, 3)
     limit(real_kafka, unique_topic, producer_byte_rate=RATE)

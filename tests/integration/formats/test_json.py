@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROWS = StructType([StructField("id", StringType()), StructField("text", StringType())])
 JSON = {"value.format": "json"}
-BROKEN = b"\xff"
+INVALID_UTF8 = b"\xff"
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-def test_columns_become_fields_and_the_key(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_columns_are_written_as_fields_and_key(broker: EmbeddedBroker, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"id": "1", "text": "ü"}, {"id": "2", "text": None}]
     report = str(tmp_path / "report.json")
     write_rows(broker, ROWS, rows, **JSON, **{"key.fields": "id", "reportPath": report})
@@ -41,7 +41,7 @@ def test_columns_become_fields_and_the_key(broker: EmbeddedBroker, tmp_path: Pat
     assert dict(metrics.settings)["value.format"] == "json"
 
 
-def test_a_null_struct_is_a_tombstone(broker: EmbeddedBroker) -> None:
+def test_null_struct_is_a_tombstone(broker: EmbeddedBroker) -> None:
     schema = StructType(
         [
             StructField("key", StringType()),
@@ -61,8 +61,8 @@ def test_null_fields_are_written_on_request(broker: EmbeddedBroker) -> None:
     assert [record.value for record in broker.records("events")] == [b'{"id":null,"text":"t"}']
 
 
-def test_a_row_that_is_no_text_fails_the_task(broker: EmbeddedBroker) -> None:
-    rows: list[dict[str, Any]] = [{"id": "1", "text": "good"}, {"id": "2", "text": BROKEN}]
+def test_invalid_utf8_fails_the_task(broker: EmbeddedBroker) -> None:
+    rows: list[dict[str, Any]] = [{"id": "1", "text": "good"}, {"id": "2", "text": INVALID_UTF8}]
     with pytest.raises(ColumnError) as caught:
         write_rows(broker, ROWS, rows, **JSON, **{"key.fields": "id"})
     assert "the field `text` of the value is not valid UTF-8, first in row 1" in str(caught.value)
@@ -70,7 +70,7 @@ def test_a_row_that_is_no_text_fails_the_task(broker: EmbeddedBroker) -> None:
 
 
 def test_bad_rows_are_dead_letters_as_json(broker: EmbeddedBroker) -> None:
-    rows = [{"id": str(n), "text": BROKEN if n % 2 else "good"} for n in range(4)]
+    rows = [{"id": str(n), "text": INVALID_UTF8 if n % 2 else "good"} for n in range(4)]
     write_rows(
         broker,
         ROWS,

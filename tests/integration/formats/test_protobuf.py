@@ -1,4 +1,4 @@
-"""Protobuf with a registry, read with Google's runtime."""
+"""Protobuf with a schema registry, read with Google's runtime."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def payloads(broker: EmbeddedBroker) -> list[bytes]:
     return [record.value or b"" for record in broker.records("events")]
 
 
-def test_a_derived_message_is_registered(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_derived_message_is_registered(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     write_rows(broker, ORDER, ROWS, **PROTOBUF, **{"schema.registry.url": registry.url})
     (schema,) = registry.schemas
     assert schema["schemaType"] == "PROTOBUF"
@@ -57,7 +57,7 @@ def test_a_derived_message_is_registered(broker: EmbeddedBroker, registry: Small
 
 
 def descriptor_set(folder: Path) -> str:
-    """Write a set of two files: the second imports the first, and has its message second."""
+    """Write a descriptor set of two files; the second one imports the first."""
     base = descriptor_pb2.FileDescriptorProto(name="base.proto", package="b", syntax="proto3")
     base.message_type.add(name="Unused").field.add(name="x", number=1, type=9, label=1)
     main = descriptor_pb2.FileDescriptorProto(
@@ -74,7 +74,7 @@ def descriptor_set(folder: Path) -> str:
     return str(path)
 
 
-def test_a_given_descriptor_set_is_registered_with_its_imports(
+def test_descriptor_set_is_registered_with_its_imports(
     broker: EmbeddedBroker, registry: SmallRegistry, tmp_path: Path
 ) -> None:
     given = {"value.schema.file": descriptor_set(tmp_path), "value.schema.name": "m.Order"}

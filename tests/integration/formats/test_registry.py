@@ -1,8 +1,6 @@
-"""Schemas in a registry: framing, subjects, evolution, logins and faults.
+"""Schemas in a registry: framing, subjects, evolution, authentication and faults.
 
-Confluent's client reads what was written.
-
-The registry is a small one in the test's process, see `tests.support.schema_registry`.
+Confluent's client reads the records. The registry runs in-process: `tests.support.schema_registry`.
 """
 
 from __future__ import annotations
@@ -80,14 +78,14 @@ def decoded(broker: EmbeddedBroker, registry: SmallRegistry) -> list[Any]:
     ]
 
 
-def refused(broker: EmbeddedBroker, registry: SmallRegistry, **options: str) -> str:
+def error_of(broker: EmbeddedBroker, registry: SmallRegistry, **options: str) -> str:
     with pytest.raises(SchemaRegistryError) as caught:
         write(broker, registry, **options)
     assert broker.records("events") == []
     return str(caught.value)
 
 
-def test_a_schema_is_registered_once_and_its_id_precedes_each_payload(
+def test_schema_is_registered_once_and_its_id_precedes_payloads(
     broker: EmbeddedBroker, registry: SmallRegistry
 ) -> None:
     write(broker, registry)
@@ -98,7 +96,7 @@ def test_a_schema_is_registered_once_and_its_id_precedes_each_payload(
     assert posts == ["POST /subjects/events-value/versions"]
 
 
-def test_keys_have_a_subject_of_their_own(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_keys_have_their_own_subject(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     write(broker, registry, **{"key.format": "avro-confluent", "key.fields": "id"})
     assert sorted(registry.subjects) == ["events-key", "events-value"]
     assert [json.loads(each["schema"])["name"] for each in registry.schemas] == ["Key", "Value"]
@@ -119,7 +117,7 @@ def test_subjects_contain_the_full_name_of_the_record(
     assert list(registry.subjects) == [subject]
 
 
-def test_the_topics_of_a_column_have_no_subject_each(
+def test_topic_column_requires_record_name_strategy(
     broker: EmbeddedBroker, registry: SmallRegistry
 ) -> None:
     schema = StructType([*ORDER.fields, StructField("topic", StringType())])
@@ -131,7 +129,7 @@ def test_the_topics_of_a_column_have_no_subject_each(
         source.writer(schema, overwrite=False)
 
 
-def test_a_header_has_the_guid_instead(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_guid_header(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     rows: list[dict[str, Any]] = [{"id": name, "price": 1.0} for name in "ab"]
     header = {"value.schema.id.serializer": "HeaderSchemaIdSerializer"}
     write(broker, registry, ORDER, rows, **header)
@@ -143,7 +141,7 @@ def test_a_header_has_the_guid_instead(broker: EmbeddedBroker, registry: SmallRe
         write(broker, registry, **header)
 
 
-def test_a_new_nullable_column_evolves_the_schema(
+def test_new_nullable_column_evolves_the_schema(
     broker: EmbeddedBroker, registry: SmallRegistry
 ) -> None:
     write(broker, registry)
@@ -154,7 +152,7 @@ def test_a_new_nullable_column_evolves_the_schema(
 
 
 @pytest.mark.parametrize("dry_run", ["false", "true"])
-def test_an_incompatible_schema_fails_before_any_task(
+def test_incompatible_schema_fails_before_any_task(
     broker: EmbeddedBroker, registry: SmallRegistry, dry_run: str
 ) -> None:
     registry.put("events-value", json.dumps({"type": "record", "name": "Value", "fields": []}))
@@ -166,13 +164,13 @@ def test_an_incompatible_schema_fails_before_any_task(
     assert registry.subjects == {"events-value": [1]}
 
 
-def test_a_dry_run_registers_nothing(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_dry_run_registers_nothing(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     write(broker, registry, dryRun="true")
     assert registry.subjects == {}
     assert registry.requests == ["POST /compatibility/subjects/events-value/versions/latest"]
 
 
-def test_the_latest_version_decides_order_and_types(
+def test_latest_version_determines_order_and_types(
     broker: EmbeddedBroker, registry: SmallRegistry
 ) -> None:
     schema = {
@@ -193,7 +191,7 @@ def test_the_latest_version_decides_order_and_types(
 LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
 
 
-def test_an_id_chooses_the_schema(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_schema_id(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     registry.put("other", '"string"')
     number = registry.put("events-value", RECORD)
     write(broker, registry, **{"auto.register.schemas": "false", "use.schema.id": str(number)})
@@ -212,22 +210,20 @@ RECORD = json.dumps(
 )
 
 
-def test_without_auto_registration_the_subject_has_the_schema(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
+def test_without_auto_registration(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     off = {"auto.register.schemas": "false"}
-    assert "40401" in refused(broker, registry, **off)
+    assert "40401" in error_of(broker, registry, **off)
     write(broker, registry, **{"value.schema": RECORD})
     write(broker, registry, **{"value.schema": RECORD}, **off)
     assert registry.subjects == {"events-value": [1]}
 
 
-def test_a_null_that_the_schema_excludes_is_a_dead_letter_as_json(
+def test_invalid_null_is_a_dead_letter_as_json(
     broker: EmbeddedBroker, registry: SmallRegistry
 ) -> None:
     strict = RECORD.replace('["null", "string"]', '"string"')
     registry.put("events-value", strict)
-    with pytest.raises(ColumnError, match=r"the field `id` of the value .* row 1"):
+    with pytest.raises(ColumnError, match="row 1"):
         write(broker, registry, **LATEST)
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
     rows: list[dict[str, Any]] = [*ROWS, {"id": None, "price": 7.5}]
@@ -260,25 +256,27 @@ def test_references_are_resolved(broker: EmbeddedBroker, registry: SmallRegistry
     assert [value[5:] for value in values(broker)] == [b"\x02\x02\x06Ada", b"\x00"]
 
 
-def test_rules_are_refused(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_rule_sets_are_not_supported(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     rule = {"name": "encrypt", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT"}
     registry.rules = {"domainRules": [rule]}
-    assert "encrypt (ENCRYPT)" in refused(broker, registry)
+    assert "encrypt (ENCRYPT)" in error_of(broker, registry)
     registry.put("events-value", RECORD)
-    assert "in clear" in refused(broker, registry, **LATEST)
+    assert "in clear" in error_of(broker, registry, **LATEST)
 
 
-def test_another_type_of_schema_is_refused(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_schema_of_another_type_is_rejected(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
     registry.put("events-value", "{}", "JSON")
-    assert "has type JSON" in refused(broker, registry, **LATEST)
+    assert "has type JSON" in error_of(broker, registry, **LATEST)
 
 
 BASIC = "Basic bWU6cHctMQ=="
 
 
-def test_logins(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_basic_authentication(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     registry.authorization = BASIC
-    text = refused(broker, registry, **{"basic.auth.user.info": "me:wrong-pw"})
+    text = error_of(broker, registry, **{"basic.auth.user.info": "me:wrong-pw"})
     assert "HTTP status 401" in text
     assert "wrong-pw" not in text
     assert "basic.auth.user.info" in text
@@ -289,7 +287,7 @@ def test_logins(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     write(broker, registry, **{"bearer.auth.token": "token-1"})
 
 
-def test_the_login_of_the_brokers(registry: SmallRegistry) -> None:
+def test_inherited_login(registry: SmallRegistry) -> None:
     registry.authorization = BASIC
     with EmbeddedBroker(topics={"events": 1}, sasl={"me": "pw-1"}) as broker:
         write(
@@ -306,9 +304,7 @@ def test_the_login_of_the_brokers(registry: SmallRegistry) -> None:
         assert len(broker.records("events")) == 2
 
 
-def test_the_writer_that_tasks_get_has_no_login(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
+def test_writer_of_tasks_contains_no_login(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     registry.authorization = BASIC
     source = KafkaProdDataSource(
         {
@@ -337,20 +333,20 @@ def test_failures_are_retried(broker: EmbeddedBroker, registry: SmallRegistry) -
         ((404, {}), "HTTP status 404"),
     ],
 )
-def test_refusals_are_quoted(
+def test_registry_errors_are_quoted(
     broker: EmbeddedBroker, registry: SmallRegistry, fault: tuple[int, Any], text: str
 ) -> None:
     registry.faults.append(fault)
-    assert text in refused(broker, registry)
+    assert text in error_of(broker, registry)
 
 
-def test_a_slow_registry_times_out(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_slow_registry_times_out(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     registry.faults.append(0.5)
     options = {"http.read.timeout.ms": "50", "max.retries": "0"}
-    assert "cannot be reached" in refused(broker, registry, **options)
+    assert "cannot be reached" in error_of(broker, registry, **options)
 
 
-def test_each_start_of_a_stream_registers_once(
+def test_stream_registers_once_per_start(
     broker: EmbeddedBroker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = iter([(5, 1), (5, 1), (4, 9), (6, 2), (6, 2), (6, 2)])
@@ -366,7 +362,13 @@ def test_each_start_of_a_stream_registers_once(
         "checkpointLocation": "/nowhere",
         **AVRO,
     }
-    for registered in (1, 1, 1, 2, 2):  # the fourth start is later: the stream may have restarted
+    for registered in (
+        1,
+        1,
+        1,
+        2,
+        2,
+    ):  # the fourth start is later, as after a restart of the stream
         KafkaProdDataSource(options).streamWriter(ORDER, overwrite=False)
         posts = [each for each in registry.requests if each.startswith("POST")]
         assert len(posts) == registered
@@ -375,7 +377,7 @@ def test_each_start_of_a_stream_registers_once(
     assert registry.subjects == {"events-value": [1, 2]}
 
 
-def test_no_schema_is_registered_if_another_is_refused(
+def test_no_schema_is_registered_if_another_one_fails(
     broker: EmbeddedBroker, registry: SmallRegistry
 ) -> None:
     registry.put("events-value", json.dumps({"type": "record", "name": "Value", "fields": []}))
@@ -392,7 +394,7 @@ TEXT_PRICE = json.dumps(
 )
 
 
-def test_a_registry_in_memory(broker: EmbeddedBroker) -> None:
+def test_registry_in_memory(broker: EmbeddedBroker) -> None:
     options = {"value.format": "avro-confluent", "schema.registry.url": "mock://shared"}
     write_rows(broker, ORDER, ROWS, dryRun="true", **options)
     assert broker.records("events") == []
@@ -412,18 +414,18 @@ JSON_SCHEMA = {
 }
 
 
-def test_a_given_json_schema_is_matched(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_json_schema(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     given = {"value.format": "json-confluent", "value.schema": json.dumps(JSON_SCHEMA)}
     wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
-    with pytest.raises(ColumnError, match="column `tax` is not a field of the JSON Schema"):
+    with pytest.raises(ColumnError, match="column `tax`"):
         write(broker, registry, wider, [{"id": "b", "price": 2.0, "tax": 0.1}], **given)
     assert registry.subjects == {}
-    with pytest.raises(ColumnError, match=r"the field `id` of the value is null.* row 1"):
+    with pytest.raises(ColumnError, match="the field `id` of the value is null"):
         write(broker, registry, **given)
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
     write(broker, registry, **given, **letters)
     assert [value[5:] for value in values(broker)] == [b'{"id":"a","price":1.5}']
     assert [record.value for record in broker.records("dead")] == [b"{}"]
     latest = {"value.format": "json-confluent", **LATEST}
-    with pytest.raises(ColumnError, match="requires the field `id`"):
+    with pytest.raises(ColumnError, match="field `id`"):
         write(broker, registry, StructType(ORDER.fields[1:]), [{"price": 2.0}], **latest)

@@ -1,4 +1,4 @@
-"""Logins and TLS of a registry: OAuth, certificates of both sides, and what their failures say."""
+"""Authentication and TLS of a registry: OAuth, certificates of both sides, and errors."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def write(broker: EmbeddedBroker, url: str, topic: str, **options: str) -> None:
     write_rows(broker, SCHEMA, [{"id": 7}], topic=topic, **options)
 
 
-def refusal(broker: EmbeddedBroker, url: str, **options: str) -> str:
-    """Return message and hint of a write that fails; they have no secret."""
+def write_error(broker: EmbeddedBroker, url: str, **options: str) -> str:
+    """Return message and hint of a failed write; check that they contain no secret."""
     with pytest.raises(KafkaProdError) as caught:
         write(broker, url, "refused", **options)
     text = f"{caught.value} {caught.value.hint}"
@@ -57,7 +57,7 @@ def refusal(broker: EmbeddedBroker, url: str, **options: str) -> str:
     return text
 
 
-def test_tokens_of_an_issuer(broker: EmbeddedBroker, unique_topic: str) -> None:
+def test_oauth_tokens(broker: EmbeddedBroker, unique_topic: str) -> None:
     more = {
         "bearer.auth.scope": "kafka",
         "bearer.auth.logical.cluster": "lsrc-1",
@@ -76,7 +76,7 @@ def test_tokens_of_an_issuer(broker: EmbeddedBroker, unique_topic: str) -> None:
     assert len(broker.records(unique_topic)) == 1
 
 
-def test_the_issuer_of_the_brokers(unique_topic: str) -> None:
+def test_inherited_issuer(unique_topic: str) -> None:
     given: list[str] = []
 
     def validate(token: str) -> BearerToken:
@@ -106,20 +106,20 @@ def test_the_issuer_of_the_brokers(unique_topic: str) -> None:
         assert set(issuer.token_requests.tokens) == {"sink"}
         assert given
         assert len(broker.records(unique_topic)) == 1
-        assert "has no OAuth issuer" in refusal(broker, registry.url, **inherit)
+        assert "has no OAuth issuer" in write_error(broker, registry.url, **inherit)
 
 
-def test_an_issuer_that_refuses(broker: EmbeddedBroker) -> None:
+def test_issuer_rejects_the_client(broker: EmbeddedBroker) -> None:
     with Issuer({"sink": "other"}) as issuer, running() as registry:
         url = {"bearer.auth.issuer.endpoint.url": issuer.token_url}
-        assert "invalid_client" in refusal(broker, registry.url, **CLIENT, **url)
+        assert "invalid_client" in write_error(broker, registry.url, **CLIENT, **url)
         assert registry.requests == []
 
 
-def test_an_issuer_that_cannot_be_reached(broker: EmbeddedBroker) -> None:
+def test_unreachable_issuer(broker: EmbeddedBroker) -> None:
     url = {"bearer.auth.issuer.endpoint.url": f"http://{closed_port()}/token"}
     with running() as registry:
-        assert "/token" in refusal(broker, registry.url, **CLIENT, **url)
+        assert "/token" in write_error(broker, registry.url, **CLIENT, **url)
 
 
 def server_context(
@@ -130,45 +130,45 @@ def server_context(
     return context
 
 
-def trusting(authority: CertificateAuthority, folder: Path) -> dict[str, str]:
+def trust_options(authority: CertificateAuthority, folder: Path) -> dict[str, str]:
     return {
         "schema.registry.ssl.truststore.type": "PEM",
         "schema.registry.ssl.truststore.location": str(authority.write(folder)),
     }
 
 
-def test_a_trusted_certificate(
+def test_trusted_certificate(
     broker: EmbeddedBroker, authority: CertificateAuthority, tmp_path: Path, unique_topic: str
 ) -> None:
     with running(server_context(authority, tmp_path)) as registry:
-        write(broker, registry.url, unique_topic, **trusting(authority, tmp_path))
+        write(broker, registry.url, unique_topic, **trust_options(authority, tmp_path))
     assert len(broker.records(unique_topic)) == 1
 
 
-def test_certificates_that_are_not_accepted(
+def test_rejected_certificates(
     broker: EmbeddedBroker, authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     with running(server_context(authority, tmp_path)) as registry:
-        assert "certificate" in refusal(broker, registry.url)
-        other = trusting(CertificateAuthority("Other"), tmp_path)
-        assert "certificate" in refusal(broker, registry.url, **other)
+        assert "certificate" in write_error(broker, registry.url)
+        other = trust_options(CertificateAuthority("Other"), tmp_path)
+        assert "certificate" in write_error(broker, registry.url, **other)
     with running(server_context(authority, tmp_path, "elsewhere")) as registry:
-        text = refusal(broker, registry.url, **trusting(authority, tmp_path))
+        text = write_error(broker, registry.url, **trust_options(authority, tmp_path))
         assert "localhost" in text
     with running(server_context(authority, tmp_path, validity=EXPIRED)) as registry:
-        assert "expired" in refusal(broker, registry.url, **trusting(authority, tmp_path))
+        assert "expired" in write_error(broker, registry.url, **trust_options(authority, tmp_path))
 
 
-def test_a_port_without_tls(
+def test_port_without_tls(
     broker: EmbeddedBroker, authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     with running() as registry:
         url = registry.url.replace("http:", "https:")
-        assert "SSL" in refusal(broker, url, **trusting(authority, tmp_path))
+        assert "SSL" in write_error(broker, url, **trust_options(authority, tmp_path))
 
 
 @pytest.mark.parametrize("password", [None, SECRETS[1]])
-def test_a_certificate_of_the_client(
+def test_client_certificate(
     broker: EmbeddedBroker,
     authority: CertificateAuthority,
     tmp_path: Path,
@@ -186,19 +186,19 @@ def test_a_certificate_of_the_client(
     if password is not None:
         store["schema.registry.ssl.key.password"] = password
     with running(context) as registry:
-        trusted = trusting(authority, tmp_path)
-        assert "cannot be reached" in refusal(broker, registry.url, **trusted)
+        trusted = trust_options(authority, tmp_path)
+        assert "cannot be reached" in write_error(broker, registry.url, **trusted)
         write(broker, registry.url, unique_topic, **trusted, **store)
         if password is not None:
             wrong = {**store, "schema.registry.ssl.key.password": SECRETS[2]}
-            assert "password" in refusal(broker, registry.url, **trusted, **wrong)
+            assert "password" in write_error(broker, registry.url, **trusted, **wrong)
     assert len(broker.records(unique_topic)) == 1
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
-def test_a_failing_registry_is_named_after_the_retries(broker: EmbeddedBroker, status: int) -> None:
+def test_failing_registry_is_reported_after_retries(broker: EmbeddedBroker, status: int) -> None:
     with running() as registry:
         registry.faults.extend([(status, {"error_code": 50001, "message": "no leader"})] * 2)
-        text = refusal(broker, registry.url)
+        text = write_error(broker, registry.url)
         assert f"HTTP status {status}, code 50001: no leader" in text
         assert len(registry.requests) == 2

@@ -1,1 +1,1 @@
-"""Who writes: logins that are not shared, denials that are named, and secrets that are not told."""
+"""Identity of writers: separate logins, authorization errors and no leaked secrets."""

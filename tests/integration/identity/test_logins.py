@@ -1,4 +1,4 @@
-"""Several users in one worker process: nobody gets a connection that somebody else logged in on."""
+"""Multiple users in one worker process do not share authenticated connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import rows
+from tests.integration.support.producer_writes import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,8 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield kafka
 
 
-def task(options: dict[str, str]) -> Client:
-    """Write a row as one Spark task does; the client that did it."""
+def write_task(options: dict[str, str]) -> Client:
+    """Write a row like one Spark task and return its client."""
     session = borrow_session(ProducerConfig.parse(options))
     try:
         session.append(rows("t", [b"a"]))
@@ -44,41 +44,35 @@ def task(options: dict[str, str]) -> Client:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_each_user_writes_on_connections_of_its_own(
-    secured: EmbeddedBroker, mechanism: str
-) -> None:
+def test_users_do_not_share_connections(secured: EmbeddedBroker, mechanism: str) -> None:
     alice, bob = (secured.client_options(user, mechanism=mechanism) for user in USERS)
-    of_alice, of_bob = task(alice), task(bob)
+    of_alice, of_bob = write_task(alice), write_task(bob)
     assert of_alice is not of_bob
-    assert task(alice) is of_alice
-    assert task(bob) is of_bob
+    assert write_task(alice) is of_alice
+    assert write_task(bob) is of_bob
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_wrong_password_does_not_get_in_after_the_right_one(
-    secured: EmbeddedBroker, mechanism: str
-) -> None:
+def test_wrong_password_after_a_valid_login(secured: EmbeddedBroker, mechanism: str) -> None:
     right = secured.client_options("alice", mechanism=mechanism)
-    task(right)
+    write_task(right)
     wrong = {name: value.replace("of-alice", "of-mallory") for name, value in right.items()}
     with pytest.raises(AuthenticationError) as caught:
-        task(wrong)
+        write_task(wrong)
     assert "of-mallory" not in str(caught.value)
-    task(right)
+    write_task(right)
 
 
-def test_a_password_file_with_another_users_login_is_another_login(
-    secured: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_password_file_is_part_of_the_login(secured: EmbeddedBroker, tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
     jaas = "kafka.sasl.jaas.config"
     options = secured.client_options("alice") | {jaas: f"file:{file}"}
     file.write_text(secured.client_options("alice")[jaas])
-    first = task(options)
-    assert task(options) is first
+    first = write_task(options)
+    assert write_task(options) is first
     file.write_text(secured.client_options("alice")[jaas].replace("of-alice", "of-mallory"))
     with pytest.raises(AuthenticationError):
-        task(options)
+        write_task(options)
     file.write_text(secured.client_options("bob")[jaas])
-    assert task(options) is not first
+    assert write_task(options) is not first
     assert first.is_dead

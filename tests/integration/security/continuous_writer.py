@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import numbered, session
+from tests.integration.support.producer_writes import numbered, session
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:

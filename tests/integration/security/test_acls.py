@@ -22,7 +22,7 @@ from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
-from tests.integration.support.producing import numbered, produce
+from tests.integration.support.producer_writes import numbered, produce
 from tests.integration.support.transactions import settings, transaction
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.security.continuous_writer import numbers
-from tests.integration.support.producing import numbered, produce
+from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
 from tests.support.security.confluent_client import write_with_confluent
 

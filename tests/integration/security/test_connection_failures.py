@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.support.producing import numbered, produce
+from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.failure_cases import FAILURE_CASES, FailureCase
 from tools.support.readers import count
 

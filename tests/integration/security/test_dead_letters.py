@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import KafkaProdError
-from tests.integration.support.tolerating import TOLERATE, batch, write
+from tests.integration.support.tolerant_writes import TOLERATE, batch, write
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import DENIED, User

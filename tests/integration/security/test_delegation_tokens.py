@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tests.integration.support.producing import numbered, produce
+from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import TRUST, ClientConfig, jaas, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User

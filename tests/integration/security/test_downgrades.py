@@ -20,7 +20,7 @@ from tests.integration.security.man_in_the_middle import (
     intercept_bytes,
     remove_apis,
 )
-from tests.integration.support.producing import numbered, produce
+from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import (
     TRUST,
     ClientConfig,

@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError, TlsError
-from tests.integration.support.producing import numbered, produce
+from tests.integration.support.producer_writes import numbered, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import pytest
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.integration.security.scripted_broker import scripted_broker
-from tests.integration.support.producing import produce, rows
+from tests.integration.support.producer_writes import produce, rows
 from tests.integration.support.servers import listening
 
 if TYPE_CHECKING:

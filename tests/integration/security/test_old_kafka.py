@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, AuthorizationError
 from tests.integration.security.continuous_writer import numbers
-from tests.integration.support.producing import numbered, produce
+from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import (
     CLIENT_CONFIGS,
     TRUST,

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from tests.integration.security.continuous_writer import for_seconds, numbers, write_until
-from tests.integration.support.producing import numbered, session
+from tests.integration.support.producer_writes import numbered, session
 from tests.support.readers import await_count
 from tests.support.security.client_configs import (
     LIBRDKAFKA_TRUST,

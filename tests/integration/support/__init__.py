@@ -1,1 +1,1 @@
-"""What these tests share: rows, sessions, servers that are no broker, slow ones."""
+"""Shared helpers: rows, sessions, servers that are not brokers, slow connections."""

@@ -1,4 +1,4 @@
-"""Write rows with the sink's own writer, without a Spark session."""
+"""Write rows with the sink's writer, without a Spark session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def write_rows(
     broker: EmbeddedBroker, schema: StructType, rows: Sequence[dict[str, Any]], **options: str
 ) -> None:
-    """Plan, write and commit as Spark does: the writer is pickled to its task."""
+    """Plan, write and commit like Spark, which pickles the writer for its task."""
     settings = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "topic": "events",
@@ -38,7 +38,7 @@ def write_rows(
 
 
 def _column(values: list[Any], type_: pa.DataType) -> pa.Array[Any]:
-    """Return a column; bytes that are not UTF-8 may be in a string column, as Spark allows."""
+    """Return a column; string columns can contain invalid UTF-8, as in Spark."""
     if any(isinstance(value, bytes) for value in values) and pa.types.is_string(type_):
         raw = [value.encode() if isinstance(value, str) else value for value in values]
         return pa.array(raw, pa.binary()).view(pa.string())

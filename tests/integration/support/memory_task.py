@@ -1,9 +1,9 @@
-"""A task that writes far more than its buffer holds, and watches its own memory meanwhile.
+"""A task that writes much more than its buffer and measures its memory.
 
     python -m tests.integration.support.memory_task PORT INPUT_BYTES BUFFER_BYTES CODEC
 
-Prints one JSON object: bytes of RSS and of Arrow's pool above what the process had before the
-first large write, at their peaks, and the number of records acknowledged.
+Prints one JSON object: the peak growth of RSS and of Arrow's memory pool in bytes since before the
+first large write, and the number of acknowledged records.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from spark_kafka_sink.report.task_report import TaskInfo
 ROWS = 10_000
 VALUE_BYTES = 200
 NOISE = 80
-"""Bytes of a value that no codec makes smaller."""
+"""Incompressible bytes of each value."""
 SAMPLE_SECONDS = 0.005
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident() -> int:
-    """Bytes of this process in memory now."""
+    """Return the current RSS of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
-class Watch(threading.Thread):
-    """Samples until it is told to stop; `rss` and `arrow` are peaks above the start."""
+class MemoryWatch(threading.Thread):
+    """Samples memory until `stop`; `rss` and `arrow` are peaks in bytes above the start."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self._base = resident(), pa.total_allocated_bytes()
-        self._stop_it = threading.Event()
+        self._stopped = threading.Event()
         self.rss = self.arrow = 0
 
     def run(self) -> None:
-        while not self._stop_it.wait(SAMPLE_SECONDS):
+        while not self._stopped.wait(SAMPLE_SECONDS):
             self.rss = max(self.rss, resident() - self._base[0])
             self.arrow = max(self.arrow, pa.total_allocated_bytes() - self._base[1])
 
     def stop(self) -> None:
-        """End the sampling."""
-        self._stop_it.set()
+        """Stop sampling."""
+        self._stopped.set()
         self.join()
 
 
 def rows(number: int) -> Rows:
-    """A fresh Arrow batch of keyed rows, as Spark would hand one over."""
+    """Return a new Arrow batch of rows with keys, like those from Spark."""
     random = np.random.default_rng(number)
     values = np.zeros((ROWS, VALUE_BYTES), np.uint8)
     values[:, :NOISE] = random.integers(0, 256, (ROWS, NOISE), np.uint8)
@@ -74,7 +74,7 @@ def rows(number: int) -> Rows:
 
 
 def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
-    """Write, and print what it took."""
+    """Write and print the measurements."""
     options = {
         "kafka.bootstrap.servers": f"127.0.0.1:{port}",
         "kafka.buffer.memory": buffer_bytes,
@@ -85,7 +85,7 @@ def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
     session = ProducerSession(client)
     session.append(rows(0))
     session.flush()
-    watch = Watch()
+    watch = MemoryWatch()
     watch.start()
     for number in range(1, 1 + int(input_bytes) // (ROWS * VALUE_BYTES)):
         session.append(rows(number))

@@ -1,4 +1,4 @@
-"""Servers on loopback that are not the Kafka broker that somebody took them for."""
+"""Loopback servers that are not Kafka brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
 
 
 def closed_port() -> str:
-    """An address that refuses connections."""
+    """Return an address that refuses connections."""
     return f"127.0.0.1:{free_port()}"
 
 
@@ -25,7 +25,7 @@ def closed_port() -> str:
 def listening(
     serve: Callable[[socket.socket], None], host: str = "127.0.0.1", port: int = 0
 ) -> Iterator[str]:
-    """The address of a server that hands each connection to `serve`, in a thread of its own."""
+    """Run a server that calls `serve` in a new thread for each connection; yield its address."""
     with socket.create_server((host, port)) as server:
         thread = threading.Thread(target=_accept, args=(server, serve), daemon=True)
         thread.start()
@@ -46,36 +46,36 @@ def _accept(server: socket.socket, serve: Callable[[socket.socket], None]) -> No
         connection.close()
 
 
-def say_nothing(connection: socket.socket) -> None:
-    """Take the connection, and leave it at that."""
+def never_respond(connection: socket.socket) -> None:
+    """Accept the connection and do nothing."""
 
 
-def hang_up(connection: socket.socket) -> None:
-    """Close the connection when something arrives."""
+def close_on_request(connection: socket.socket) -> None:
+    """Close the connection after the first bytes."""
     connection.recv(1000)
     connection.close()
 
 
-def speak_tls(connection: socket.socket) -> None:
-    """Begin a TLS handshake; what isn't TLS ends it before a certificate is needed."""
+def start_tls(connection: socket.socket) -> None:
+    """Start a TLS handshake, which a plaintext client ends before a certificate is needed."""
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(connection, server_side=True)
 
 
-def answer_with_tls_alert(connection: socket.socket) -> None:
-    """What a broker's SSL listener answers to plain bytes before it hangs up."""
+def respond_with_tls_alert(connection: socket.socket) -> None:
+    """Respond to plaintext like an SSL listener of a broker, and close the connection."""
     connection.recv(1000)
     connection.sendall(_TLS_ALERT)
     connection.close()
 
 
-def answer_with_nonsense(connection: socket.socket) -> None:
-    """A frame of a plausible length, whose content is no response."""
+def respond_with_garbage(connection: socket.socket) -> None:
+    """Respond with a frame of a valid length and invalid content."""
     connection.recv(1000)
     connection.sendall(b"\x00\x00\x00\x10" + b"\xa5" * 16)
 
 
-def answer_as_web(connection: socket.socket) -> None:
-    """What a web server answers to what is no request."""
+def respond_with_http(connection: socket.socket) -> None:
+    """Respond like a web server to an invalid request."""
     connection.recv(1000)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
     connection.close()

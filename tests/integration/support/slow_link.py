@@ -1,4 +1,4 @@
-"""A proxy that makes the way to a broker long: every byte arrives so much later, none is lost."""
+"""A proxy that adds latency to the connection to a broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def _end(server: asyncio.Server) -> None:
 
 @contextmanager
 def slow_link(bootstrap_servers: str, delay_s: float) -> Iterator[Connect]:
-    """What a client takes for its `connect`: every address leads through the proxy to one broker.
+    """Yield a `connect` function for a client that leads every address through the proxy.
 
     A round trip takes twice `delay_s` longer.
     """

@@ -1,4 +1,4 @@
-"""Writing in a transaction without Spark, and ending it as anybody can who knows it."""
+"""Write in a transaction without Spark, and end it from outside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.integration.support.producing import config
+from tests.integration.support.producer_writes import config
 from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 RETRIED = {14, 15, 16, 51}
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 
 
 def settings(timeout_ms: int = 60_000, *, two_phase: bool = False) -> TransactionSettings:
-    """A transaction whose id nobody else has."""
+    """Return settings with a unique transactional ID."""
     name = f"test-{uuid.uuid4().hex[:16]}-0-0"
     return TransactionSettings(transactional_id=name, timeout_ms=timeout_ms, two_phase=two_phase)
 
@@ -38,7 +38,7 @@ def transaction(
     sink: SessionSettings | None = None,
     **options: Any,
 ) -> Iterator[ProducerSession]:
-    """A session of its own client that writes in a transaction; it is left open."""
+    """Open a session with its own client that writes in a transaction and leaves it open."""
     given = transaction or settings()
     producer = ProducerSession(
         Client(config(bootstrap_servers, options)),
@@ -52,23 +52,23 @@ def transaction(
 
 
 def end(bootstrap_servers: str, opened: OpenTransaction | None, *, commit: bool = True) -> None:
-    """Commit or abort a transaction, and wait until that is answered with success."""
+    """Commit or abort a transaction; retry until it succeeds."""
     assert opened is not None
-    deadline = time.monotonic() + PATIENCE
-    while (code := _ask_to_end(bootstrap_servers, opened, commit=commit)) in RETRIED:
-        assert time.monotonic() < deadline, f"EndTxn is answered with {code}"
+    deadline = time.monotonic() + TIMEOUT_S
+    while (code := _end_txn(bootstrap_servers, opened, commit=commit)) in RETRIED:
+        assert time.monotonic() < deadline, f"EndTxn failed with error code {code}"
         time.sleep(0.05)
     assert code == 0
 
 
 def find_coordinator(bootstrap_servers: str, transactional_id: str) -> Any:
-    """The answer of the first bootstrap server: error code, node id, host and port."""
+    """Return the response of the first bootstrap server: error code, node ID, host and port."""
     with RawClient(bootstrap_servers) as any_broker:
         asked = {"key": transactional_id, "key_type": 1}
         return any_broker.call(ApiKey.FIND_COORDINATOR, 2, **asked)
 
 
-def _ask_to_end(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -> int:
+def _end_txn(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -> int:
     found = find_coordinator(bootstrap_servers, opened.transactional_id)
     if found.error_code:
         return int(found.error_code)

@@ -1,1 +1,1 @@
-"""What a session writes in a transaction, as foreign read_committed readers see it."""
+"""Transactional writes, read by other read_committed clients."""

@@ -1,4 +1,4 @@
-"""Each request of a transaction, and each answer, gets lost: no record is, and none is doubled."""
+"""Lost requests and responses of a transaction cause no loss and no duplicates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.support.producing import numbered
+from tests.integration.support.producer_writes import numbered
 from tests.integration.support.transactions import end, transaction
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROWS = 400
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 STEPS = ("find-coordinator", "init-producer-id", "add-partitions-to-txn", "produce")
 EFFECTS = ("lose-request", "lose-response", "cut=5", "close")
 ERRORS = {
@@ -39,7 +39,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[dict[str, EmbeddedBroker]]:
-    """Two nodes that speak transactions of each version."""
+    """Run two nodes for each transaction version."""
     with ExitStack() as stack:
         yield {
             version: stack.enter_context(
@@ -50,7 +50,7 @@ def brokers() -> Iterator[dict[str, EmbeddedBroker]]:
 
 
 @pytest.mark.parametrize(("version", "step", "effect"), CASES)
-def test_every_record_is_there_once(
+def test_no_loss_or_duplicates(
     brokers: dict[str, EmbeddedBroker], unique_topic: str, version: str, step: str, effect: str
 ) -> None:
     broker = brokers[version]
@@ -75,8 +75,8 @@ def test_every_record_is_there_once(
 
 
 def read(broker: EmbeddedBroker, topic: str, count: int) -> list[int]:
-    """The committed numbers, once there are so many."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait for `count` committed numbers and return them."""
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         found = [
             int(record.value or b"-1") for record in by_confluent(broker.bootstrap_servers, topic)

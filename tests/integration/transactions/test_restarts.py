@@ -1,4 +1,4 @@
-"""The coordinator dies while a task writes, and comes back: the same transaction goes on."""
+"""The coordinator is killed and restarted during a write; the transaction continues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.support.producing import numbered
+from tests.integration.support.producer_writes import numbered
 from tests.integration.support.transactions import (
     end,
     find_coordinator,
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from tools.support.kafka_cluster import Cluster
 
 ROWS, CHUNKS, PARTITIONS = 120, 60, 3
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
 def fragile_kafka() -> Iterator[KafkaCluster]:
-    """One node that tests kill and start again."""
+    """Run one node that tests kill and restart."""
     with KafkaCluster() as kafka:
         yield kafka
 
 
-class Writing:
-    """A task that writes numbers until it is told that enough has happened."""
+class BackgroundWriter:
+    """A task that writes numbers until it is stopped."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.settings = settings(120_000)
@@ -46,7 +46,7 @@ class Writing:
         self._servers, self._topic = bootstrap_servers, topic
 
     def run(self) -> OpenTransaction | None:
-        """Write, and leave the transaction open."""
+        """Write and leave the transaction open."""
         options = {"linger_ms": 5, "request_timeout_ms": 3_000}
         with transaction(self._servers, self.settings, None, **options) as producer:
             chunk = 0
@@ -63,9 +63,9 @@ class Writing:
 
 
 def kill_coordinator_while_writing(kafka: Cluster, topic: str, copies: int) -> None:
-    """A node dies with the thread that has started it: the writer has one of its own."""
+    """The writer has its own thread, as a node stops with the thread that started it."""
     kafka.admin.create_topic(topic, PARTITIONS, copies)
-    writing = Writing(kafka.bootstrap_servers, topic)
+    writing = BackgroundWriter(kafka.bootstrap_servers, topic)
     with ThreadPoolExecutor(1) as pool:
         written = pool.submit(writing.run)
         assert writing.running.wait(60)
@@ -73,13 +73,13 @@ def kill_coordinator_while_writing(kafka: Cluster, topic: str, copies: int) -> N
         node = find_coordinator(kafka.bootstrap_servers, name).node_id
         kafka.node(node).kill()
         if len(kafka.nodes) > 1:
-            await_gone(kafka, node)  # another is the coordinator now
+            await_removed(kafka, node)  # the coordinator has moved
         kafka.restart(node)
         writing.enough.set()
         opened = written.result(180)
     end(kafka.bootstrap_servers, opened)
     expected = [n for first in range(PARTITIONS) for n in range(first, writing.rows, PARTITIONS)]
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_S
     found: list[int] = []
     while len(found) < len(expected) and time.monotonic() < deadline:
         records = by_confluent(kafka.bootstrap_servers, topic)
@@ -87,10 +87,10 @@ def kill_coordinator_while_writing(kafka: Cluster, topic: str, copies: int) -> N
     assert found == expected
 
 
-def await_gone(kafka: Cluster, node: int) -> None:
-    deadline = time.monotonic() + PATIENCE
+def await_removed(kafka: Cluster, node: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
     while node in kafka.admin.broker_ids():
-        assert time.monotonic() < deadline, f"broker {node} is still there"
+        assert time.monotonic() < deadline, f"broker {node} is still registered"
         time.sleep(0.1)
 
 

@@ -1,4 +1,4 @@
-"""Two-phase commit (KIP-939), on a Kafka that allows it and on one that does not."""
+"""Two-phase commit (KIP-939) on brokers that allow it and on one that does not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError
-from tests.integration.support.producing import rows
+from tests.integration.support.producer_writes import rows
 from tests.integration.support.transactions import end, settings, transaction
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
@@ -16,7 +16,7 @@ from tools.support.readers import by_confluent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 60.0
+TIMEOUT_S = 60.0
 ALLOWED = {
     "unstable.api.versions.enable": "true",
     "transaction.two.phase.commit.enable": "true",
@@ -26,12 +26,12 @@ ALLOWED = {
 
 @pytest.fixture(scope="module")
 def two_phase_kafka() -> Iterator[KafkaCluster]:
-    """A node that allows it, and other transactions for a second only."""
+    """Run a node that allows it, and limits other transactions to one second."""
     with KafkaCluster(config=ALLOWED) as kafka:
         yield kafka
 
 
-def test_its_timeout_is_no_matter_to_the_broker(
+def test_two_phase_transactions_do_not_time_out(
     two_phase_kafka: KafkaCluster, unique_topic: str
 ) -> None:
     kafka = two_phase_kafka
@@ -43,13 +43,13 @@ def test_its_timeout_is_no_matter_to_the_broker(
         opened = producer.transaction
     end(kafka.bootstrap_servers, opened)
     found: list[bytes | None] = []
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_S
     while not found and time.monotonic() < deadline:
         found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
     assert found == [b"v"]
 
 
-def test_a_broker_that_does_not_offer_it(real_kafka: KafkaCluster, unique_topic: str) -> None:
+def test_unsupported_by_the_broker(real_kafka: KafkaCluster, unique_topic: str) -> None:
     real_kafka.admin.create_topic(unique_topic, 1, 1)
     with transaction(real_kafka.bootstrap_servers, settings(two_phase=True)) as producer:
         producer.append(rows(unique_topic, [b"v"]))

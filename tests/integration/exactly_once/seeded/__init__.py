@@ -1,1 +1,1 @@
-"""Seeded runs of real tasks and drivers on an embedded broker that fails, in one process."""
+"""Seeded runs of real tasks and drivers with faults of an embedded broker, in one process."""

@@ -1,4 +1,4 @@
-"""More seeds: `python -m tests.integration.exactly_once.seeded RUNS [FIRST]`."""
+"""Run more seeds: `python -m tests.integration.exactly_once.seeded RUNS [FIRST_SEED]`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from spark_kafka_sink import EmbeddedBroker
 from tests.integration.exactly_once.seeded.run import run
 
 _PER_BROKER = 100
-"""Runs on one broker, which keeps their topics in memory."""
+"""Runs for each broker, which keeps the topics in memory."""
 
 
 def main() -> int:
-    """Exit status 1 when a reader has missed a row, or has found one twice."""
+    """Exit with status 1 if a row was lost or duplicated."""
     logging.disable(logging.WARNING)
     runs = int(sys.argv[1])
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 0

@@ -1,6 +1,6 @@
-"""Bugs that the seeded runs must find: some of those of the stream scenarios, planted in-process.
+"""Bugs that the seeded runs must detect: some of the stream scenarios' bugs, planted in-process.
 
-Those that need two drivers between each other's requests are for the model (`tools/model`).
+Bugs that require interleaved requests of two drivers are tested by the model (`tools/model`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ BUGS: dict[Bug, ModuleType] = {
     Bug.ABORT_DOES_NOT_READ: protocol,
     Bug.DECIDED_AFTER_END: commit,
 }
-"""Each bug and the module that calls the functions it replaces."""
+"""The module whose functions each bug replaces."""
 
 
 def plant(bug: Bug, patch: pytest.MonkeyPatch) -> None:
-    """Replace the functions of a bug."""
+    """Replace functions with those of a bug."""
     for each in PATCHES[bug]:
         patch.setattr(BUGS[bug], each.function, each.make(getattr(BUGS[bug], each.function)))

@@ -1,4 +1,4 @@
-"""What goes wrong in a run, all of it drawn from its seed."""
+"""The faults of a run, chosen by its seed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
-from tests.integration.exactly_once.crashing import STEPS
+from tests.integration.exactly_once.stepped_driver import STEPS
 
 BATCHES = 3
 TASKS = 3
 WRITES = 2
-"""Of a function, to a topic each."""
+"""Writes of a foreachBatch function, each to a different topic."""
 TASK_APIS = ("find_coordinator", "init_producer_id", "produce", "metadata")
 DRIVER_APIS = (
     "find_coordinator",
@@ -24,16 +24,16 @@ DRIVER_APIS = (
     "list_transactions",
 )
 QUICK_EFFECTS = ("close", "cut=1", "error=NOT_COORDINATOR", "error=COORDINATOR_LOAD_IN_PROGRESS")
-"""The first is a lost request, the second a lost response, both noticed at once."""
+"""The first is a lost request, the second a lost response; both are detected immediately."""
 COORDINATED = frozenset({"init_producer_id", "end_txn"})
-"""Whose answers may have the errors above."""
+"""APIs whose responses can have the errors above."""
 SLOW_EFFECTS = ("lose-request", "lose-response")
-"""Noticed when request.timeout.ms is over."""
+"""Detected after request.timeout.ms."""
 SLOW_SHARE = 0.05
 
 
-class Then(Enum):
-    """What follows a commit() that has raised, or that waits at a step."""
+class FollowUp(Enum):
+    """What happens after a failed commit(), or while it waits at a step."""
 
     RESTART = "the query is started again"
     ABORT = "Spark calls abort(), and the query is started again"
@@ -43,34 +43,34 @@ class Then(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One run of one micro-batch by one driver."""
+    """One execution of a micro-batch by one driver."""
 
     lost: tuple[int, ...] = ()
-    """Tasks whose first attempt is lost, with its transaction open."""
+    """Tasks whose first attempt is lost and leaves its transaction open."""
     empty: tuple[int, ...] = ()
     """Tasks without rows."""
     task_fault: str | None = None
     commit_fault: str | None = None
     step: str | None = None
-    """Where the driver dies, or where `then` happens while it waits."""
-    then: Then = Then.RESTART
+    """The step at which the driver crashes, or at which `then` happens while it waits."""
+    then: FollowUp = FollowUp.RESTART
     comes_late: bool = False
-    """Its messages are committed once more, batches later."""
+    """Commit its messages again after later batches."""
     write: int = 0
-    """Which of the function's writes this happens to; the other one has no trouble."""
+    """Index of the affected write of the function; the other write has no faults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The attempts of each batch before one in which nothing goes wrong."""
+    """The attempts of each batch before a final attempt without faults."""
 
     batches: tuple[tuple[Attempt, ...], ...]
     function: bool = False
-    """A function of foreachBatch writes each batch to two topics."""
+    """True if a foreachBatch function writes each batch to two topics."""
 
 
 def draw(seed: int) -> Plan:
-    """The plan of a seed; seeds that follow each other have all steps and APIs in turn."""
+    """Return the plan of a seed; consecutive seeds cover all steps and APIs."""
     rng = Random(seed)
     batches = []
     for batch in range(BATCHES):
@@ -92,7 +92,7 @@ def _attempt(rng: Random, turn: int, empty: tuple[int, ...]) -> Attempt:
             _fault(rng, DRIVER_APIS[turn % len(DRIVER_APIS)], 6) if rng.random() < 0.6 else None
         ),
         step=STEPS[turn % len(STEPS)] if rng.random() < 0.8 else None,
-        then=rng.choice(tuple(Then)),
+        then=rng.choice(tuple(FollowUp)),
         comes_late=rng.random() < 0.2,
         write=turn % WRITES,
     )

@@ -1,6 +1,6 @@
-"""One run: a query's batches one after the other, until Spark's commit log has them all.
+"""Execute one run: all batches of a query, until Spark's commit log contains them.
 
-The query is a stream, or a function of foreachBatch writes each batch to two topics.
+The query writes a stream, or a foreachBatch function writes each batch to two topics.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from spark_kafka_sink.exactly_once.protocol import Refusal, Verdict
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
-from tests.integration.exactly_once.crashing import CrashError, stepped_driver
-from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, Then, draw
-from tests.integration.exactly_once.writing import (
+from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, FollowUp, draw
+from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     ROWS,
     first_of,
     stream,
 )
+from tests.integration.exactly_once.stepped_driver import CrashError, stepped_driver
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from tests.integration.exactly_once.seeded.plan import Plan
-    from tests.integration.exactly_once.writing import Writes
+    from tests.integration.exactly_once.simulated_writes import Writes
 
 _OPTIONS = {
     "kafka.request.timeout.ms": "300",
@@ -43,15 +43,15 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run has come to; `problem` is what is wrong, if anything is."""
+    """The result of a run; `problem` describes a detected error."""
 
     problem: str | None
     attempts: int
-    """Runs of a batch in the plan; the last of each batch has no trouble."""
+    """Executions of batches in the plan; the last one of each batch has no faults."""
 
 
 def run(broker: EmbeddedBroker, seed: int) -> Result:
-    """Run a seed's plan, and read what is there."""
+    """Execute the plan of a seed and check the records."""
     plan = draw(seed)
     problem = _problem(broker, f"seed-{seed}-{new_nonce()}", plan)
     return Result(problem, sum(len(attempts) for attempts in plan.batches))
@@ -59,7 +59,7 @@ def run(broker: EmbeddedBroker, seed: int) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """What an attempt has left, to be committed once more."""
+    """Messages of an attempt that are committed again later."""
 
     write: Writes
     batch: str
@@ -91,7 +91,7 @@ def _problem(broker: EmbeddedBroker, topic: str, plan: Plan) -> str | None:
 
 
 def _writes(query: Writes, topics: tuple[str, ...], batch: str) -> tuple[Writes, ...]:
-    """Those of a function that is called with a batch."""
+    """Return the writes of a function that is called with a batch."""
     return tuple(
         replace(query, topic=each, scope=Scope.batch(query.scope.prefix, batch, Target(topic=each)))
         for each in topics
@@ -105,7 +105,7 @@ def _attempt(
     attempt: Attempt,
     late: list[_Late],
 ) -> bool:
-    """Whether all writes of the batch came to their end, so that it is in Spark's commit log."""
+    """Return True if all writes of the batch completed, so that it is in Spark's commit log."""
     run_id = new_nonce() if len(writes) > 1 else None
     return all(
         _write(
@@ -132,7 +132,7 @@ def _write(
         raise
     except (CrashError, KafkaProdError):
         broker.faults.clear()
-        if attempt.then is Then.ABORT:
+        if attempt.then is FollowUp.ABORT:
             query.committer.abort(batch, results, complete=True, nonce=nonce)
         return False
     broker.faults.clear()
@@ -142,7 +142,7 @@ def _write(
 def _tasks(
     broker: EmbeddedBroker, query: Writes, batch: str, attempt: Attempt, nonce: str
 ) -> list[TaskResult]:
-    """Planning and the tasks, each in a second attempt where the first one is lost."""
+    """Plan the batch and run its tasks, with a second attempt if the first one is lost."""
     verdict = protocol.judge(query.committer.recover(), query.caller(batch, nonce))
     if isinstance(verdict, Refusal):
         raise TypeError(f"batch {batch} is refused: {verdict}")
@@ -173,12 +173,12 @@ def _commit(
     tasks = tuple(each.transaction for each in results if each.transaction is not None)
 
     def happens() -> None:
-        if attempt.then is Then.RIVAL:
+        if attempt.then is FollowUp.RIVAL:
             other = new_nonce()
             rival = replace(query, run_id=query.run_id and other)
             tasks = _tasks(broker, rival, batch, attempt, other)
             rival.committer.commit(batch, tasks, other)
-        elif attempt.then is Then.GHOST:
+        elif attempt.then is FollowUp.GHOST:
             query.committer.abort(batch, results, complete=True, nonce=nonce)
         else:
             raise CrashError(attempt.step)
@@ -187,7 +187,7 @@ def _commit(
         broker.faults.add(attempt.commit_fault)
     with stepped_driver(query, attempt.step or "", happens) as driver:
         commit_batch(driver, query.caller(batch, nonce), tasks)
-    if attempt.then is Then.GHOST and attempt.step is not None:
+    if attempt.then is FollowUp.GHOST and attempt.step is not None:
         raise CrashError("Spark does not wait for this commit() any more")
 
 

@@ -11,7 +11,7 @@ from spark_kafka_sink.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES, Partitioner
 from spark_kafka_sink.spark.kafka_partitions import key_hashes
-from tests.integration.support.producing import rows
+from tests.integration.support.producer_writes import rows
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import Partitioner as Kind

@@ -1,4 +1,4 @@
-"""Writing with a producer session, without Spark."""
+"""Write with a producer session, without Spark."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])
 
 
 def config(bootstrap_servers: str, options: dict[str, Any]) -> ProducerConfig:
-    """Options by Kafka's names, with underscores for dots and without the prefix."""
+    """Return a configuration; options have Kafka's names with underscores instead of dots."""
     named = {f"kafka.{name.replace('_', '.')}": str(value) for name, value in options.items()}
     return ProducerConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **named})
 
 
 @contextmanager
 def session(bootstrap_servers: str, **options: Any) -> Iterator[ProducerSession]:
-    """A producer session on a client of its own."""
+    """Open a producer session with its own client."""
     producer = ProducerSession(Client(config(bootstrap_servers, options)))
     try:
         yield producer
@@ -41,7 +41,7 @@ def session(bootstrap_servers: str, **options: Any) -> Iterator[ProducerSession]
 
 
 def produce(bootstrap_servers: str, *chunks: Rows, **options: Any) -> DeliveryReport:
-    """Write the chunks and return the report of a session that did nothing else."""
+    """Write the chunks in one session and return its report."""
     with session(bootstrap_servers, **options) as producer:
         for chunk in chunks:
             producer.append(chunk)
@@ -50,7 +50,7 @@ def produce(bootstrap_servers: str, *chunks: Rows, **options: Any) -> DeliveryRe
 
 
 class RowColumns(TypedDict, total=False):
-    """The columns that a row may have beside its value, one entry per row."""
+    """Optional columns, with one entry per row."""
 
     keys: Sequence[bytes | None]
     headers: Sequence[Headers]
@@ -59,7 +59,7 @@ class RowColumns(TypedDict, total=False):
 
 
 def rows(topic: str, values: Sequence[bytes | None], **columns: Unpack[RowColumns]) -> Rows:
-    """Rows for one topic."""
+    """Return rows for one topic."""
     keys, headers = columns.get("keys"), columns.get("headers")
     stamps, partitions = columns.get("timestamps"), columns.get("partitions")
     return Rows(
@@ -75,7 +75,7 @@ def rows(topic: str, values: Sequence[bytes | None], **columns: Unpack[RowColumn
 
 
 def numbered(topic: str, first: int, count: int, partitions: int) -> Rows:
-    """`count` rows, in turn over the partitions, whose values are consecutive numbers."""
+    """Return `count` rows with consecutive numbers, distributed round-robin over partitions."""
     numbers = range(first, first + count)
     return rows(
         topic,

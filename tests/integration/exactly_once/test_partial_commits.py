@@ -1,4 +1,4 @@
-"""A transaction that is aborted after the decision: an error names what is lost."""
+"""A transaction aborted after the decision: the error lists the lost records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import MIN_LEFT_MS, connected_driver
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from tests.integration.exactly_once.crashing import CrashError, crashing_driver
-from tests.integration.exactly_once.writing import (
+from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
     SETTLE_SECONDS,
@@ -27,26 +26,27 @@ from tests.integration.exactly_once.writing import (
     rows_of,
     stream,
 )
+from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from tests.integration.exactly_once.writing import Writes
+    from tests.integration.exactly_once.simulated_writes import Writes
     from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture
 def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
-    """A stream with a topic and a prefix of its own."""
+    """Return a stream with its own topic and prefix."""
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
     return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
 
-def tear(query: Writes) -> tuple[TaskTransaction, ...]:
-    """Decide batch 0, commit its first transaction alone, and abort the others.
+def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:
+    """Decide batch 0, commit only its first transaction and abort the others.
 
-    Their coordinators would do so when they time out.
+    Coordinators abort transactions this way after their timeout.
     """
     tasks = tuple(each.transaction for each in query.tasks("0") if each.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(query, "between two EndTxns") as driver:
@@ -59,8 +59,8 @@ def tear(query: Writes) -> tuple[TaskTransaction, ...]:
     return tasks
 
 
-def test_a_torn_batch_is_found_and_found_again_until_a_reset(query: Writes) -> None:
-    tasks = tear(query)
+def test_partial_commit_is_reported_until_reset(query: Writes) -> None:
+    tasks = commit_partially(query)
     with pytest.raises(TornTransactionError) as planning:
         query.committer.recover()
     with pytest.raises(TornTransactionError) as committing:
@@ -81,8 +81,8 @@ def test_a_torn_batch_is_found_and_found_again_until_a_reset(query: Writes) -> N
     assert reset.committer.recover() == Done("another", "0", retired=(QUERY,))
 
 
-def test_what_became_of_each_transaction_is_kept(query: Writes) -> None:
-    tasks = tear(query)
+def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
+    tasks = commit_partially(query)
     query.settle()
     in_topics = [set(TransactionOperator(query.config).fates(task)) for task in tasks]
     assert in_topics == [{Fate.COMMITTED}, {Fate.LOST}, {Fate.LOST}]
@@ -94,11 +94,11 @@ def test_what_became_of_each_transaction_is_kept(query: Writes) -> None:
     assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)
 
 
-def test_who_has_seen_to_the_lost_rows_lets_the_query_go_on(query: Writes) -> None:
-    tear(query)
+def test_query_continues_after_accept_loss(query: Writes) -> None:
+    commit_partially(query)
     with connected_driver(query.config, query.scope) as driver:
         finished = accept_loss(driver)
-        with pytest.raises(TransactionError, match="not have a torn batch"):
+        with pytest.raises(TransactionError, match="torn batch"):
             accept_loss(driver)
     assert (finished.batch, finished.lost) == ("0", 2)
     assert query.committer.recover() == Done(QUERY, "0")
@@ -106,19 +106,19 @@ def test_who_has_seen_to_the_lost_rows_lets_the_query_go_on(query: Writes) -> No
     assert query.visible() - rows_of("1") == rows_of("0", tasks=1)
 
 
-def test_by_hand_a_torn_batch_keeps_no_other_from_being_committed(query: Writes) -> None:
-    tear(query)
+def test_operator_commits_other_batches_despite_partial_commit(query: Writes) -> None:
+    commit_partially(query)
     scope = Scope.batch(query.scope.prefix, "9")
     job = batch_job(query.bootstrap_servers, query.topic, scope)
     tasks = tuple(each.transaction for each in job.tasks("9") if each.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(job, "after decide") as driver:
         commit_batch(driver, Caller(query=None, batch="9", single=True), tasks)
-    with pytest.raises(TornTransactionError, match="batch 0 of stream"):
+    with pytest.raises(TornTransactionError, match="batch 0"):
         TransactionOperator(query.config).commit()
     assert query.visible() == rows_of("0", tasks=1) + rows_of("9")
 
 
-def test_transactions_without_time_left_fail_before_the_decision(query: Writes) -> None:
+def test_transactions_close_to_their_timeout_fail_before_the_decision(query: Writes) -> None:
     short = replace(query, timeout_ms=MIN_LEFT_MS - 1)
     results = short.tasks("0")
     with pytest.raises(TransactionError, match="cannot be committed safely"):

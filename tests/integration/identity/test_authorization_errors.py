@@ -1,4 +1,4 @@
-"""Rights that are denied to one user: each is named, with whom to grant it, within seconds."""
+"""Denied permissions: errors contain the permission and the user, and are raised in seconds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthorizationError
-from tests.integration.support.tolerating import TOLERATE, batch, write
+from tests.integration.support.tolerant_writes import TOLERATE, batch, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GIVEN = batch([("a", "t", None, None)])
+ROWS = batch([("a", "t", None, None)])
 SECONDS = 30.0
 
 
@@ -26,8 +26,8 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield kafka
 
 
-def refusal(kafka: EmbeddedBroker, given: object = GIVEN, **options: str) -> str:
-    """What alice's write fails with, in time; it has no password in it."""
+def write_error(kafka: EmbeddedBroker, given: object = ROWS, **options: str) -> str:
+    """Return the error of alice's write; check the time, and that it contains no password."""
     began = time.monotonic()
     named = {name.replace("__", "."): value for name, value in options.items()}
     with pytest.raises(AuthorizationError) as caught:
@@ -47,7 +47,7 @@ def command(kafka: EmbeddedBroker, operation: str, resource: str) -> str:
 
 def test_write_on_a_topic(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Write", topic="t")
-    told = refusal(secured)
+    told = write_error(secured)
     assert "Write on topic t is denied to User:alice" in told
     assert command(secured, "Write", "--topic t") in told
 
@@ -55,38 +55,38 @@ def test_write_on_a_topic(secured: EmbeddedBroker) -> None:
 @pytest.mark.parametrize("creates", ["true", "false"])
 def test_describe_on_a_topic(secured: EmbeddedBroker, creates: str) -> None:
     secured.deny("alice", "Describe", topic="t")
-    told = refusal(secured, kafka__allow__auto__create__topics=creates)
+    told = write_error(secured, kafka__allow__auto__create__topics=creates)
     assert "Describe on topic t is denied to User:alice" in told
     assert command(secured, "Write", "--topic t") in told
 
 
 def test_create_of_a_topic(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Create", topic="new")
-    told = refusal(secured, batch([("a", "new", None, None)]))
+    told = write_error(secured, batch([("a", "new", None, None)]))
     assert "topic new does not exist, and User:alice is not authorized to create it" in told
     assert command(secured, "Create", "--topic new") in told
 
 
 def test_idempotent_write(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "IdempotentWrite")
-    told = refusal(secured)
+    told = write_error(secured)
     assert "IdempotentWrite on the cluster" in told
     assert command(secured, "IdempotentWrite", "--cluster") in told
     options = secured.client_options("alice") | {"kafka.enable.idempotence": "false"}
-    assert write(secured.bootstrap_servers, GIVEN, options).persisted == 1
+    assert write(secured.bootstrap_servers, ROWS, options).persisted == 1
 
 
 def test_write_on_the_dead_letter_topic(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Write", topic="*")
     options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
-    told = refusal(secured, **options)
+    told = write_error(secured, **options)
     assert "grant Write on the dead letter topic dead to User:alice" in told
 
 
-def test_rows_of_a_denied_topic_become_dead_letters_that_say_so(secured: EmbeddedBroker) -> None:
+def test_rows_of_a_denied_topic_become_dead_letters(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Write", topic="t")
     options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
-    report = write(secured.bootstrap_servers, GIVEN, secured.client_options("alice") | options)
+    report = write(secured.bootstrap_servers, ROWS, secured.client_options("alice") | options)
     (count,) = report.poison
     assert (count.reason, count.dead_lettered) == ("TOPIC_UNAUTHORIZED", 1)
     assert command(secured, "Write", "--topic t") in count.examples[0]
@@ -94,9 +94,9 @@ def test_rows_of_a_denied_topic_become_dead_letters_that_say_so(secured: Embedde
     assert secured.end_offsets("t") == [0]
 
 
-def test_a_right_that_is_given_back_is_used_by_the_next_task(secured: EmbeddedBroker) -> None:
+def test_restored_permission_applies_to_the_next_task(secured: EmbeddedBroker) -> None:
     denial = secured.deny("alice", "Describe", topic="t")
-    refusal(secured)
+    write_error(secured)
     secured.take_back(denial)
     options = secured.client_options("alice")
-    assert write(secured.bootstrap_servers, GIVEN, options).persisted == 1
+    assert write(secured.bootstrap_servers, ROWS, options).persisted == 1

@@ -1,4 +1,4 @@
-"""Drivers that die, or sleep, at a chosen step, between one request to Kafka and the next."""
+"""Drivers that crash or pause at a chosen step between two requests to Kafka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Record
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.protocol.transactions import OpenTransaction
-    from tests.integration.exactly_once.writing import Writes
+    from tests.integration.exactly_once.simulated_writes import Writes
 
 STEPS = (
     "after fence",
@@ -29,23 +29,23 @@ STEPS = (
     "after done",
 )
 DECIDED = STEPS[STEPS.index("after decide") :]
-"""The steps behind the decision."""
+"""The steps after the decision."""
 
 
 class CrashError(Exception):
-    """The process is gone."""
+    """Simulates a process crash."""
 
 
 class SteppedDriver(Driver):
-    """Something happens at one step of `STEPS`, while the driver does nothing."""
+    """Calls `action` at one step of `STEPS`."""
 
     step = ""
-    happens: Callable[[], None]
+    action: Callable[[], None]
 
     def reach(self, step: str) -> None:
-        """Let it happen if this is the step."""
+        """Call the action if `step` is the chosen one."""
         if step == self.step:
-            self.happens()
+            self.action()
 
     def fence(self) -> OpenTransaction:
         """See `Driver`."""
@@ -82,7 +82,7 @@ class SteppedDriver(Driver):
 
 
 class _SteppedAdmin(TransactionAdmin):
-    """Something happens when one transaction is ended, or all of them are."""
+    """Calls the action after the first EndTxn request, or after all of them."""
 
     def __init__(self, driver: SteppedDriver) -> None:
         super().__init__(driver.client)
@@ -102,21 +102,21 @@ class _SteppedAdmin(TransactionAdmin):
 
 
 @contextmanager
-def stepped_driver(writes: Writes, step: str, happens: Callable[[], None]) -> Iterator[Driver]:
-    """A driver during whose step something happens."""
+def stepped_driver(writes: Writes, step: str, action: Callable[[], None]) -> Iterator[Driver]:
+    """Yield a driver that calls `action` at a step."""
     with borrowed_client(writes.config.producer) as client:
         driver = SteppedDriver(client, writes.config, writes.scope)
-        driver.step, driver.happens = step, happens
+        driver.step, driver.action = step, action
         driver.admin = _SteppedAdmin(driver)
         yield driver
 
 
 @contextmanager
 def crashing_driver(writes: Writes, step: str) -> Iterator[Driver]:
-    """A driver that dies at a step."""
+    """Yield a driver that crashes at a step."""
 
-    def die() -> None:
+    def crash() -> None:
         raise CrashError(step)
 
-    with stepped_driver(writes, step, die) as driver:
+    with stepped_driver(writes, step, crash) as driver:
         yield driver

@@ -1,4 +1,4 @@
-"""What a name server says and does not say: slow names, names with several addresses."""
+"""Slow name resolution, and host names with multiple addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support import servers
-from tests.integration.support.producing import produce, rows, session
+from tests.integration.support.producer_writes import produce, rows, session
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.session import ProducerSession
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class HeldLookups:
-    """Lookups of names that wait until the test lets them go; `hosts` are those asked for."""
+class BlockedLookups:
+    """Lookups that wait until the test releases them; `hosts` lists the requested names."""
 
     begun: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -36,19 +36,19 @@ class HeldLookups:
 
 
 @contextmanager
-def held_port(monkeypatch: pytest.MonkeyPatch, held: int) -> Iterator[HeldLookups]:
-    """Names with this port are not looked up before the test says so."""
-    real, lookups = socket.getaddrinfo, HeldLookups()
+def blocked_lookups(monkeypatch: pytest.MonkeyPatch, held: int) -> Iterator[BlockedLookups]:
+    """Block lookups of names with this port until the test releases them."""
+    real, lookups = socket.getaddrinfo, BlockedLookups()
 
-    def look_up(host: bytes, port: int, *rest: Any, **named: Any) -> Any:
+    def lookup(host: bytes, port: int, *rest: Any, **named: Any) -> Any:
         if port == held and not named.get("flags"):
             lookups.hosts.append(host.decode())
             lookups.begun.set()
-            lookups.released.wait(PATIENCE_S)
+            lookups.released.wait(TIMEOUT_S)
         return real(host, port, *rest, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(socket, "getaddrinfo", look_up)
+        patch.setattr(socket, "getaddrinfo", lookup)
         try:
             yield lookups
         finally:
@@ -64,7 +64,7 @@ def has_persisted(producer: ProducerSession, partition: int, count: int) -> bool
     return persisted(producer).get(partition, 0) == count
 
 
-def test_a_slow_name_stalls_one_broker_alone(
+def test_slow_lookup_blocks_only_one_broker(
     monkeypatch: pytest.MonkeyPatch, unique_topic: str
 ) -> None:
     with EmbeddedBroker(nodes=2, host="localhost") as broker:
@@ -73,11 +73,11 @@ def test_a_slow_name_stalls_one_broker_alone(
         first, second = broker.nodes
         (near,) = [p for p, leader in admin.leaders(unique_topic).items() if leader == first.id]
         with (
-            held_port(monkeypatch, second.port) as lookups,
+            blocked_lookups(monkeypatch, second.port) as lookups,
             session(f"localhost:{first.port}", linger_ms=0) as producer,
         ):
             producer.append(rows(unique_topic, [b"x"] * 2, partitions=[near, 1 - near]))
-            assert lookups.begun.wait(PATIENCE_S)
+            assert lookups.begun.wait(TIMEOUT_S)
             for sent in range(2, 20):
                 producer.append(rows(unique_topic, [b"x"], partitions=[near]))
                 wait_until(partial(has_persisted, producer, near, sent))
@@ -90,14 +90,14 @@ def test_a_slow_name_stalls_one_broker_alone(
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S / 2
+    deadline = time.monotonic() + TIMEOUT_S / 2
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
-def hang_up_when_ready(connection: socket.socket) -> None:
-    """Answer ApiVersions as an old broker does, by its refusal and then version 0, and hang up."""
+def close_after_api_versions(connection: socket.socket) -> None:
+    """Respond to ApiVersions like an old broker (an error, then version 0) and close."""
     correlation = connection.recv(1000)[8:12]
     ranges = [(0, 3, 9), (3, 1, 9), (18, 0, 0), (22, 0, 1)]
     keys = b"".join(b"".join(n.to_bytes(2, "big") for n in entry) for entry in ranges)
@@ -110,16 +110,22 @@ def hang_up_when_ready(connection: socket.socket) -> None:
 
 @pytest.mark.parametrize(
     "serve",
-    [None, servers.hang_up, servers.say_nothing, servers.answer_with_nonsense, hang_up_when_ready],
+    [
+        None,
+        servers.close_on_request,
+        servers.never_respond,
+        servers.respond_with_garbage,
+        close_after_api_versions,
+    ],
 )
-def test_the_second_address_of_a_name_is_tried(
+def test_second_address_of_a_host_is_tried(
     monkeypatch: pytest.MonkeyPatch,
     unique_topic: str,
     serve: Callable[[socket.socket], None] | None,
 ) -> None:
     real = socket.getaddrinfo
 
-    def look_up(host: str | bytes, port: int, *rest: Any, **named: Any) -> Any:
+    def lookup(host: str | bytes, port: int, *rest: Any, **named: Any) -> Any:
         if host not in (b"two.test", "two.test") or named.get("flags"):
             return real(host, port, *rest, **named)
         return [*real("127.0.0.2", port, *rest, **named), *real("127.0.0.1", port, *rest, **named)]
@@ -129,7 +135,7 @@ def test_the_second_address_of_a_name_is_tried(
         (node,) = broker.nodes
         if serve is not None:
             stack.enter_context(servers.listening(serve, "127.0.0.2", node.port))
-        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
         report = produce(
             f"two.test:{node.port}",
             rows(unique_topic, [b"x"] * 2),

@@ -1,4 +1,4 @@
-"""A leader of the decision log that was deposed without knowing it, and tells an old end."""
+"""A former leader of the decision log returns an outdated end of the log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import Driver
-from tests.integration.exactly_once.crashing import CrashError, crashing_driver
-from tests.integration.exactly_once.writing import (
+from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
     rows_of,
     stream,
     transactions_of,
 )
+from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.decision_record import Record
     from spark_kafka_sink.protocol.transactions import OpenTransaction
-    from tests.integration.exactly_once.writing import Writes
+    from tests.integration.exactly_once.simulated_writes import Writes
 
 CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
 
 
 class MisledDriver(Driver):
-    """One of its reads of the log, by default the first, finds nothing."""
+    """A driver for which one read of the log, by default the first, returns nothing."""
 
     misled_at = 1
     reads = 0
@@ -49,7 +49,7 @@ class MisledDriver(Driver):
 
 
 class UnansweredDriver(MisledDriver):
-    """Its decision gets no answer, its next look finds nothing, and a newer driver takes over."""
+    """A driver whose decision gets no response before a newer driver fences it."""
 
     misled_at = 3
     decided = False
@@ -74,26 +74,26 @@ class UnansweredDriver(MisledDriver):
 
 @pytest.fixture
 def query(embedded_broker: EmbeddedBroker, unique_topic: str) -> Writes:
-    """A stream with a topic and a prefix of its own."""
+    """Return a stream with its own topic and prefix."""
     Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
     return stream(embedded_broker.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
 
 @pytest.fixture
 def misled(query: Writes) -> Iterator[Driver]:
-    """A driver of the stream."""
+    """Yield a driver of the stream."""
     with borrowed_client(query.config.producer) as client:
         yield MisledDriver(client, query.config, query.scope)
 
 
-def test_a_batch_is_not_decided_twice(query: Writes, misled: Driver) -> None:
+def test_batch_is_not_decided_twice(query: Writes, misled: Driver) -> None:
     query.committer.commit("0", query.tasks("0"))
     outcome = commit_batch(misled, CALLER, transactions_of(query.tasks("0")))
     assert outcome.status is CommitStatus.ALREADY_WRITTEN
     assert query.visible() == rows_of("0")
 
 
-def test_what_is_decided_is_not_given_up(query: Writes, misled: Driver) -> None:
+def test_decided_batch_is_not_aborted(query: Writes, misled: Driver) -> None:
     tasks = transactions_of(query.tasks("0", nonce="0123456789abcdef"))
     with pytest.raises(CrashError), crashing_driver(query, "after decide") as driver:
         commit_batch(driver, CALLER, tasks)
@@ -103,7 +103,7 @@ def test_what_is_decided_is_not_given_up(query: Writes, misled: Driver) -> None:
     assert query.visible() == rows_of("0")
 
 
-def test_what_may_be_decided_is_not_aborted_by_who_is_fenced(query: Writes) -> None:
+def test_fenced_driver_does_not_abort_a_possibly_decided_batch(query: Writes) -> None:
     tasks = transactions_of(query.tasks("0"))
     with borrowed_client(query.config.producer) as client:
         driver = UnansweredDriver(client, query.config, query.scope)

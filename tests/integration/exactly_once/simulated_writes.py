@@ -1,4 +1,4 @@
-"""What Spark's tasks and driver do, without Spark, and what a reader of others finds."""
+"""Simulated exactly-once writes of Spark's tasks and driver, and reads by another client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from spark_kafka_sink.producer.session import borrow_session, give_back_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.support.producing import numbered
+from tests.integration.support.producer_writes import numbered
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PARTITIONS = 4
 ROWS = 20
-"""Of a task; in batch 17 task 3 has the numbers from 170,300 on."""
+"""Rows per task; in batch 17, the numbers of task 3 start at 170,300."""
 SETTLE_SECONDS = 60.0
 ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 _attempts = count(1_000)
@@ -49,7 +49,7 @@ _attempts = count(1_000)
 
 @dataclass(frozen=True, kw_only=True)
 class Writes:
-    """A query, or a batch job, that writes to one topic."""
+    """A query or batch job that writes to one topic."""
 
     bootstrap_servers: str
     topic: str
@@ -57,16 +57,16 @@ class Writes:
     query: str | None = QUERY
     timeout_ms: int = 60_000
     rows: int | None = None
-    """What each task says that Spark has handed it."""
+    """Rows that each task reports as received from Spark."""
     topics: frozenset[str] | None = None
-    """That each task says its rows name."""
+    """Topics that each task reports for its rows."""
     run_id: str | None = None
-    """Of the query, where a function of foreachBatch writes."""
+    """Run ID of the query, for writes of a foreachBatch function."""
     options: dict[str, str] = field(default_factory=dict)
 
     @property
     def config(self) -> SinkConfig:
-        """As the driver and its tasks have it."""
+        """Return the configuration of the driver and its tasks."""
         return SinkConfig.parse(
             {
                 "kafka.bootstrap.servers": self.bootstrap_servers,
@@ -80,11 +80,11 @@ class Writes:
 
     @property
     def committer(self) -> BatchCommitter:
-        """As planning and commit processes make it, each time anew."""
+        """Return a new committer, like those of the planning and commit processes."""
         return BatchCommitter(self.config, self.scope)
 
     def caller(self, batch: str, nonce: str) -> Caller:
-        """Who asks for a batch of a planning."""
+        """Return the caller for a batch and its planning."""
         return Caller(
             query=self.query,
             batch=batch,
@@ -94,7 +94,7 @@ class Writes:
         )
 
     def tasks(self, batch: str, tasks: int = 3, nonce: str | None = None) -> list[TaskResult]:
-        """Run one attempt of so many tasks; each leaves its transaction open."""
+        """Run one attempt of `tasks` tasks; each leaves its transaction open."""
         nonce = nonce or new_nonce()
         return [self.task(batch, number, nonce) for number in range(tasks)]
 
@@ -127,7 +127,7 @@ class Writes:
     def result(
         self, outcome: TaskOutcome, batch: str, task: TaskTransaction | None = None
     ) -> TaskResult:
-        """What a task hands the driver."""
+        """Return the result that a task sends to the driver."""
         return TaskResult(
             outcome=outcome,
             query_id=self.query,
@@ -139,7 +139,7 @@ class Writes:
         )
 
     def settle(self) -> None:
-        """Wait until the markers of all transactions that have been ended are in the log."""
+        """Wait until the log contains the markers of all ended transactions."""
         with borrowed_client(self.config.producer) as client:
             admin, pattern = TransactionAdmin(client), prefix_pattern(self.scope.prefix)
             deadline = client.deadline(SETTLE_SECONDS)
@@ -147,12 +147,12 @@ class Writes:
                 pass
 
     def visible(self) -> Counter[int]:
-        """The numbers that a read_committed reader of others finds, and how often."""
+        """Return the numbers that another read_committed client reads, with their counts."""
         self.settle()
         return self._read()
 
     def await_visible(self, expected: Counter[int]) -> bool:
-        """Whether a read_committed reader finds these numbers, now or soon."""
+        """Wait for these numbers; return True if a read_committed client reads exactly them."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while (found := self._read()) != expected and time.monotonic() < deadline:
             pass
@@ -164,23 +164,23 @@ class Writes:
 
 
 def transactions_of(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
-    """What tasks have left open."""
+    """Return the transactions that tasks left open."""
     return tuple(each.transaction for each in results if each.transaction is not None)
 
 
 def first_of(batch: str, number: int) -> int:
-    """The first number of a task, by its batch where that is a stream's."""
+    """Return the first number of a task; it depends on the batch for streams."""
     return 1_000 * (10 * int(batch) if batch.isdigit() else 0) + 100 * number
 
 
 def rows_of(*batches: str, tasks: int = 3) -> Counter[int]:
-    """All numbers of these batches, once each."""
+    """Return all numbers of these batches, each with count one."""
     starts = [first_of(batch, number) for batch in batches for number in range(tasks)]
     return Counter(number for start in starts for number in range(start, start + ROWS))
 
 
 def stream(bootstrap_servers: str, topic: str, prefix: str, **options: str) -> Writes:
-    """A streaming query."""
+    """Return a streaming query."""
     return Writes(
         bootstrap_servers=bootstrap_servers,
         topic=topic,
@@ -190,7 +190,7 @@ def stream(bootstrap_servers: str, topic: str, prefix: str, **options: str) -> W
 
 
 def batch_job(bootstrap_servers: str, topic: str, scope: Scope) -> Writes:
-    """One run of a batch job."""
+    """Return one run of a batch job."""
     assert scope.kind is not ScopeKind.STREAM
     return Writes(bootstrap_servers=bootstrap_servers, topic=topic, scope=scope, query=None)
 

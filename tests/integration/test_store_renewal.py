@@ -1,6 +1,6 @@
-"""Stores that are renewed on disk while a client lives: its next connection takes them as they are.
+"""New connections use trust stores and key stores that were replaced on disk.
 
-A client that writes seldom lets its connections go in between (connections.max.idle.ms).
+A client that writes rarely closes its idle connections in between (connections.max.idle.ms).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.security.settings import TlsFiles
 from spark_kafka_sink.common.errors import KafkaProdError
-from tests.integration.support.producing import rows, session
+from tests.integration.support.producer_writes import rows, session
 from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def server_files(folder: Path, authority: CertificateAuthority) -> TlsFiles:
 
 
 def options(folder: Path, authority: CertificateAuthority) -> dict[str, object]:
-    """A client with stores of its own."""
+    """Return the options of a client with its own stores."""
     return {
         "security_protocol": "SSL",
         "ssl_truststore_type": "PEM",
@@ -51,11 +51,11 @@ def write(producer: ProducerSession, value: bytes) -> None:
 def wait_until_idle(broker: EmbeddedBroker) -> None:
     deadline = time.monotonic() + WAIT_S
     while broker.open_connections:
-        assert time.monotonic() < deadline, "the client keeps its connections"
+        assert time.monotonic() < deadline, "the client did not close its connections"
         time.sleep(0.02)
 
 
-def test_another_authority_for_everybody(tmp_path: Path) -> None:
+def test_new_certificate_authority(tmp_path: Path) -> None:
     now, then = CertificateAuthority("Now"), CertificateAuthority("Then")
     files = server_files(tmp_path, now)
     with (
@@ -70,7 +70,7 @@ def test_another_authority_for_everybody(tmp_path: Path) -> None:
         assert broker.end_offsets("t") == [2]
 
 
-def test_a_client_that_is_not_told_can_not_go_on(tmp_path: Path) -> None:
+def test_client_with_old_authority_fails(tmp_path: Path) -> None:
     now, then = CertificateAuthority("Now"), CertificateAuthority("Then")
     files = server_files(tmp_path, now)
     with (

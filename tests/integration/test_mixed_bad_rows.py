@@ -1,4 +1,4 @@
-"""Rows that are wrong in every way at once: each arrives, is a dead letter or is dropped, once."""
+"""Mixed bad rows: each row is written, a dead letter or dropped, exactly once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.support.tolerating import TOLERATE, batch, write_all
+from tests.integration.support.tolerant_writes import TOLERATE, batch, write_all
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def kafka() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-def is_poison(row: tuple[Any, ...]) -> bool:
+def is_bad(row: tuple[Any, ...]) -> bool:
     value, topic, partition, headers = row
     count = {"a": 2, "b": 1}.get(topic)
     if count is None or (partition is not None and not 0 <= partition < count):
@@ -62,17 +62,17 @@ def mixed(seed: int, count: int) -> list[tuple[Any, ...]]:
 
 SHAPES = {
     "many": lambda seed: [mixed(seed, 120), mixed(seed + 1000, 120)],
-    "only bad": lambda seed: [[row for row in mixed(seed, 200) if is_poison(row)]],
-    "only good": lambda seed: [[row for row in mixed(seed, 200) if not is_poison(row)]],
-    "the last": lambda seed: [[*_good(seed), ("bad", "a", 99, None)]],
-    "the first": lambda seed: [[("bad", None, None, None), *_good(seed)]],
+    "only bad": lambda seed: [[row for row in mixed(seed, 200) if is_bad(row)]],
+    "only good": lambda seed: [[row for row in mixed(seed, 200) if not is_bad(row)]],
+    "the last": lambda seed: [[*_good_rows(seed), ("bad", "a", 99, None)]],
+    "the first": lambda seed: [[("bad", None, None, None), *_good_rows(seed)]],
     "empty": lambda seed: [[], mixed(seed, 50), []],
     "one by one": lambda seed: [[row] for row in mixed(seed, 25)],
 }
 
 
-def _good(seed: int) -> list[tuple[Any, ...]]:
-    return [row for row in mixed(seed, 200) if not is_poison(row)]
+def _good_rows(seed: int) -> list[tuple[Any, ...]]:
+    return [row for row in mixed(seed, 200) if not is_bad(row)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -94,17 +94,19 @@ def _good(seed: int) -> list[tuple[Any, ...]]:
     ],
     ids=["letters", "dropped", "no context, lz4", "breaker"],
 )
-def test_each_row_has_one_fate(kafka: EmbeddedBroker, shape: str, options: dict[str, str]) -> None:
+def test_each_row_has_one_outcome(
+    kafka: EmbeddedBroker, shape: str, options: dict[str, str]
+) -> None:
     chunks = SHAPES[shape](len(shape) + 10 * len(options))
     servers = kafka.bootstrap_servers
     report = _write(servers, chunks, options)
     rows = [row for chunk in chunks for row in chunk]
-    bad = [row for row in rows if is_poison(row)]
+    bad = [row for row in rows if is_bad(row)]
     keeps = "errors.deadletterqueue.topic.name" in options
     arrived = [
         (topic, record.value) for topic in ("a", "b") for record in by_confluent(servers, topic)
     ]
-    good = [(row[1], row[0].encode()) for row in rows if not is_poison(row)]
+    good = [(row[1], row[0].encode()) for row in rows if not is_bad(row)]
     assert Counter(arrived) == Counter(good)
     assert sum(count.dead_lettered for count in report.poison) == (len(bad) if keeps else 0)
     assert sum(count.dropped for count in report.poison) == (0 if keeps else len(bad))

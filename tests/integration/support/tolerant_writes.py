@@ -1,4 +1,4 @@
-"""Writing rows that may be poison, as a task does, without Spark."""
+"""Write rows with error tolerance, like a task, without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.session import borrow_session, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.columns import read_rows
 from spark_kafka_sink.spark.contract import Contract
-from tests.integration.support.producing import rows
+from tests.integration.support.producer_writes import rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ TOLERATE = {"errors.tolerance": "all"}
 
 
 def batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Rows of value, topic, partition, headers."""
+    """Return an Arrow batch of rows (value, topic, partition, headers)."""
     value, topic, partition, headers = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
         [
@@ -46,7 +46,7 @@ def write(bootstrap_servers: str, given: pa.RecordBatch, options: dict[str, str]
 def write_all(
     bootstrap_servers: str, given: Sequence[pa.RecordBatch], options: dict[str, str]
 ) -> DeliveryReport:
-    """The Arrow batches one after the other, in one session."""
+    """Write Arrow batches in one session and return the report."""
     config = SinkConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **options})
     contract = Contract(
         value=0,
@@ -74,7 +74,7 @@ def write_all(
 def write_keyed(
     servers: str, topic: str, keys: list[bytes | None], options: dict[str, str]
 ) -> DeliveryReport:
-    """The same keyed rows three times, each time as a batch of its own."""
+    """Write the same rows with keys three times, each time as a separate batch."""
     config = SinkConfig.parse(
         {"kafka.bootstrap.servers": servers, "kafka.linger.ms": "0", **options}
     )

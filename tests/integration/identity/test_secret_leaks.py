@@ -1,4 +1,4 @@
-"""What a secured session tells of itself, in every form there is, holds no secret."""
+"""Logs, reports and metrics of a secured session contain no secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_kafka_sink.producer.session import borrow_session, discard_session
 from spark_kafka_sink.report.tables import print_advice, print_report
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.report.text_and_html import summarize
-from tests.integration.support.producing import rows
+from tests.integration.support.producer_writes import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield kafka
 
 
-def options_of(kafka: EmbeddedBroker, mechanism: str) -> dict[str, str]:
+def client_options(kafka: EmbeddedBroker, mechanism: str) -> dict[str, str]:
     pair = kafka.client_certificate("alice")
     login = kafka.client_options("alice", mechanism=mechanism, certificate=pair)
     return login | {"kafka.debug": "all", "kafka.statistics.interval.ms": "1"}
@@ -54,7 +54,7 @@ def write(config: SinkConfig) -> DeliveryReport:
         discard_session(session)
 
 
-def marks(options: dict[str, str]) -> list[str]:
+def secrets_of(options: dict[str, str]) -> list[str]:
     return [PASSWORD, WRONG, options["kafka.ssl.keystore.key"].splitlines()[2]]
 
 
@@ -62,7 +62,7 @@ def marks(options: dict[str, str]) -> list[str]:
 def test_logs_reports_and_metrics(
     secured: EmbeddedBroker, mechanism: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options = options_of(secured, mechanism)
+    options = client_options(secured, mechanism)
     wrong = {name: value.replace(PASSWORD, WRONG) for name, value in options.items()}
     file = tmp_path / "metrics.prom"
     config = SinkConfig.parse(options | {"metrics.prometheus.textfile": str(file)})
@@ -76,12 +76,12 @@ def test_logs_reports_and_metrics(
     print_advice(report, Console(file=shown, width=200))
     told = [caplog.text, str(caught.value), repr(caught.value), report.to_json(), repr(config)]
     told += [summarize(report), shown.getvalue(), file.read_text()]
-    told += [repr(java_metrics(report, 1.0))]  # what OpenTelemetry is given
+    told += [repr(java_metrics(report, 1.0))]  # attributes for OpenTelemetry
     assert "statistics" in caplog.text
     assert mechanism in caplog.text + str(caught.value)
     assert json.loads(report.to_json())["records"] == 1
     for text in told:
-        assert not [mark for mark in marks(options) if mark in text]
+        assert not [mark for mark in secrets_of(options) if mark in text]
 
 
 @pytest.mark.parametrize("option", ["kafka.sasl.password", "kafka.sasl.pasword", "sasl.password"])
