@@ -1,19 +1,20 @@
 """Exactly-once writes on the driver: one durable decision per batch, then one EndTxn per task.
 
-A task hands over its open transaction. The driver records all transactions of a batch in the
-decision log and commits them. `protocol`, `commit_outcome` and the rules in `steps.orphans` are
-pure functions. With atomicBatch=true all tasks of a batch share one transaction instead.
+A task leaves its transaction open and reports it to the driver. The driver records all transactions
+of a batch in the decision log and commits them. `protocol`, `commit_outcome` and the rules in
+`steps.orphans` are pure functions. With atomicBatch=true all tasks of a batch share one transaction
+instead.
 
 In reading order:
 
 - `transactional_id`: scopes, and functions that build, parse and match transactional ids
-- `task_transaction`: the transaction that a task hands over to the driver
+- `task_transaction`: the open transaction that a task reports to the driver
 - `protocol`: the state of a scope, and the next step of planning, a task and the driver
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
 - `decision_record`: a record of the decision log as data, as JSON text and as chunks
 - `decision_log`: creates, reads and appends to the decision log, which is a compacted topic
 - `steps`: the operations on Kafka that make up planning, commit and abort
-- `shared_transaction`: a batch in one transaction of all tasks (atomicBatch=true)
+- `shared_transaction`: a batch whose tasks share one transaction (atomicBatch=true)
 - `committer`: the entry points for planning, commit and abort of a batch
 - `operator`: functions that list, describe, commit and abort transactions for the command line
 """

@@ -25,7 +25,8 @@ Version 1 has three types of record::
 - "fates": for a torn batch, the fate of each transaction, in the same order
 - "given_up": nonces of the plannings that abort() has given up since the last decision
 
-A newer version is rejected: misreading a decision could lose or duplicate a batch.
+Records of a newer version are rejected, because misreading a decision could lose or duplicate a
+batch.
 
 The topic stores one record per scope, split into chunks if it is large:
 

@@ -34,8 +34,8 @@ The action for a caller with (query, batch), by the state of the log:
 
 `judge` implements this table. Tasks evaluate it with the state that planning has read, to avoid
 needless writes. The driver evaluates it again after fencing (`next_commit_step`), and only that
-evaluation decides. A caller that finds an unfinished decision finishes it first, even if it belongs
-to another query: committing a decided transaction again changes nothing.
+evaluation is final. A caller that finds an unfinished decision finishes it first, even if it
+belongs to another query: committing a decided transaction again changes nothing.
 
 The driver calls InitProducerId with the scope's own transactional id, reads the log to its end, and
 executes a step. After RollForward or GiveUp, it executes the next step. It appends all records in

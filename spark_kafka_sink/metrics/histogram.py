@@ -89,7 +89,7 @@ class Histogram:
 
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
-        """(step, count) in ascending order: the buckets, merged into four steps per doubling."""
+        """The buckets, merged into four steps per doubling, as (step, count) in ascending order."""
         counts: dict[int, int] = {}
         for bucket, times in self.buckets:
             step = bucket_of(bucket_top(bucket), _COARSE)
@@ -198,7 +198,7 @@ class HistogramBuilder:
             self._fold()
 
     def add_time(self, seconds: float, times: int = 1) -> None:
-        """Record a time, given in seconds, in microseconds."""
+        """Record a time that is given in seconds; it is stored in microseconds."""
         self.add(round(seconds * 1_000_000), times)
 
     def add_times(self, seconds: Sequence[tuple[float, int]]) -> None:

@@ -1,7 +1,7 @@
 """Metrics of a producer, which correspond to the metrics of Java's producer and of librdkafka.
 
 They are part of the delivery report and, like the report, are merged over tasks. Times are in
-microseconds unless a docstring names another unit; sizes are in bytes.
+microseconds unless a docstring specifies a different unit; sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -31,29 +31,30 @@ class BrokerMetrics:
     name: str
     """The broker's address as host:port."""
     tx: int = 0
-    """Completely written requests, including those of connection handshakes."""
+    """Number of completely written requests, including those of connection handshakes."""
     tx_bytes: int = 0
     """Bytes sent."""
     rx: int = 0
-    """Responses received, including those of connection handshakes."""
+    """Number of responses received, including those of connection handshakes."""
     rx_bytes: int = 0
     """Bytes received."""
     tx_errors: int = 0
-    """Requests that never got a response."""
+    """Number of requests that never got a response."""
     timeouts: int = 0
-    """Requests in `tx_errors` that were in flight when the oldest request exceeded
+    """Number of requests in `tx_errors` that were in flight when the oldest request exceeded
     request.timeout.ms.
     """
     connects: int = 0
-    """Connection attempts."""
+    """Number of connection attempts."""
     disconnects: int = 0
-    """Connections and attempts that ended."""
+    """Number of connections and connection attempts that ended."""
     int_latency: Histogram = field(default_factory=Histogram)
-    """Time of each record from the arrival of its chunk to its batch's first request."""
+    """For each record, the time from the arrival of its chunk to the first request with its batch.
+    """
     outbuf_latency: Histogram = field(default_factory=Histogram)
-    """Time of a request from sending until it is completely written to the socket."""
+    """Time from sending a request until it is completely written to the socket."""
     rtt: Histogram = field(default_factory=Histogram)
-    """Time from the complete write of a request to its response."""
+    """Time from when a request is completely written until its response arrives."""
     throttle: Histogram = field(default_factory=Histogram)
     """Pause requested by each Produce response, in milliseconds."""
 
@@ -67,11 +68,11 @@ class TopicMetrics:
     partitions: int = 0
     """Number of the topic's partitions, including those without records; 0 if unknown."""
     keyed_records: int = 0
-    """Rows whose partition was chosen by the hash of the key."""
+    """Number of rows whose partition was chosen by the hash of the key."""
     assigned_records: int = 0
-    """Rows whose partition comes from the column `partition`."""
+    """Number of rows whose partition comes from the column `partition`."""
     retried_records: int = 0
-    """Records of retried batches, counted at each retry."""
+    """Number of records in retried batches, counted at each retry."""
     batch_size: Histogram = field(default_factory=Histogram)
     """Bytes per batch on the wire."""
     batch_records: Histogram = field(default_factory=Histogram)
@@ -94,23 +95,25 @@ class ProducerMetrics:
     request_records: Histogram = field(default_factory=Histogram)
     """Records per Produce request."""
     closed_full: int = 0
-    """Batches closed because they had reached batch.size."""
+    """Number of batches closed because they had reached batch.size."""
     closed_linger: int = 0
-    """Batches closed because linger.ms had passed."""
+    """Number of batches closed because linger.ms had passed."""
     closed_flush: int = 0
-    """Batches closed because the task had no more rows."""
+    """Number of batches closed because the task had no more rows."""
     closed_memory: int = 0
-    """Batches closed early because the writer waited for free buffer memory."""
+    """Number of batches closed early because the writer waited for free buffer memory."""
     buffer_waits: int = 0
     """Number of times that `write()` waited for free buffer memory."""
     buffer_wait: int = 0
     """Total time that `write()` waited for free buffer memory."""
     append_time: int = 0
-    """Total time of `write()`, including `buffer_wait`, validation, encoding and first metadata."""
+    """Total time of `write()`, including `buffer_wait`, validation, encoding and the wait for the
+    first metadata.
+    """
     flush_time: int = 0
     """Total time that tasks waited for the last acknowledgements, after their last row."""
     buffer_peak: int = 0
-    """Maximum bytes in the buffer."""
+    """Maximum number of bytes in the buffer."""
     serialise_time: int = 0
     """Total time that tasks spent serializing columns; 0 if key and value are raw columns."""
     brokers: tuple[BrokerMetrics, ...] = ()
@@ -118,7 +121,7 @@ class ProducerMetrics:
     topics: tuple[TopicMetrics, ...] = ()
     """Metrics per topic, sorted by name."""
     settings: tuple[tuple[str, str], ...] = ()
-    """The pipeline's options by Kafka's names, for the advisor."""
+    """The producer's options that the advisor uses, under Kafka's names."""
 
     @property
     def topic_partitions(self) -> dict[str, int]:
@@ -127,17 +130,17 @@ class ProducerMetrics:
 
     @property
     def batch_size(self) -> Histogram:
-        """Bytes per batch on the wire, of all topics."""
+        """Bytes per batch on the wire, for all topics."""
         return Histogram.merge_all(topic.batch_size for topic in self.topics)
 
     @property
     def batch_records(self) -> Histogram:
-        """Records per batch, of all topics."""
+        """Records per batch, for all topics."""
         return Histogram.merge_all(topic.batch_records for topic in self.topics)
 
     @property
     def retried_records(self) -> int:
-        """Records of retried batches, of all topics."""
+        """Number of records in retried batches, for all topics."""
         return sum(topic.retried_records for topic in self.topics)
 
     @property
@@ -152,7 +155,7 @@ class ProducerMetrics:
 
     @property
     def closed(self) -> int:
-        """Batches closed, for any reason."""
+        """Number of batches closed, for any reason."""
         return self.closed_full + self.closed_linger + self.closed_flush + self.closed_memory
 
     @classmethod

@@ -54,7 +54,7 @@ class BatchSent(NamedTuple):
 class BrokerMeter:
     """The counters and times of one broker; see `BrokerMetrics`.
 
-    Some counters are part of the statistics but not of the report: `requests` (written, by API
+    Some counters are included in the statistics but not in the report: `requests` (written, by API
     key), `retries` (requests with a retried batch), `rx_errors` (invalid responses) and
     `correlation_errors` (invalid responses that match no request).
     """

@@ -1,7 +1,7 @@
 """The sender of a dry run, and the comparison of codecs on sampled batches.
 
 A dry run sends no Produce request: batches are added to the report and complete at once. Metadata
-and connections are real, so the partitions, leaders and protocol versions are too.
+and connections are real, so the partitions, leaders and protocol versions are also real.
 
 Batches 1, 2, 4, 8 and so on of a task are compressed with every codec until the samples reach 8
 MiB. The early samples cover small tasks, and the late samples cover data that comes late in a task.

@@ -2,7 +2,7 @@
 
 Used by the sender thread only. A successful session passes its `ProducerState` to the next session,
 so that brokers store one producer state per worker process instead of one per task. Each session
-starts its sequences at 0 in a new epoch, which brokers accept in any case.
+starts its sequences at 0 in a new epoch, because brokers always accept sequence 0 in a new epoch.
 
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 """

@@ -115,7 +115,8 @@ MICROS = 1_000_000
 WORTHWHILE = 0.05
 """Share of the time below which no advice is given."""
 MANY_BATCHES = 200
-"""Batches per second of one task at which batches take 5% or more of the sender's time."""
+"""Number of batches per second in one task from which batches take 5% or more of the sender's time.
+"""
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """Spark's limits for its Arrow batches. Reports of Spark tasks contain them as plain numbers."""
@@ -237,7 +238,7 @@ class PipelineFacts:
 
     @property
     def without_leader(self) -> int:
-        """Number of errors due to partitions without a known leader, or not yet created."""
+        """Number of errors because a partition had no known leader or did not exist yet."""
         errors = dict(self.report.errors)
         return sum(errors.get(name, 0) for name in _WITHOUT_LEADER)
 

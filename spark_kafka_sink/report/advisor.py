@@ -134,7 +134,7 @@ def _new_partitions(facts: PipelineFacts) -> Advice:
 
 
 def _compression(facts: PipelineFacts) -> Advice | None:
-    """Give advice if the write is CPU-bound: batches wait for an always busy codec thread."""
+    """Give advice if the write is CPU-bound: batches wait for the busy codec thread."""
     spent = facts.metrics.compression_time.mean / 1000
     waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
     if facts.compressing < 0.6 or (facts.compressing < ALWAYS and not waits):
@@ -431,4 +431,4 @@ _DRY_RUN_RULES = (
     measured_arrow_batches,
     short_arrow_batches,
 )
-"""Rules that do not depend on responses of brokers."""
+"""Rules that do not depend on the brokers' responses."""

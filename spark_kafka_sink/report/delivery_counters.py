@@ -28,7 +28,7 @@ EXAMPLES_KEPT = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class PoisonCount:
-    """Rows that could not be written for one reason.
+    """Rows that could not be written for the same reason.
 
     They were sent to the dead letter topic, or dropped.
     """
@@ -87,7 +87,10 @@ listed.
 
 
 class WriteStatus(StrEnum):
-    """Status of a write or micro-batch. Several statuses merge to the last one in this order."""
+    """Status of a write or micro-batch.
+
+    A merged report has the status that is last in this order.
+    """
 
     SUCCEEDED = "succeeded"
     """Every record is acknowledged, except records that the options exempt: poison rows, acks=0."""
@@ -161,7 +164,7 @@ class DeliveryCounters:
     partitions: tuple[PartitionReport, ...] = ()
     """Counters of each partition, without duplicates, sorted by topic and partition."""
     retries: int = 0
-    """Number of batches sent again."""
+    """Number of times that a batch was sent again."""
     splits: int = 0
     """Number of batches that the broker rejected for their size and that were split and sent again.
     """

@@ -217,10 +217,10 @@ def _renumbered(cells: Numbers, rows: Numbers) -> Numbers:
 Planes = tuple[tuple[str, ...], tuple[str, ...], bytes]
 """Topics, names of the columns, and all numbers."""
 UNKNOWN: Final = int(np.iinfo(np.int64).min)
-"""Represents None."""
+"""The number that represents None."""
 _TOPIC_SHIFT: Final = 32
 _FIRST_PARTITION: Final = 1 << 31
-"""Added to a partition number, which can be -1."""
+"""This is added to a partition number, because the number can be -1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

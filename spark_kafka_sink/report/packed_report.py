@@ -2,7 +2,7 @@
 
 With 1,000 partitions and 100 brokers, a packed report is a fifth of the size of a pickled report.
 Spark's driver keeps the reports of all tasks until the commit, within spark.driver.maxResultSize;
-as objects, they would take many times that space in the Python process that commits.
+as objects, they would use many times that space in the Python process that commits.
 
 Reports with few partitions and brokers are packed and merged as objects, without NumPy, because
 importing NumPy takes longer than all other imports for the commit of a small write.

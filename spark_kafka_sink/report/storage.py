@@ -221,7 +221,7 @@ def _write_remote(place: ReportLocation, data: bytes) -> tuple[FileSystem, str]:
 def _write_local(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     target = path.resolve()
-    # The path is a device, a pipe, or a folder; for a folder, this raises.
+    # The path is a device, a pipe, or a folder; for a folder, this raises an error.
     if target.exists() and not target.is_file():
         target.write_bytes(data)
         return

@@ -16,7 +16,7 @@ class TaskInfo:
     partition_id: int = 0
     """The number of the task's DataFrame partition."""
     attempt: int = 0
-    """Number of the attempt, from 0. Restarts at 0 if Spark runs the stage again."""
+    """Number of the attempt, counted from 0. It restarts at 0 if Spark runs the stage again."""
     task_attempt_id: int = 0
     """Spark's unique id of this attempt."""
 
@@ -26,11 +26,11 @@ class ProgressCounts:
     """Numbers of records and bytes that tasks have delivered so far."""
 
     persisted: int = 0
-    """Acknowledged records, including those of failed attempts."""
+    """Number of acknowledged records, including those of failed attempts."""
     sent: int = 0
-    """Records sent with acks=0."""
+    """Number of records sent with acks=0."""
     would_be_written: int = 0
-    """Records of a dry run."""
+    """Number of records that a dry run processed."""
     bytes_sent: int = 0
     """Bytes of these records after compression."""
     retries: int = 0
@@ -94,6 +94,6 @@ class TransactionInfo:
     share.
     """
     producer_id: int
-    """Producer id in the transaction's batches in the log."""
+    """Producer id of the transaction's batches in the log."""
     epoch: int
     """Producer epoch in these batches."""

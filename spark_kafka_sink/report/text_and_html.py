@@ -43,7 +43,7 @@ def dry_run_title(report: DeliveryCounters) -> str:
 
 
 def dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """Return the lines of the summary that replace the latencies."""
+    """Return the summary lines for a dry run, which replace the latencies."""
     if not report.batches:
         return []
     return [("batches", _batches(report)), *_skew(report), *_codecs(report)]
@@ -183,7 +183,7 @@ def _formats(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """Return the status unless it is a plain success, and the outcome of transactions, if any."""
+    """Return the status unless the write succeeded, and the outcome of transactions, if any."""
     rows: list[tuple[str, str]] = []
     if report.status is not WriteStatus.SUCCEEDED or report.error:
         name = report.status.value
@@ -194,7 +194,7 @@ def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """Account for all rows of the DataFrame if some did not go to their topic."""
+    """Return the number of rows by outcome, if some rows did not go to their topic."""
     if not report.poison:
         return []
     lost = _lost(report.partitions)

@@ -1,11 +1,11 @@
-"""Batches that wait between the writer thread and the sender thread, and their memory.
+"""Batches on their way from the writer thread to the sender thread, and their memory.
 
 In reading order:
 
-- `session_state`: the session's lock and error, and the writer's waits for a condition
+- `session_state`: the session's lock and error, and the methods with which the writer waits
 - `buffer_pool`: accounting for buffer.memory, and quotas for each partition and broker
 - `batch`: a batch of records for one partition
-- `accumulator`: open batches and the queues of closed ones
+- `accumulator`: open batches, and queues of closed batches
 - `compressor`: compression in a separate thread
 - `rate_limiter`: client-side rate limits, and the ramp-up after errors
 - `events`: events of batches and producer ids, for kafka.debug

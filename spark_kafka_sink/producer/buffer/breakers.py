@@ -1,4 +1,4 @@
-"""Circuit breakers for each partition and broker and for the job, and the rate ramp after errors.
+"""Circuit breakers for partitions, brokers and the job, and the ramp-up of rates after errors.
 
 After too many errors a breaker blocks requests for a while, then allows one trial batch:
 

@@ -11,11 +11,12 @@ of buffer.memory (the option bufferShare):
   exceed the limits. The broker's limit does not apply if there is only one broker, and the
   partition's limit does not apply if there is only one partition. The rest of the buffer stays
   available to the other brokers and partitions.
-- Rows without a key wait unassigned and count towards no quota until a batch of them can be sent at
-  once. A partition gets no such batch if it or its broker has used up its quota. So these rows
-  never wait for a single stalled partition. If all partitions of their topic stall, they can fill
-  the whole buffer. While keyed or explicitly partitioned rows of their topic wait, rows without a
-  key are assigned to partitions with remaining quota and count towards it.
+- Rows without a key wait without a partition. They do not count towards a quota until a batch of
+  them can be sent at once. A partition does not get such a batch if the partition or its broker has
+  used up its quota. Therefore, these rows never wait for a single stalled partition. If all
+  partitions of their topic stall, they can fill the whole buffer. While keyed or explicitly
+  partitioned rows of their topic wait, rows without a key are assigned to partitions with remaining
+  quota and count towards it.
 - Rows with a key or an explicit partition wait when the quota of their partition is used up. The
   other rows of the chunk are appended first. Because rows arrive in order, no later chunk is
   accepted before the waiting rows are appended: the writer blocks for at most max.block.ms while

@@ -1,9 +1,9 @@
 """Select the batches of the next request to each broker, and assign partitions to unassigned ones.
 
-A batch of rows without a key gets its partition here, when it can be sent at once. So a stalled
-partition or broker delays only batches that are already in flight to it. Other findings, such as
-stale metadata or a required epoch bump, are returned to the sender, which handles them. Sender
-thread only.
+A batch of rows without a key gets its partition here, when it can be sent at once. Therefore, a
+stalled partition or broker delays only batches that are already in flight to it. Other findings,
+such as stale metadata or a required epoch bump, are returned to the sender, which handles them.
+Sender thread only.
 
 Source: ``RecordAccumulator.drain``; "Producer throughput improvement".
 """
