@@ -68,7 +68,7 @@ class ManualClock:
 T = TypeVar("T")
 
 _hanging: dict[str, Thread] = {}
-"""Threads of calls that timed out, by key."""
+"""The threads of calls that have timed out and not returned, by key."""
 
 
 def within(seconds: float, key: str, call: Callable[[], T]) -> T:
@@ -78,8 +78,9 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
 
     Args:
         seconds: maximum time to wait, in seconds.
-        key: identifies the call. While an earlier call with this key hangs, no new call is started.
-        call: the function to call, which might be abandoned at any point.
+        key: identifies the call. No new call is started until an earlier call with the same key has
+            returned.
+        call: the function to call; it might be abandoned at any point.
 
     Raises:
         TimeoutError: this call or an earlier call with the same key has not returned.

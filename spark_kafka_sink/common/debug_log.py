@@ -88,9 +88,9 @@ class Emit(Protocol):
 
 
 class Debug:
-    """One function per context that logs events, or None if the context is disabled.
+    """One function for each context, which logs events; None if the context is disabled.
 
-    A disabled context costs only the check for None.
+    For a disabled context, only the check for None has a cost.
 
     Args:
         contexts: the enabled contexts.

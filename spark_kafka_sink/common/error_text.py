@@ -40,7 +40,7 @@ _WORKERS: Final = ("pyspark.daemon", "pyspark.worker", "pyspark.sql.worker.")
 
 @contextmanager
 def without_traceback() -> Iterator[None]:
-    """Make Spark report an error of this package by its text only, without a traceback.
+    """Make Spark report an error of this package as text, without a traceback.
 
     Spark's message then contains only the error. This works in Spark's Python workers, which exit
     after they report an error. Other exceptions keep their traceback.

@@ -40,7 +40,7 @@ class KafkaProdError(Exception):
     error: str | None = None
     hint: str | None = None
     statuses: tuple[PartitionStatus, ...] = ()
-    """Outcome of the records, if the error ended a session with records."""
+    """The outcomes of the records, if the error ended a session that had records."""
 
     def __init__(self, message: str, **fields: Unpack[ErrorFields]) -> None:
         unknown = fields.keys() - set(FIELDS)
@@ -124,7 +124,7 @@ class DeliveryError(KafkaProdError):
 
     Args:
         message: what failed.
-        statuses: one entry per partition and outcome other than "persisted".
+        statuses: one entry for each partition and each outcome other than "persisted".
         fields: the keyword fields of `KafkaProdError`.
     """
 

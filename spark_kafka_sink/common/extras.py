@@ -93,7 +93,7 @@ def _missing(extra: str, user: str, libraries: str) -> ConfigError:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the package with an extra from its original source.
+    """Return the command that installs the package again with an extra, from the same source.
 
     The source is pip's record of the installation (``direct_url.json``, PEP 610). The command
     contains the path of an existing folder or wheel, or the file name of a deleted wheel. If the

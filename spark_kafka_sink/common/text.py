@@ -46,7 +46,7 @@ class _Measure:
     units: Mapping[int, tuple[str, ...]]
     """The names of each unit in lower case, by the unit's size in the smallest unit."""
     one: int = 1
-    """Size of the option's unit in the smallest unit."""
+    """The size of the option's unit, in the smallest unit."""
 
 
 class Unit(Enum):
@@ -63,7 +63,7 @@ class Unit(Enum):
 
     @property
     def words(self) -> str:
-        """The unit's name as used after "in"."""
+        """The unit's name, for use after the word "in"."""
         return self.value.words
 
     def number(self, text: str) -> int | None:
@@ -81,7 +81,7 @@ class Unit(Enum):
         return int(number) if factor and number.denominator == 1 else None
 
     def hint(self, text: str) -> str | None:
-        """Return a hint with the number to write instead of a text with a unit, or None."""
+        """Return a hint with the number to write instead of a quantity with a unit, or None."""
         number = self.number(text)
         if number is None:
             return None

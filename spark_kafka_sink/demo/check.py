@@ -54,7 +54,7 @@ def _count(
 
 
 def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
-    """Check that every document occurs once, with its key, in any order."""
+    """Check that every document occurs exactly once, with its key; the order is not checked."""
     missing = extra = 0
     for key in source.keys() | received.rows.keys():
         wanted, found = source.get(key, []), received.rows.get(key, [])

@@ -130,7 +130,7 @@ def _console() -> Console:
 
 
 class _Demo:
-    """One run of the demo. `run` calls the steps in order."""
+    """A run of the demo. `run` calls the steps in order."""
 
     def __init__(self, options: DemoOptions, console: Console, folder: Path) -> None:
         self._options = options
@@ -200,7 +200,7 @@ class _Demo:
             done(f"with format('kafkaprod'); {plural(topic.count(), 'record')} in the log")
 
     def _story(self, problem: Exception) -> str:
-        """Return Spark's error and the end of its log, without the JVM's stack traces."""
+        """Return Spark's error and the end of Spark's log, without the JVM's stack traces."""
         output = [*str(problem).splitlines(), *self._log.read_text(errors="replace").splitlines()]
         lines = [line for line in output if not line.lstrip().startswith(("at ", "... "))]
         return "\n".join(lines[-LINES_SHOWN:])

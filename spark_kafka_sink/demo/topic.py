@@ -125,7 +125,7 @@ class Received:
     partitions: defaultdict[str | None, set[int]] = field(default_factory=lambda: defaultdict(set))
     count: int = 0
     strange: int = 0
-    """Number of records that are not a JSON object with exactly these fields."""
+    """Number of records that are not JSON objects with exactly these fields."""
 
     def add(self, message: Message) -> None:
         """Add one record."""

@@ -38,7 +38,7 @@ class MetricKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One value of one metric."""
+    """A metric with its value."""
 
     name: str
     kind: MetricKind

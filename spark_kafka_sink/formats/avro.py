@@ -76,7 +76,7 @@ def _value(schema: AvroSchema, column: Column) -> Node:
 
 
 def _branch(schema: AvroSchema, column: Column) -> tuple[int, Node]:
-    """Return the first branch that accepts the type without loss, or else the first that fits."""
+    """Return the first branch that accepts the type without loss, otherwise the first that fits."""
     first: tuple[int, Node] | None = None
     error: ColumnError | None = None
     for index, branch in enumerate(schema.branches):
@@ -264,7 +264,7 @@ def _write_decimal(
 ) -> None:
     """Append decimals in two's complement.
 
-    If `size` is None, each value takes as few bytes as possible.
+    If `size` is None, each value is encoded in as few bytes as possible.
     """
     decimals = DecimalCells.of(cells).fitting(path, digits, scale)
     sizes = np.array([size]) if size is not None else decimals.sizes()

@@ -216,7 +216,7 @@ def _message_at(schema: str, indexes: tuple[int, ...]) -> str:
 
 
 def _indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Return the message indexes at the start of `data`, and the rest."""
+    """Return the message indexes at the start of `data`, and the remaining bytes."""
     numbers: list[int] = []
     position = 0
     while not numbers or len(numbers) <= numbers[0]:

@@ -189,7 +189,7 @@ class Names:
 
 
 class RowFault(NamedTuple):
-    """A row that does not fit the schema: its number in the batch, the field, the problem."""
+    """A row that does not fit the schema: its number in the batch, the field, and the problem."""
 
     row: int
     path: str

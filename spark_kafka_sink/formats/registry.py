@@ -243,7 +243,10 @@ class Registry:
         return f"the schema is compatible with {latest}"
 
     def _incompatibilities(self, subject: str, schema: Any) -> str:
-        """Return the reasons of the registry, which the client requests but does not return."""
+        """Return the registry's reasons why a schema is incompatible.
+
+        The client requests these reasons, but does not return them.
+        """
         rest = getattr(self._client, "_rest_client", None)
         if rest is None:
             return ""
@@ -516,7 +519,7 @@ def _bearer_fields(
 
 
 class _Tokens:
-    """Tokens of an issuer. A token is used until it expires."""
+    """Provides tokens from an issuer. A token is used until it expires."""
 
     def __init__(self, login: ClientCredentialsLogin) -> None:
         from spark_kafka_sink.security.tokens.token_endpoint import (  # Requires the `oauth` extra.

@@ -310,7 +310,7 @@ def _offset_text(seconds: int) -> bytes:
 
 _DAY: Final = 86_400
 _FIRST: Final = -5_364_662_400
-"""1800-01-01, in seconds since 1970. No zone has changed its offset before this time."""
+"""1800-01-01, in seconds since 1970. No zone changed its offset before this time."""
 _CYCLE: Final = 146_097 * _DAY
 """Length of 400 years in seconds. After 2100, the offset changes of each zone repeat with this
 period.

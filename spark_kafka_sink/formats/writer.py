@@ -79,7 +79,7 @@ class RowWriter:
         self.word(VarintBytes(words, _size(size), size))
 
     def flags(self, mask: Mask, text: bytes, otherwise: bytes = b"") -> None:
-        """Append one of two byte strings to each row, of at most eight bytes each."""
+        """Append one of two byte strings to each row; each has at most eight bytes."""
         some, every = bool(mask.any()), bool(mask.all())
         if every or not some:
             self.constant(text if every else otherwise)
@@ -161,7 +161,7 @@ class RowWriter:
         return join_views(self._pieces, self.rows)
 
     def _flush(self) -> None:
-        """Append the pending constant: to the last view if there is space, the rest to new views.
+        """Append the pending constant to the last view; use new views for what does not fit.
 
         Long constants end with an inline piece, to which short pieces can be appended.
         """
@@ -377,7 +377,7 @@ _SEPTETS: Final = tuple(
 )
 """Masks and shifts that spread 56 bits over eight bytes by repeated halving."""
 _STEPS: Final = ((1 << 28, 0), (1 << 14, 1), (0, 2))
-"""The first step that is needed for numbers from this limit on."""
+"""For each limit, the first step that is needed for numbers from the limit on."""
 _CONTINUES: Final = np.array(
     [0x8080808080808080 & ((1 << 8 * max(size - 1, 0)) - 1) for size in range(9)]
     + [0x8080808080808080] * 2,
