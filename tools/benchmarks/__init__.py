@@ -1,1 +1,13 @@
-"""Comparative benchmarks: `python -m tools.benchmarks` (see `run`)."""
+"""Comparative benchmarks: `python -m tools.benchmarks`, which runs the parts in `__main__`.
+
+- `results`: samples, series, tables and targets
+- `kafka`: the measured Kafka, and new topics for each run
+- `processes`: contestants as separate processes
+- `payload`: the records to send
+- `core`: the producer core, compared with librdkafka and Java's producer
+- `spark`: whole Spark writes, compared with Spark's own sink and with hand-written code
+- `exactly_once`, `encryption`: what exactly-once delivery and TLS cost
+- `page`: the tables and charts of docs/benchmarks.md and the README
+- `broker`: the embedded broker
+- `installation`: stubs for modules that are installed only for tests
+"""

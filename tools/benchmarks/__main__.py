@@ -1,6 +1,6 @@
 """Compare this sink with similar sinks: `python -m tools.benchmarks [--quick]`.
 
-The parts, which `--only` selects by name, are the encoder alone, the producer core compared with
+The parts, which `--only` selects by name, are the encoders alone, the producer core compared with
 librdkafka and Java, and whole Spark writes compared with Spark's own sink and with others. All
 parts except the first run against a real Kafka that the benchmark starts. If a part fails, the
 failure is reported and the other parts run. All samples, tables and charts are written to a folder.
@@ -10,64 +10,97 @@ Absolute figures depend on the machine and its load, so compare the ratios, and 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from functools import partial
-from pathlib import Path
+import traceback
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tools.benchmarks import results as results_module
-from tools.benchmarks.page import DRAFT, FIGURES, publish, write_draft
-from tools.benchmarks.results import Results, describe, one_line
-from tools.benchmarks.suite import FULL, QUICK, Workbench, suite
+from tools.benchmarks import encryption, exactly_once, page
+from tools.benchmarks.core import codec, encoders, rates
+from tools.benchmarks.kafka import Plan, Workbench
+from tools.benchmarks.results import describe
+from tools.benchmarks.spark import writes
 
-PARTS = tuple(part.name for part in suite(FULL))
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tools.benchmarks.tables import Figures
+
+    Part = tuple[Callable[[Workbench, Plan], Figures], Plan]
+
+PARTS: dict[str, Part] = {
+    "encoder": (encoders.measure, Plan(0, 3)),
+    "formats": (writes.measure_format_writes, Plan(2_000_000, 4)),
+    "core": (rates.measure_core, Plan(4_000_000, 3)),
+    "headers": (rates.measure_headers, Plan(2_000_000, 3)),
+    "sizes": (rates.measure_sizes, Plan(3_000_000, 3)),
+    "codec": (codec.measure, Plan(1_000_000, 2)),
+    "latency": (rates.measure_latency, Plan(0, 2)),
+    "spark": (writes.measure_rates, Plan(4_000_000, 4)),
+    "first-write": (writes.measure_first_writes, Plan(1_000_000, 2)),
+    "partitions": (writes.measure_partitions, Plan(1_000_000, 3)),
+    "arrow-batches": (writes.measure_arrow_batches, Plan(400_000, 3)),
+    "topics": (writes.measure_topics, Plan(1_000_000, 3)),
+    "exactly-once": (exactly_once.measure, Plan(4_000_000, 4)),
+    "encryption": (encryption.measure, Plan(4_000_000, 2)),
+}
+"""The parts in order of measurement, with their records and rounds."""
 
 
-def _arguments() -> argparse.Namespace:
+def run_parts(parts: Mapping[str, Part], bench: Workbench, found: page.Found) -> None:
+    """Run the parts in order, and add their results to `found`.
+
+    A failure of a part is recorded in the results, and the next part gets a new Kafka.
+    """
+    machine = describe()
+    try:
+        for name, (measure, plan) in parts.items():
+            started = time.monotonic()
+            found["machines"][name] = machine
+            try:
+                figures = measure(bench, plan)
+            except Exception:  # noqa: BLE001  # Any error: it must not discard hours of other results.
+                found["failures"][name] = traceback.format_exc()
+                bench.log(f"FAILED: {name}\n{found['failures'][name]}")
+                bench.stop()
+            else:
+                found["parts"][name] = figures.samples
+                found["tables"][name] = [asdict(one) for one in figures.tables]
+                found["targets"][name] = [asdict(one) for one in figures.targets]
+            found["seconds"][name] = round(time.monotonic() - started, 1)
+            page.save(found)  # A later failure must not lose these samples.
+    finally:
+        bench.stop()
+
+
+def main() -> None:
+    """Run the selected benchmarks, print the tables, and write the results."""
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="use small sizes and one round")
     parser.add_argument(
         "--only", action="append", choices=PARTS, help="run only this part; may be repeated"
     )
-    parser.add_argument("--out", type=Path, metavar="FOLDER", default=DRAFT, help=f"{DRAFT}")
     parser.add_argument(
         "--docs", action="store_true", help="write the tables into README.md and docs/benchmarks.md"
     )
     arguments = parser.parse_args()
     if arguments.docs and arguments.quick:
         parser.error("--docs requires full sizes, without --quick")
-    return arguments
-
-
-def _keep(folder: Path, results: Results) -> None:
-    """Save all samples so far, so that a later failure does not lose them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FIGURES).write_text(json.dumps(results.to_dict(), indent=1) + "\n")
-
-
-def main() -> None:
-    """Run the selected benchmarks, print the tables, and write the results."""
-    arguments = _arguments()
-    started = time.monotonic()
-    progress = Console(stderr=True, highlight=False, markup=False)
-    chosen = arguments.only or PARTS
-    parts = [part for part in suite(QUICK if arguments.quick else FULL) if part.name in chosen]
-    results = Results(describe())
-    keep = partial(_keep, arguments.out)
-    results_module.measure(parts, Workbench(progress.log), results, keep)
-    shown = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
-    shown.print(one_line(results.machine))
-    for table in results.tables():
-        shown.print(table.rich())
-    write_draft(arguments.out)
-    shown.print(f"all samples, tables and charts: {arguments.out}", soft_wrap=True)
+    parts = {
+        name: (measure, plan.quick() if arguments.quick else plan)
+        for name, (measure, plan) in PARTS.items()
+        if name in (arguments.only or PARTS)
+    }
+    found = page.empty()
+    run_parts(parts, Workbench(Console(stderr=True, highlight=False, markup=False).log), found)
+    print(page.write_draft(page.DRAFT))
+    print(f"all samples, tables and charts: {page.DRAFT}")
     if arguments.docs:
-        publish(arguments.out)
-    progress.log(f"done in {(time.monotonic() - started) / 60:.1f} minutes")
-    sys.exit(1 if results.failed() else 0)
+        page.publish()
+    sys.exit(1 if found["failures"] else 0)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """Write the tables and charts of a run to a draft folder and to docs/benchmarks.md.
 
-`python -m tools.benchmarks.page [FOLDER]` publishes the draft of the last run.
+`python -m tools.benchmarks.page` publishes the draft of the last run. The results of a run are a
+JSON object with the sections of `empty`, each with one entry for each part.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +15,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from spark_kafka_sink.plots.panels import BAD, GOOD, PALE, SECOND, done, dress, legend, log_numbers
-from tools.benchmarks.core.contestants import EVENTS
-from tools.benchmarks.results import Table, Target, failure_table, target_table
+from tools.benchmarks.payload import EVENTS
 from tools.benchmarks.spark.contestants import (
     CONFLUENT,
     DEFAULT_JVM,
@@ -27,12 +24,14 @@ from tools.benchmarks.spark.contestants import (
     SparkContestant,
     keyed,
 )
-from tools.benchmarks.spark.first_write import NEWEST, SECOND_RECORDS, WARM
+from tools.benchmarks.spark.writes import NEWEST, SECOND_RECORDS, WARM
+from tools.benchmarks.tables import Table, Target, target_table
 from tools.docs.pages import DOCS, write_block
 from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -41,38 +40,39 @@ if TYPE_CHECKING:
 
 _COLORS = (GOOD, BAD, SECOND, PALE)
 _MILLION = 1_000_000
+DRAFT = ROOT / "build" / "benchmarks"
+FIGURES, TABLES = "figures.json", "figures.md"
+PUBLISHED = DOCS / "benchmarks"
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart: its file name, caption, required part, and drawing function."""
-
-    name: str
-    shows: str
-    part: str
-    draw: Callable[[Any], Figure]
+def empty() -> dict[str, dict[str, Any]]:
+    """Return the results of a run without parts."""
+    return {name: {} for name in ("machines", "seconds", "failures", "parts", "tables", "targets")}
 
 
-def draw_charts(figures: Found, folder: Path) -> list[Chart]:
-    """Draw the charts of the measured parts as SVG files, and return the names of these charts."""
-    drawn = [chart for chart in CHARTS if chart.part in figures["parts"]]
+def save(found: Found, folder: Path = DRAFT) -> None:
+    """Write the results to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FIGURES).write_text(json.dumps(found, indent=1) + "\n")
+
+
+def draw_charts(figures: Found, folder: Path) -> list[str]:
+    """Draw the charts of the measured parts as SVG files, and return their file names."""
+    drawn = {name: chart for name, chart in CHARTS.items() if chart[1] in figures["parts"]}
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "benchmarks"}):
-        for chart in drawn:
-            picture = chart.draw(figures["parts"][chart.part])
-            picture.savefig(folder / chart.name, format="svg", metadata={"Date": None})
-    return drawn
+        for name, (_, part, draw) in drawn.items():
+            draw(figures["parts"][part]).savefig(
+                folder / name, format="svg", metadata={"Date": None}
+            )
+    return list(drawn)
 
 
 def _spark(series: Sequence[Found]) -> Figure:
-    measured = _measured(series)[::-1]
-    names = [_name(one) for one in measured]
-    figure, (rates, costs) = plt.subplots(1, 2, sharey=True, figsize=(10, 0.3 * len(names) + 1.4))
-    _rates(rates, names, measured)
+    figure, costs, names, measured = _bars(series)
     jvm = [one["median_jvm_cpu_us_per_record"] for one in measured]
     python = [one["median_workers_cpu_us_per_record"] for one in measured]
     costs.barh(names, jvm, color=PALE, label="JVM")
     costs.barh(names, python, left=jvm, color=SECOND, label="Python workers")
-    dress(costs, "Client CPU", x="us a record")
     costs.legend(
         loc="lower right", bbox_to_anchor=(1, 0.99), ncols=2, fontsize="small", frameon=False
     )
@@ -80,20 +80,39 @@ def _spark(series: Sequence[Found]) -> Figure:
 
 
 def _core(payloads: Mapping[str, Sequence[Found]]) -> Figure:
-    measured = _measured(payloads[EVENTS])[::-1]
-    names = [_name(one) for one in measured]
-    figure, (rates, costs) = plt.subplots(1, 2, sharey=True, figsize=(10, 0.3 * len(names) + 1.4))
-    _rates(rates, names, measured)
+    figure, costs, names, measured = _bars(payloads[EVENTS])
     cpu = [one["median_cpu_us_per_record"] for one in measured]
     costs.barh(names, cpu, color=_colors(names))
-    dress(costs, "Client CPU", x="us a record")
     return done(figure, "The core: 131-byte JSON events")
 
 
+def _bars(series: Sequence[Found]) -> tuple[Figure, Axes, list[str], list[Found]]:
+    """Draw medians as bars, with a line from the slowest to the fastest run.
+
+    Returns:
+        The figure, its empty axes for the CPU use, and the names and series of the bars.
+    """
+    measured = _measured(series)[::-1]
+    names = [f"{one['contestant']}, {one['codec']}" for one in measured]
+    figure, (rates, costs) = plt.subplots(1, 2, sharey=True, figsize=(10, 0.3 * len(names) + 1.4))
+    medians = [one["median_records_per_s"] / _MILLION for one in measured]
+    pairs = list(zip(medians, measured, strict=True))
+    below = [middle - one["least_records_per_s"] / _MILLION for middle, one in pairs]
+    above = [one["most_records_per_s"] / _MILLION - middle for middle, one in pairs]
+    line = {"linewidth": 0.8}
+    rates.barh(names, medians, color=_colors(names), xerr=[below, above], error_kw=line)
+    dress(rates, "Rate", x="M rec/s")
+    dress(costs, "Client CPU", x="us a record")
+    return figure, costs, names, measured
+
+
+def _colors(names: Sequence[str]) -> list[str]:
+    """Return the bar colors. This project's producer has its own color."""
+    return [GOOD if name.startswith("kafkaprod") else PALE for name in names]
+
+
 def _sizes(series: Sequence[Found]) -> Figure:
-    figure, axes = plt.subplots(figsize=(7, 3.6))
-    lines = _lines(series, "value_bytes", lambda one: one["value_bytes"] / _MILLION)
-    _curves(axes, lines)
+    figure, axes = _curves(series, "value_bytes", lambda one: one["value_bytes"] / _MILLION)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
@@ -103,21 +122,41 @@ def _sizes(series: Sequence[Found]) -> Figure:
 
 
 def _partitions(series: Sequence[Found]) -> Figure:
-    figure, axes = plt.subplots(figsize=(7, 3.6))
-    _curves(axes, _lines(series, "point", lambda _: 1 / _MILLION))
+    figure, axes = _curves(series, "point", lambda _: 1 / _MILLION)
     axes.set_ylim(bottom=0)
     dress(axes, "Keyed events to more partitions", x="partitions", y="M rec/s")
     legend(axes)
     return done(figure)
 
 
+def _curves(
+    series: Sequence[Found], along: str, unit: Callable[[Found], float]
+) -> tuple[Figure, Axes]:
+    """Draw a line per contestant with median, minimum and maximum at each point."""
+    figure, axes = plt.subplots(figsize=(7, 3.6))
+    measured = _measured(series)
+    contestants = dict.fromkeys(one["contestant"] for one in measured)
+    for name, color in zip(contestants, _COLORS, strict=False):
+        line = [one for one in measured if one["contestant"] == name]
+        where = [one[along] for one in line]
+        middle, least, most = (
+            [one[f"{each}_records_per_s"] * unit(one) for one in line]
+            for each in ("median", "least", "most")
+        )
+        axes.plot(where, middle, marker="o", color=color, label=name)
+        axes.fill_between(where, least, most, color=color, alpha=0.15, linewidth=0)
+    if places := [one[along] for one in measured]:
+        log_numbers(axes, min(places), max(places))
+    axes.legend(loc="best", fontsize="small")
+    return figure, axes
+
+
 def _rates_of_peers(series: Sequence[Found]) -> Figure:
     """Draw the rates of the README's comparison, with a group of bars per kind of record."""
-    figures = {"parts": {"spark": series}}
     figure, axes = plt.subplots(figsize=(8, 3))
     width = 0.8 / len(_PEERS)
     for number, (peer, color) in enumerate(zip(_PEERS, (GOOD, PALE, SECOND), strict=True)):
-        found = [_find(figures, "spark", peer, keys, codec=codec) for _, keys, codec in _KINDS]
+        found = [_find(series, peer, keys, codec=codec) for _, keys, codec in _KINDS]
         heights = [one["median_records_per_s"] / _MILLION if one else 0 for one in found]
         places = [kind + number * width for kind in range(len(_KINDS))]
         axes.bar(places, heights, width, color=color, label=peer.name)
@@ -129,66 +168,18 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
 
 RATES = "rates.svg"
 """File name of the README's chart."""
-CHARTS = (
-    Chart(RATES, "Rates of Spark writes", "spark", _rates_of_peers),
-    Chart("spark.svg", "Spark writes: rates, and CPU of the JVM and of Python", "spark", _spark),
-    Chart("core.svg", "The core: rates and CPU compared with librdkafka and Java", "core", _core),
-    Chart("sizes.svg", "MB/s of values from 10 B to 1 MB", "sizes", _sizes),
-    Chart("partitions.svg", "Rates with 8, 100 and 1,000 partitions", "partitions", _partitions),
-)
+CHARTS: Mapping[str, tuple[str, str, Callable[[Any], Figure]]] = {
+    RATES: ("Rates of Spark writes", "spark", _rates_of_peers),
+    "spark.svg": ("Spark writes: rates, and CPU of the JVM and of Python", "spark", _spark),
+    "core.svg": ("The core: rates and CPU compared with librdkafka and Java", "core", _core),
+    "sizes.svg": ("MB/s of values from 10 B to 1 MB", "sizes", _sizes),
+    "partitions.svg": ("Rates with 8, 100 and 1,000 partitions", "partitions", _partitions),
+}
+"""The caption, the part and the drawing function of each chart, by file name."""
 
 
 def _measured(series: Sequence[Found]) -> list[Found]:
     return [one for one in series if one["samples"]]
-
-
-def _name(one: Found) -> str:
-    return f"{one['contestant']}, {one['codec']}"
-
-
-def _colors(names: Sequence[str]) -> list[str]:
-    """Return the bar colors. This project's producer has its own color."""
-    return [GOOD if name.startswith("kafkaprod") else PALE for name in names]
-
-
-def _rates(axes: Axes, names: Sequence[str], measured: Sequence[Found]) -> None:
-    """Draw medians as bars, with a line from the slowest to the fastest run."""
-    medians = [one["median_records_per_s"] / _MILLION for one in measured]
-    pairs = list(zip(medians, measured, strict=True))
-    below = [middle - one["least_records_per_s"] / _MILLION for middle, one in pairs]
-    above = [one["most_records_per_s"] / _MILLION - middle for middle, one in pairs]
-    axes.barh(
-        names, medians, color=_colors(names), xerr=[below, above], error_kw={"linewidth": 0.8}
-    )
-    dress(axes, "Rate", x="M rec/s")
-
-
-def _lines(
-    series: Sequence[Found], along: str, unit: Callable[[Found], float]
-) -> dict[str, list[tuple[int, float, float, float]]]:
-    """Draw a line per contestant with median, minimum and maximum at each point."""
-    lines: dict[str, list[tuple[int, float, float, float]]] = {}
-    for one in _measured(series):
-        names = ("median", "least", "most")
-        middle, low, high = (one[f"{each}_records_per_s"] * unit(one) for each in names)
-        lines.setdefault(one["contestant"], []).append((one[along], middle, low, high))
-    return lines
-
-
-def _curves(axes: Axes, lines: Mapping[str, Sequence[tuple[int, float, float, float]]]) -> None:
-    places = [point[0] for line in lines.values() for point in line]
-    for (name, line), color in zip(lines.items(), _COLORS, strict=False):
-        where, median, least, most = zip(*line, strict=True)
-        axes.plot(where, median, marker="o", color=color, label=name)
-        axes.fill_between(where, least, most, color=color, alpha=0.15, linewidth=0)
-    if places:
-        log_numbers(axes, min(places), max(places))
-    axes.legend(loc="best", fontsize="small")
-
-
-DRAFT = ROOT / "build" / "benchmarks"
-FIGURES, TABLES = "figures.json", "figures.md"
-_PUBLISHED = DOCS / "benchmarks"
 
 
 def write_draft(folder: Path) -> str:
@@ -196,42 +187,44 @@ def write_draft(folder: Path) -> str:
     figures = json.loads((folder / FIGURES).read_text())
     for earlier in folder.glob("*.svg"):
         earlier.unlink()
-    charts = draw_charts(figures, folder)
-    pictures = (
-        f"![{chart.shows}]({_PUBLISHED.name}/{chart.name})\n\n"
-        for chart in charts
-        if chart.name != RATES
-    )
-    samples = f"\n[Every sample as JSON]({_PUBLISHED.name}/{FIGURES})\n"
-    text = "".join([*pictures, _tables(figures), samples])
+    pictures = [
+        f"![{CHARTS[name][0]}]({PUBLISHED.name}/{name})\n\n"
+        for name in draw_charts(figures, folder)
+        if name != RATES
+    ]
+    parts: dict[str, list[str]] = {}
+    for part, machine in figures["machines"].items():
+        parts.setdefault(machine, []).append(part)
+    machines = [
+        machine if len(parts) == 1 else f"{', '.join(measured)}: {machine}"
+        for machine, measured in parts.items()
+    ]
+    blocks = "\n\n".join([*machines, *(table.markdown() for table in tables(figures))])
+    samples = f"[Every sample as JSON]({PUBLISHED.name}/{FIGURES})\n"
+    text = "".join([*pictures, blocks, "\n\n", samples])
     (folder / TABLES).write_text(text)
     return text
 
 
-def _tables(figures: Found) -> str:
-    """Return the tables of all parts, after a description of the machines."""
-    machines: dict[str, list[str]] = {}
-    for part, machine in figures["machines"].items():
-        machines.setdefault(machine, []).append(part)
-    facts = [
-        machine if len(machines) == 1 else f"{', '.join(parts)}: {machine}"
-        for machine, parts in machines.items()
+def tables(figures: Found) -> list[Table]:
+    """Return the tables of all parts, of the parts that failed, and of the targets."""
+    found = [Table(**each) for part in figures["tables"].values() for each in part]
+    failed = [
+        (part, trace.strip().splitlines()[-1][:200]) for part, trace in figures["failures"].items()
     ]
-    tables = [Table(**each) for part in figures["tables"].values() for each in part]
+    if failed:
+        found.append(Table("Parts that failed", ("part", "why"), failed))
     targets = [Target(**each) for part in figures["targets"].values() for each in part]
-    tables += [*failure_table(figures["failures"]), target_table(targets)]
-    return "\n\n".join([*facts, *(table.markdown() for table in tables)]) + "\n"
+    return [*found, target_table(targets)]
 
 
-def publish(folder: Path) -> None:
-    """Write a draft's figures to the pages. Parts missing from the draft keep earlier figures."""
-    _PUBLISHED.mkdir(exist_ok=True)
-    published = _PUBLISHED / FIGURES
-    earlier = json.loads(published.read_text()) if published.exists() else {}
-    figures = merged(earlier, json.loads((folder / FIGURES).read_text()))
-    published.write_text(json.dumps(figures, indent=1) + "\n")
-    write_block("figures", write_draft(_PUBLISHED))
-    (_PUBLISHED / TABLES).unlink()
+def publish() -> None:
+    """Write the draft's figures to the pages. Parts missing from the draft keep earlier figures."""
+    earlier = json.loads((PUBLISHED / FIGURES).read_text())
+    figures = merged(earlier, json.loads((DRAFT / FIGURES).read_text()))
+    save(figures, PUBLISHED)
+    write_block("figures", write_draft(PUBLISHED))
+    (PUBLISHED / TABLES).unlink()
     write_block("comparison", comparison(figures))
 
 
@@ -278,26 +271,26 @@ _FEATURES = (
 
 def comparison(figures: Found) -> str:
     """Return the README's table: rates, CPU and features of the sink and its peers."""
-    lines = [f"| M rec/s, CPU per record | {' | '.join(_HEADS)} |", "|---|---|---|---|"]
+    rows = [f"| M rec/s, CPU per record | {' | '.join(_HEADS)} |", "|---|---|---|---|"]
+    parts = figures["parts"]
     for name, with_keys, codec in _KINDS:
-        found = [_find(figures, "spark", peer, with_keys, codec=codec) for peer in _PEERS]
-        lines.append(_compared(name, found))
+        found = [_find(parts["spark"], peer, with_keys, codec=codec) for peer in _PEERS]
+        rows.append(_compared(name, found))
     peers = (SINK, DEFAULT_JVM, CONFLUENT)  # 1,000 batches of 1 MiB exceed Java's buffer.memory
-    found = [_find(figures, "partitions", peer, True, point=1_000) for peer in peers]
-    lines.append(_compared("keys, 1,000 partitions", found))
-    lines.append(_first_writes(figures))
-    lines += [f"| {' | '.join(row)} |" for row in _FEATURES]
-    return "\n".join(lines) + "\n"
+    partitions = parts.get("partitions", [])
+    found = [_find(partitions, peer, True, point=1_000) for peer in peers]
+    rows += [_compared("keys, 1,000 partitions", found), _first_writes(figures)]
+    rows += [f"| {' | '.join(row)} |" for row in _FEATURES]
+    return "\n".join(rows) + "\n"
 
 
 def _first_writes(figures: Found) -> str:
     """Return the row for a session's first writes with the newest PySpark."""
-    part = [one for one in figures["parts"].get("first-write", []) if one.get("write") == 1]
-    wanted = {"records": SECOND_RECORDS, "pyspark": NEWEST}
+    wanted = {"records": SECOND_RECORDS, "pyspark": NEWEST, "write": 1}
     seconds = {
-        one["sink"]: f"{median(each['seconds'] for each in one['samples']):.1f} s"
-        for one in part
-        if wanted.items() <= one.items() and one["samples"]
+        one["contestant"]: f"{median(each['seconds'] for each in one['samples']):.1f} s"
+        for one in _measured(figures["parts"].get("first-write", []))
+        if wanted.items() <= one.items()
     }
     ours, warm = seconds.get(SINK.name, "-"), seconds.get(WARM, "-")
     cells = (f"{ours}, {warm} after `warm_up`", seconds.get(TUNED_JVM.name, "-"), "-")
@@ -305,12 +298,10 @@ def _first_writes(figures: Found) -> str:
 
 
 def _find(
-    figures: Found, part: str, peer: SparkContestant, with_keys: bool, **wanted: Any
+    series: Sequence[Found], peer: SparkContestant, with_keys: bool, **facts: Any
 ) -> Found | None:
-    name = keyed(peer.name) if with_keys else peer.name
-    measured = _measured(figures["parts"].get(part, []))
-    facts = {"contestant": name, **wanted}
-    return next((one for one in measured if facts.items() <= one.items()), None)
+    wanted = {"contestant": keyed(peer.name) if with_keys else peer.name, **facts}
+    return next((one for one in _measured(series) if wanted.items() <= one.items()), None)
 
 
 def _compared(name: str, found: Sequence[Found | None]) -> str:
@@ -325,4 +316,4 @@ def _compared(name: str, found: Sequence[Found | None]) -> str:
 
 
 if __name__ == "__main__":
-    publish(Path(sys.argv[1]) if sys.argv[1:] else DRAFT)
+    publish()

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tools.support.jars import CACHE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
 FOLDER = CACHE / "benchmarks"
+EVENTS, RANDOM = "events", "random"
+"""Kinds of lines."""
 LINES = 100_000
 """Number of lines. Random picks, as in Java's tool, rarely repeat a line within a batch."""
-_RANDOM_SIZE = 100
 _VALUES_BYTES = 30_000_000
 _ROW_GROUP = 500_000
 _CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
@@ -26,7 +26,7 @@ _ORIGINS = ("EWR", "JFK", "LGA")
 _DESTINATIONS = ("ATL", "BOS", "CLT", "DCA", "FLL", "LAX", "MCO", "MIA", "ORD", "SFO")
 
 
-def random_values(rows: int, size: int = _RANDOM_SIZE, seed: int = 0) -> pa.BinaryArray:
+def random_values(rows: int, size: int = 100, seed: int = 0) -> pa.BinaryArray:
     """Return random letters and digits, `size` bytes per row, which hardly compress."""
     letters = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
     body = letters[np.random.default_rng(seed).integers(0, len(letters), rows * size)]
@@ -38,58 +38,63 @@ def random_values(rows: int, size: int = _RANDOM_SIZE, seed: int = 0) -> pa.Bina
 def random_keys(rows: int, seed: int = 0) -> pa.BinaryArray:
     """Return keys that look like tail numbers: N and five digits."""
     numbers = np.random.default_rng(seed).integers(10_000, 100_000, rows)
-    return cast("pa.BinaryArray", _joined("N", _numbers(numbers)).cast(pa.binary()))
+    return pa.array([b"N%d" % number for number in numbers.tolist()])
+
+
+_EVENT = (
+    '{{"flight":{},"carrier":"{}","tail":"N{}","origin":"{}","dest":"{}","delay":{},'
+    '"distance":{},"time":"2013-{}-{}T{}:00:00Z"}}'
+)
 
 
 def events(rows: int, seed: int = 0) -> pa.StringArray:
     """Return flight events as JSON, with an average size of 131 bytes."""
-    rng = np.random.default_rng(seed)
-    parts: list[str | pa.StringArray] = [
-        '{"flight":',
-        _numbers(rng.integers(1000, 10_000, rows)),
-        ',"carrier":"',
-        _names(_CARRIERS, rng.integers(0, len(_CARRIERS), rows)),
-        '","tail":"N',
-        _numbers(rng.integers(10_000, 100_000, rows)),
-        '","origin":"',
-        _names(_ORIGINS, rng.integers(0, len(_ORIGINS), rows)),
-        '","dest":"',
-        _names(_DESTINATIONS, rng.integers(0, len(_DESTINATIONS), rows)),
-        '","delay":',
-        _numbers(rng.integers(-20, 180, rows)),
-        ',"distance":',
-        _numbers(rng.integers(100, 3000, rows)),
-        ',"time":"2013-',
-        _numbers(rng.integers(10, 13, rows)),
-        "-",
-        _numbers(rng.integers(10, 29, rows)),
-        "T",
-        _numbers(rng.integers(10, 24, rows)),
-        ':00:00Z"}',
-    ]
-    return _joined(*parts)
+    random = np.random.default_rng(seed)
+    columns = (
+        random.integers(1000, 10_000, rows),
+        random.choice(_CARRIERS, rows),
+        random.integers(10_000, 100_000, rows),
+        random.choice(_ORIGINS, rows),
+        random.choice(_DESTINATIONS, rows),
+        random.integers(-20, 180, rows),
+        random.integers(100, 3000, rows),
+        random.integers(10, 13, rows),
+        random.integers(10, 29, rows),
+        random.integers(10, 24, rows),
+    )
+    fields = zip(*(column.tolist() for column in columns), strict=True)
+    return pa.array([_EVENT.format(*values) for values in fields])
+
+
+def _cached(name: str, write: Callable[[Path], None]) -> Path:
+    """Return the path of a file or folder in the cache. Create it if it is missing."""
+    path = FOLDER / name
+    if not path.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".part")
+        write(temporary)
+        temporary.rename(path)
+    return path
 
 
 def lines_file(kind: str) -> Path:
-    """Return the path of a file of LINES records, one per line. Create it if it is missing."""
-    path = FOLDER / f"{kind}-{LINES}.lines"
-    if not path.exists():
-        values = random_values(LINES) if kind == "random" else events(LINES).cast(pa.binary())
-        _write_whole(path, b"".join(b"%b\n" % value.as_py() for value in values))
-    return path
+    """Return the path of a file of LINES records (EVENTS or RANDOM), one per line."""
+    values: Callable[[int], pa.Array[Any]] = random_values if kind == RANDOM else events
+    return _lines(f"{kind}-{LINES}", lambda: values(LINES))
 
 
 def values_file(size: int) -> Path:
-    """Return the path of a file of random lines (30 MB or LINES of them). Create it if missing."""
-    if size == _RANDOM_SIZE:
-        return lines_file("random")
+    """Return the path of a file of random lines (30 MB or LINES of them)."""
     lines = min(LINES, _VALUES_BYTES // size)
-    path = FOLDER / f"values-{size}-{lines}.lines"
-    if not path.exists():
-        _write_whole(
-            path, b"".join(b"%b\n" % value.as_py() for value in random_values(lines, size))
-        )
-    return path
+    return _lines(f"values-{size}-{lines}", lambda: random_values(lines, size))
+
+
+def _lines(name: str, values: Callable[[], pa.Array[Any]]) -> Path:
+    def write(path: Path) -> None:
+        lines: list[bytes] = cast("Any", values()).cast(pa.binary()).to_pylist()
+        path.write_bytes(b"\n".join(lines) + b"\n")
+
+    return _cached(f"{name}.lines", write)
 
 
 def read_lines(path: Path) -> pa.BinaryArray:
@@ -98,31 +103,40 @@ def read_lines(path: Path) -> pa.BinaryArray:
 
 
 def events_file(rows: int) -> Path:
-    """Return the path of a Parquet file of `rows` events in `value`. Create it if it is missing."""
-    path = FOLDER / f"events-{rows}.parquet"
-    if not path.exists():
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".part")
-        schema = pa.schema([("value", pa.string())])
-        with pq.ParquetWriter(temporary, schema, use_dictionary=False) as writer:
+    """Return the path of a Parquet file of `rows` events in `value`."""
+    return _parquet(
+        f"events-{rows}", rows, lambda count, seed: pa.table({"value": events(count, seed)})
+    )
+
+
+def orders_file(kind: str, rows: int) -> Path:
+    """Return the path of a Parquet file of orders."""
+    return _parquet(
+        f"orders-{kind}-{rows}",
+        rows,
+        lambda count, seed: pa.Table.from_struct_array(orders(kind, count, seed)),
+    )
+
+
+def _parquet(name: str, rows: int, table: Callable[[int, int], pa.Table]) -> Path:
+    def write(path: Path) -> None:
+        with pq.ParquetWriter(path, table(1, 0).schema, use_dictionary=False) as writer:
             for start in range(0, rows, _ROW_GROUP):
-                values = events(min(_ROW_GROUP, rows - start), seed=start)
-                writer.write_table(pa.table([values], schema=schema))
-        temporary.rename(path)
-    return path
+                writer.write_table(table(min(_ROW_GROUP, rows - start), start))
+
+    return _cached(f"{name}.parquet", write)
 
 
 def events_folder(rows: int, files: int) -> Path:
-    """Return the path of a folder of Parquet files with `rows` events. Create it if missing."""
-    path = FOLDER / f"events-{rows}-in-{files}"
-    if not path.exists():
-        temporary = path.with_suffix(".part")
-        temporary.mkdir(parents=True, exist_ok=True)
+    """Return the path of a folder of Parquet files with `rows` events."""
+
+    def write(folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         for number in range(files):
             table = pa.table({"value": events(rows // files, seed=number)})
-            pq.write_table(table, temporary / f"{number:05}.parquet", use_dictionary=False)
-        temporary.rename(path)
-    return path
+            pq.write_table(table, folder / f"{number:05}.parquet", use_dictionary=False)
+
+    return _cached(f"events-{rows}-in-{files}", write)
 
 
 FLAT, NO_DOUBLES, NULLS, NESTED = "flat", "without doubles", "10% null", "nested"
@@ -155,7 +169,7 @@ def orders(kind: str, rows: int, seed: int = 0) -> pa.StructArray:
 def _order_columns(rows: int, random: np.random.Generator) -> dict[str, Any]:
     days = 1_700_000_000_000_000 + random.integers(0, 10**12, rows)
     texts = {
-        name: _names(_STATES, random.integers(0, len(_STATES), rows))
+        name: pa.array(random.choice(_STATES, rows))
         for name in ("channel", "status", "city", "product")
     }
     return {
@@ -180,38 +194,3 @@ def _nested(columns: dict[str, Any], rows: int, random: np.random.Generator) -> 
         "amounts": pa.ListArray.from_arrays(offsets, numbers),
         "labels": pa.MapArray.from_arrays(offsets, keys, keys),
     }
-
-
-def orders_file(kind: str, rows: int) -> Path:
-    """Return the path of a Parquet file of orders. Create it if it is missing."""
-    path = FOLDER / f"orders-{kind}-{rows}.parquet"
-    if not path.exists():
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".part")
-        with pq.ParquetWriter(temporary, pa.schema(orders(kind, 1).type)) as writer:
-            for start in range(0, rows, _ROW_GROUP):
-                batch = orders(kind, min(_ROW_GROUP, rows - start), seed=start)
-                writer.write_table(pa.Table.from_struct_array(batch))
-        temporary.rename(path)
-    return path
-
-
-def _numbers(values: np.ndarray) -> pa.StringArray:
-    return cast("pa.StringArray", pa.array(values).cast(pa.string()))
-
-
-def _names(names: Sequence[str], indices: np.ndarray) -> pa.StringArray:
-    return pa.array(list(names)).take(pa.array(indices))
-
-
-def _joined(*parts: str | pa.StringArray) -> pa.StringArray:
-    """Concatenate the parts of each row."""
-    join: Callable[..., pa.StringArray] = pc.binary_join_element_wise
-    return join(*parts, "")
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".part")
-    temporary.write_bytes(data)
-    temporary.rename(path)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import tempfile
-import threading
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pyarrow as pa
 
 from tools.benchmarks.results import BenchmarkError, Sample
 from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
-    import resource
     from collections.abc import Sequence
 
-
 _TIMEOUT_S = 300
+_MEASURED = {field.name for field in fields(Sample)}
 
 
 class ContestantError(BenchmarkError):
@@ -40,42 +40,43 @@ def run_contestant(command: Sequence[str]) -> Sample:
     Raises:
         ContestantError: the process failed, or took over five minutes.
     """
-    figures, used = run_process(command)
-    measured = {name: figures[name] for name in ("records", "seconds", "cpu_s", "peak_mib")}
-    total = figures.get("total_cpu_s", used.ru_utime + used.ru_stime)
+    before = _children_cpu_s()
+    figures = run_json(command)
+    total = figures.get("total_cpu_s", _children_cpu_s() - before)
+    measured = {name: value for name, value in figures.items() if name in _MEASURED}
     return Sample(**measured, startup_cpu_s=max(0.0, total - figures["cpu_s"]))
 
 
-def run_process(command: Sequence[str]) -> tuple[dict[str, Any], resource.struct_rusage]:
-    """Return the JSON object in a process's last line of output, and the resources that it used.
-
-    Raises:
-        ContestantError: the process failed, or took over five minutes.
-    """
-    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaints:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=printed, stderr=complaints
-        )
-        status, used = _wait(process)
-        printed.seek(0)
-        complaints.seek(0)
-        output, errors = printed.read().decode(), complaints.read().decode(errors="replace")
-    if status:
-        raise ContestantError(f"{command[:3]} ended with status {status}:\n{errors[-3000:]}")
-    figures: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return figures, used
-
-
-def _wait(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:
-    """Return the exit status and the resource usage of the process and its reaped children."""
-    timer = threading.Timer(_TIMEOUT_S, process.kill)
-    timer.start()
+def run_json(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Any:
+    """Return the JSON value in the last line of output. Raises like `run_contestant`."""
     try:
-        _, status, used = os.wait4(process.pid, 0)
-    finally:
-        timer.cancel()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, used
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ContestantError(str(error)) from error
+    if done.returncode:
+        status = f"ended with status {done.returncode}"
+        raise ContestantError(f"{command[:3]} {status}:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def use_one_core() -> None:
+    """Pin this process and Arrow to one core."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    pa.set_cpu_count(1)
 
 
 def tree_cpu_s(pid: int | None = None) -> float:

@@ -12,23 +12,20 @@ import signal
 import subprocess
 import sys
 import threading
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
-from tools.benchmarks.results import describe, one_line
+from tools.benchmarks.kafka import MeasuredKafka
+from tools.benchmarks.processes import ContestantError, python, run_json
+from tools.benchmarks.results import describe
+from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
 from tools.docs.pages import table, write_block
-from tools.support.admin import Admin
 from tools.support.jars import ROOT
-from tools.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 
 MIB = 1 << 20
@@ -39,8 +36,6 @@ ARROW_BATCH = 4 * MIB
 """Value of `ARROW_BYTES` in conf/spark-defaults.conf."""
 SPARKS_ARROW_BATCH = 64 * MIB
 """Spark's default."""
-ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ARROW_BATCHES = 2
 """Number of batches in PySpark's memory. It reads the next batch while a batch is written."""
 
@@ -94,11 +89,6 @@ class Case:
     def bound(self) -> int:
         """Maximum memory of the worker in bytes, including Arrow batches if they are larger."""
         return OVERHEAD + self.buffer + _ARROW_BATCHES * max(0, self.arrow - ARROW_BATCH)
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Settings of the Spark session."""
-        return {ARROW_BYTES: str(self.arrow), **self.conf}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -163,37 +153,34 @@ CASES = (
 SLOW_RATE = 60 * MB
 """Bytes per second that the slow broker accepts."""
 _FAST_RATE = 2_000 * MB
-_RUNS_FOR, _STANDS_FOR = 2.0, 4.0
+_RUNS_FOR, _STALLS_FOR = 2.0, 4.0
 """Seconds for which the stalling broker accepts records, and seconds for which it stalls."""
-TOPIC = "memory"
-_KAFKA = {
-    "log.segment.delete.delay.ms": "500",
-    "log.retention.check.interval.ms": "1000",
-    "auto.create.topics.enable": "false",
-}
 _KEPT = 2_000 * MB
 """Size limit of a topic of a real Kafka in bytes; older records are deleted."""
+TOPIC = "memory"
 
 
 @contextmanager
-def broker_for(case: Case) -> Iterator[tuple[str, str]]:
-    """Yield (bootstrap servers, topic) for a write."""
+def broker_for(case: Case) -> Iterator[str]:
+    """Yield the bootstrap servers for a write to `TOPIC`."""
     if case.broker is Broker.KAFKA:
-        with _kafka(case) as made:
-            yield made
+        # The topic retains only the latest segments.
+        kept = _KEPT // case.partitions
+        limits = {"retention.bytes": str(kept), "segment.bytes": str(max(case.row, kept // 4))}
+        with MeasuredKafka({"log.retention.check.interval.ms": "1000"}) as kafka:
+            kafka.admin.create_topic(TOPIC, case.partitions, configs=limits)
+            yield kafka.bootstrap_servers
         return
     rate = SLOW_RATE if case.broker is Broker.SLOW else _FAST_RATE
-    command = [sys.executable, "-m", "tools.support.slow_broker"]
-    with subprocess.Popen(
-        [*command, str(case.partitions), str(rate)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = python("tools.support.slow_broker", str(case.partitions), str(rate))
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         over = threading.Event()
         try:
             assert process.stdout is not None
             port = process.stdout.readline().strip()
             if case.broker is Broker.STALLING:
                 threading.Thread(target=_stall, args=(process, over), daemon=True).start()
-            yield f"127.0.0.1:{port}", TOPIC
+            yield f"127.0.0.1:{port}"
         finally:
             over.set()
             process.kill()
@@ -203,80 +190,46 @@ def _stall(process: subprocess.Popen[str], over: threading.Event) -> None:
     """Alternately run and pause the broker."""
     while not over.wait(_RUNS_FOR):
         process.send_signal(signal.SIGSTOP)
-        over.wait(_STANDS_FOR)
+        over.wait(_STALLS_FOR)
         process.send_signal(signal.SIGCONT)
-
-
-@contextmanager
-def _kafka(case: Case) -> Iterator[tuple[str, str]]:
-    """Start a real Kafka with a topic that retains only the latest segments."""
-    segment = max(case.row, _KEPT // case.partitions // 4)
-    limits = {"retention.bytes": str(_KEPT // case.partitions), "segment.bytes": str(segment)}
-    with KafkaCluster(config=_KAFKA, heap_mib=1024, java_options=()) as kafka:
-        admin = Admin(kafka.bootstrap_servers)
-        name = f"{TOPIC}-{uuid.uuid4().hex[:8]}"
-        admin.create_topic(name, case.partitions, configs=limits)
-        yield kafka.bootstrap_servers, name
-
-
-_LONGEST_S = 1_800
-
-
-class WriteFailedError(RuntimeError):
-    """A measured write failed. The message contains the end of Spark's output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Measurements of a write, in bytes and seconds.
+    """Measurements of a write.
 
-    `idle` is the worker's peak memory after a write of one row; `peak` is the peak after the
-    measured write. `persisted` is the number of acknowledged rows.
+    `idle` is the worker's peak memory in bytes after a write of one row; `peak` is the peak after
+    the measured write. `persisted` is the number of acknowledged rows.
     """
 
     idle: int
     peak: int
     persisted: int
-    seconds: float
 
 
 def measure(case: Case) -> Reading:
     """Write the rows of a case, and return the worker's peak memory.
 
     Raises:
-        WriteFailedError: Spark failed, or some rows were not acknowledged.
+        ContestantError: Spark failed, or some rows were not acknowledged.
     """
-    with broker_for(case) as (servers, topic):
+    with broker_for(case) as servers:
         options = {
             "kafka.bootstrap.servers": servers,
-            "topic": topic,
+            "topic": TOPIC,
             "kafka.buffer.memory": str(case.buffer),
             **case.options,
         }
-        order = {
-            "columns": case.columns,
-            "count": case.count,
-            "options": options,
-            "conf": case.settings,
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "tools.memory.spark_write", json.dumps(order)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_LONGEST_S,
-        )
-    if done.returncode:
-        raise WriteFailedError(f"{case}:\n{done.stderr[-3000:]}")
-    reading = Reading(**json.loads(done.stdout.splitlines()[-1]))
+        order = {"columns": case.columns, "count": case.count, "options": options}
+        order["conf"] = {ARROW_BYTES: str(case.arrow), **case.conf}
+        command = python("tools.memory.spark_write", json.dumps(order))
+        reading = Reading(**run_json(command, timeout_s=_LONGEST_S))
     if reading.persisted != case.count:
-        raise WriteFailedError(
-            f"{case}: {reading.persisted:,} of {case.count:,} rows were persisted"
-        )
+        raise ContestantError(f"{case}: {reading.persisted:,} of {case.count:,} rows are persisted")
     return reading
 
 
+_LONGEST_S = 1_800
 HEADING = (
     "rows",
     "written, MB",
@@ -305,32 +258,20 @@ def row(case: Case, reading: Reading) -> tuple[str, ...]:
     )
 
 
-def render(readings: Sequence[tuple[Case, Reading]]) -> str:
-    """Return the results as a Markdown table."""
-    return table(HEADING, [row(case, reading) for case, reading in readings])
-
-
-BLOCK = "memory"
-
-
 def main() -> int:
     """Measure all cases and print the results; with --docs, update the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/memory.md")
     options = parser.parse_args()
-    console = Console(width=140)
-    console.print(one_line(describe()))
+    machine = describe()
     readings = []
     for case in CASES:
-        reading = measure(case)
-        readings.append((case, reading))
-        console.print(f"{case}, {case.broker}: peak {reading.peak / 1e6:,.0f} MB", highlight=False)
-    table = Table(*(heading.replace("`", "") for heading in HEADING))
-    for case, reading in readings:
-        table.add_row(*row(case, reading))
-    console.print(table)
+        readings.append((case, measure(case)))
+        print(" | ".join(row(*readings[-1])), flush=True)
+    text = f"{machine}\n\n{table(HEADING, [row(*each) for each in readings])}"
+    print(text)
     if options.docs:
-        write_block(BLOCK, f"{one_line(describe())}\n\n{render(readings)}")
+        write_block("memory", text)
     return int(any(reading.peak > case.bound for case, reading in readings))
 
 

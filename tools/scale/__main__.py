@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from tools.benchmarks.results import describe, one_line
+from tools.benchmarks.results import describe
 from tools.docs.pages import table, write_block
 from tools.scale.estimate import LIMITS, WORKLOADS, Estimate, Workload, estimate, first
 from tools.scale.measure import (
     BROKERS,
+    TOPIC,
     many_brokers,
     measure,
     merged,
     preflight_seconds,
     session_in_a_process,
     spark_job,
-    values,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from spark_kafka_sink import DeliveryReport
     from tools.scale.estimate import Costs
-    from tools.scale.measure import JobCost, SessionCost
+    from tools.scale.measure import SessionCost
 
 
 _FIGURES = (
@@ -130,40 +128,33 @@ def render_costs(costs: Costs) -> str:
     return table(("", "each", "and"), rows)
 
 
-def render_merges(found: Iterable[tuple[int, int, float, float, float]]) -> str:
-    """Return a table of measured merges of commit messages, with their estimates.
-
-    Args:
-        found: (tasks, bytes, seconds, estimated bytes, estimated seconds) for each merge.
-    """
-    rows = (
-        (
-            f"{tasks:,}",
-            shown(size),
-            shown(estimated_size),
-            f"{seconds:.2f}",
-            f"{estimated_seconds:.2f}",
-        )
-        for tasks, size, seconds, estimated_size, estimated_seconds in found
-    )
+def render_merges(costs: Costs) -> str:
+    """Return a table of measured merges of commit messages, with their estimates."""
+    written = _PARTITIONS, _BROKERS
+    rows = []
+    for tasks in _MERGES:
+        size, seconds = merged(tasks, *written)
+        estimated = tasks * costs.message_bytes.at(*written)
+        estimated_s = tasks * costs.merge_seconds.at(*written)
+        sizes = f"{tasks:,}", shown(size), shown(estimated)
+        rows.append((*sizes, f"{seconds:.2f}", f"{estimated_s:.2f}"))
     return table(("tasks", "bytes", "estimate", "CPU seconds", "estimate"), rows)
 
 
-def render_cluster(session: SessionCost, job: JobCost, brokers: int, preflight: float) -> str:
+def render_cluster(session: SessionCost, job: DeliveryReport, preflight: float) -> str:
     """Return a table of the connections and records that the brokers have counted."""
-    rows = (
-        ("a session", "1", f"{brokers + 1}", str(session.connections), f"{session.persisted:,}"),
-        (
-            f"a Spark job of {job.tasks} tasks",
-            str(job.workers),
-            str(job.workers * (brokers + 1)),
-            str(job.connections),
-            f"{job.persisted:,}",
-        ),
+    connections = sum(each.connects for each in job.metrics.brokers)
+    heading = ("writer", "workers", "connections expected", "counted", "records")
+    writers = (
+        ("a session", 1, session.connections, session.persisted),
+        (f"a Spark job of {job.tasks} tasks", _WORKERS, connections, job.persisted),
     )
-    lines = table(("writer", "workers", "connections expected", "counted", "records"), rows)
+    rows = (
+        (name, f"{workers}", f"{workers * (BROKERS + 1)}", f"{counted}", f"{persisted:,}")
+        for name, workers, counted, persisted in writers
+    )
     return (
-        f"{lines}\nThe session took {session.memory / 1e6:.0f} MB, "
+        f"{table(heading, rows)}\nThe session took {session.memory / 1e6:.0f} MB, "
         f"{session.cpu_seconds:.2f} s of CPU and {session.requests} requests for "
         f"{session.persisted:,} rows in {session.partitions:,} partitions. "
         f"The driver's preflight took {preflight:.2f} s.\n"
@@ -202,33 +193,18 @@ _TASKS, _WORKERS = 6, 2
 
 
 def main() -> None:
-    """Measure, check, and update the page; `--print` prints the blocks instead."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--print", action="store_true", help="print the blocks and leave docs/scale.md unchanged"
-    )
-    options = parser.parse_args()
-    machine = one_line(describe())
-    costs = measure()
+    """Measure, check, and update docs/scale.md."""
+    machine, costs = describe(), measure()
     blocks = {
         "scale-costs": f"{machine}.\n\n{render_costs(costs)}",
         "scale-estimates": render_estimates(costs),
         "scale-limits": render_limits(costs),
-        "scale-merges": render_merges([_merge(tasks, costs) for tasks in _MERGES]),
+        "scale-merges": render_merges(costs),
         "scale-cluster": _cluster(),
     }
-    console = Console(width=200)
     for name, text in blocks.items():
-        console.print(f"[bold]{name}[/bold]")
-        console.print(text, markup=False)
-        if not options.print:
-            write_block(name, text)
-
-
-def _merge(tasks: int, costs: Costs) -> tuple[int, int, float, float, float]:
-    size, seconds = merged(tasks, _PARTITIONS, _BROKERS)
-    estimated = tasks * costs.message_bytes.at(_PARTITIONS, _BROKERS)
-    return tasks, size, seconds, estimated, tasks * costs.merge_seconds.at(_PARTITIONS, _BROKERS)
+        print(f"{name}\n\n{text}")
+        write_block(name, text)
 
 
 def _cluster() -> str:
@@ -237,12 +213,11 @@ def _cluster() -> str:
         session = session_in_a_process(cluster.bootstrap_servers, _ROWS)
         preflight = preflight_seconds(cluster.bootstrap_servers)
         job = spark_job(cluster.bootstrap_servers, _ROWS, _TASKS, _WORKERS)
-        found = Counter(values(cluster))
-    expected = Counter(b"%d" % each for each in range(_ROWS))
-    expected.update(b"s%d" % each for each in range(_ROWS))
+        found = Counter(record.value for record in cluster.records(TOPIC))
+    expected = Counter(b"%s%d" % (prefix, each) for prefix in (b"", b"s") for each in range(_ROWS))
     if found != expected:
         raise SystemExit(f"found {found.total():,} records, expected {2 * _ROWS:,}")
-    return render_cluster(session, job, BROKERS, preflight)
+    return render_cluster(session, job, preflight)
 
 
 if __name__ == "__main__":

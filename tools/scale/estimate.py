@@ -126,7 +126,7 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A figure of `Estimate` that must not exceed `most` or fall below `least`."""
+    """A figure of `Estimate` that must not exceed `most`."""
 
     field: str
     what: str
@@ -255,16 +255,16 @@ class Estimate:
     """Memory in bytes of the Python process that commits."""
     commit_seconds: float
     """CPU seconds to merge messages, describe the transactions twice, and decide and end them."""
-    describe_seconds: float
+    describe_seconds: float = 0.0
     """Seconds for the second check of the transactions, which must complete within 5 s."""
-    decision_bytes: float
-    decision_seconds: float
+    decision_bytes: float = 0.0
+    decision_seconds: float = 0.0
     """Seconds to encode the decision, within the driver's transaction (15 s)."""
-    markers_per_broker: float
+    markers_per_broker: float = 0.0
     """Transaction markers that a broker writes."""
-    marker_seconds: float
+    marker_seconds: float = 0.0
     """Seconds until the last marker is written, so that read_committed readers see all rows."""
-    coordinator_appends: float
+    coordinator_appends: float = 0.0
     """Appends per second to the transaction state logs of all brokers."""
 
 
@@ -272,76 +272,52 @@ def estimate(workload: Workload, costs: Costs) -> Estimate:
     """Return the estimate for a workload."""
     size = workload
     written = size.task_partitions, size.worker_connections
-    batches = size.task_partitions * max(1.0, _payload(size) / size.task_partitions / _BATCH_SIZE)
+    payload = size.rows * size.row_bytes
+    batches = size.task_partitions * max(1.0, payload / size.task_partitions / _BATCH_SIZE)
     # A request has at most one batch per partition.
     room = min(LARGEST_REQUEST, _BATCH_SIZE * size.task_partitions / size.task_brokers)
-    requests = max(size.task_brokers, _payload(size) / room)
-    states = (
-        size.task_partitions * size.tasks
-        if size.exactly_once
-        else size.worker_partitions * size.slots
-    )
-    states_per_broker = states * size.replicas / size.brokers
+    requests = max(size.task_brokers, payload / room)
+    states = (size.worker_partitions * size.slots) * size.replicas / size.brokers
     driver_bytes = size.tasks * costs.message_bytes.at(*written)
     metadata = costs.metadata_bytes.at(size.partitions, size.brokers)
-    ending = _ending(size, costs) if size.exactly_once else _Ending()
-    if size.exactly_once:
-        driver_bytes += size.tasks * costs.transaction_bytes
-    return Estimate(
+    found = Estimate(
         task_partitions=size.task_partitions,
         batch_records=size.rows / batches,
-        batch_bytes=_payload(size) / batches + _BATCH_HEADER,
-        request_bytes=_payload(size) / requests,
+        batch_bytes=payload / batches + _BATCH_HEADER,
+        request_bytes=payload / requests,
         requests_per_broker=size.tasks_per_second * requests / size.brokers,
         connections_per_broker=size.slots * size.worker_connections / size.brokers,
-        producer_states_per_broker=states_per_broker,
-        producer_state_bytes=states_per_broker * costs.producer_state_bytes,
+        producer_states_per_broker=states,
+        producer_state_bytes=states * costs.producer_state_bytes,
         metadata_bytes=size.slots * metadata / _METADATA_MAX_AGE_S,
         driver_bytes=driver_bytes,
-        commit_memory=driver_bytes + ending.describe_bytes + _PYTHON_BYTES,
-        commit_seconds=size.tasks * costs.merge_seconds.at(*written) + ending.seconds,
-        describe_seconds=ending.describe_seconds,
-        decision_bytes=ending.decision_bytes,
-        decision_seconds=ending.decision_seconds,
-        markers_per_broker=ending.markers,
-        marker_seconds=ending.marker_seconds,
-        coordinator_appends=ending.appends,
+        commit_memory=driver_bytes + _PYTHON_BYTES,
+        commit_seconds=size.tasks * costs.merge_seconds.at(*written),
     )
+    return _with_transactions(found, size, costs) if size.exactly_once else found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ending:
-    """The costs of ending the tasks' transactions."""
-
-    seconds: float = 0.0
-    """CPU seconds of the driver in total."""
-    describe_seconds: float = 0.0
-    describe_bytes: float = 0.0
-    """Total bytes of the descriptions, all of which are in the driver's memory at the same time."""
-    decision_bytes: float = 0.0
-    decision_seconds: float = 0.0
-    markers: float = 0.0
-    marker_seconds: float = 0.0
-    appends: float = 0.0
-
-
-def _ending(size: Workload, costs: Costs) -> _Ending:
+def _with_transactions(found: Estimate, size: Workload, costs: Costs) -> Estimate:
+    """Return the estimate with the costs of the tasks' transactions."""
     named = min(size.task_partitions, partitions_to_list(size.tasks))
     describe = size.tasks * costs.describe_seconds.at(size.task_partitions, 0)
     decide = size.tasks * costs.decision_seconds.at(named, 0)
+    # All descriptions are in the driver's memory at the same time.
+    described = size.tasks * costs.describe_bytes.at(size.task_partitions, 0)
+    ending = 2 * describe + decide + size.tasks * (costs.result_seconds + costs.end_seconds)
     markers = size.tasks * size.task_partitions / size.brokers
-    return _Ending(
-        seconds=2 * describe + decide + size.tasks * (costs.result_seconds + costs.end_seconds),
+    message_bytes = size.tasks * costs.transaction_bytes
+    return replace(
+        found,
+        producer_states_per_broker=markers * size.replicas,
+        producer_state_bytes=markers * size.replicas * costs.producer_state_bytes,
+        driver_bytes=found.driver_bytes + message_bytes,
+        commit_memory=found.commit_memory + message_bytes + described,
+        commit_seconds=found.commit_seconds + ending,
         describe_seconds=describe,
-        describe_bytes=size.tasks * costs.describe_bytes.at(size.task_partitions, 0),
         decision_bytes=size.tasks * costs.decision_bytes.at(named, 0),
         decision_seconds=decide,
-        markers=markers,
+        markers_per_broker=markers,
         marker_seconds=markers * costs.marker_seconds,
-        appends=size.tasks_per_second * (size.task_brokers + _COORDINATOR_APPENDS),
+        coordinator_appends=size.tasks_per_second * (size.task_brokers + _COORDINATOR_APPENDS),
     )
-
-
-def _payload(size: Workload) -> float:
-    """Return the total size of the records that a task sends, in bytes."""
-    return size.rows * size.row_bytes

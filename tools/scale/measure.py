@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import random
-import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -43,8 +42,9 @@ from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage, committed_report
 from spark_kafka_sink.spark.exactly_once_task import TransactionMessage, results_of
+from tools.benchmarks.processes import python, run_json
+from tools.benchmarks.spark.child import start_session
 from tools.scale.estimate import Costs, Linear
-from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,11 +55,6 @@ if TYPE_CHECKING:
 TOPIC = "events"
 _NONCE = "0123456789abcdef"
 _QUERY = "6b0c1d4e-6d6c-4c57-9a35-5f5f5a1c7d3e"
-
-
-def delivery_message(task: int, partitions: int, brokers: int) -> DeliveryMessage:
-    """Return the commit message of a task that wrote a batch to each partition."""
-    return DeliveryMessage(_report(task, partitions, brokers))
 
 
 def transaction_message(task: int, partitions: int, brokers: int) -> TransactionMessage:
@@ -94,6 +89,7 @@ def _transaction(task: int) -> OpenTransaction:
 
 
 def _report(task: int, partitions: int, brokers: int) -> DeliveryReport:
+    """Return the report of a task that wrote a batch to each partition."""
     rng = random.Random(task)
     builder = ReportBuilder((("linger.ms", "1000"), ("batch.size", "1048576")))
     for partition in range(partitions):
@@ -160,7 +156,7 @@ _FEW_BROKERS, _MANY_BROKERS = 3, 100
 def measure() -> Costs:
     """Measure all unit costs."""
     message_bytes, merge = _messages()
-    plain = len(pickle.dumps(delivery_message(1, _MANY, _MANY_BROKERS)))
+    plain = len(pickle.dumps(DeliveryMessage(_report(1, _MANY, _MANY_BROKERS))))
     transactional = len(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
     describe_bytes, describe = _describing()
     decision_bytes, decision = _decision()
@@ -185,7 +181,7 @@ def merged(tasks: int, partitions: int, brokers: int) -> tuple[int, float]:
     There are up to 100 different messages. Each message is unpickled separately, as in the driver.
     """
     pickled = [
-        pickle.dumps(delivery_message(task, partitions, brokers))
+        pickle.dumps(DeliveryMessage(_report(task, partitions, brokers)))
         for task in range(min(tasks, _TASKS))
     ]
     started = time.process_time()
@@ -205,17 +201,20 @@ def _messages() -> tuple[Linear, Linear]:
 
 
 def _results() -> float:
-    """Return the CPU seconds per transaction to collect the partitions of a huge decision."""
+    """Return the CPU seconds per transaction to collect the partitions of a large decision."""
     message = pickle.loads(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
     return _seconds(lambda: results_of([message] * _MANY)) / _MANY
 
 
 def _describing() -> tuple[Linear, Linear]:
     handler = DescribeTransactionsHandler()
+    names = [f"orders/stream/6b0c1d4e/17/0123456789abcdef/{task}/1" for task in range(_TASKS)]
+
+    def results(response: Any) -> object:
+        return handler.results(names, SimpleNamespace(response=response, node=None))  # type: ignore[arg-type]
 
     def cost(partitions: int, _: int) -> tuple[float, float]:
         described = {
-            "transactional_id": "",
             "transaction_state": "Ongoing",
             "transaction_timeout": timedelta(minutes=15),
             "transaction_start_time": datetime.now(UTC),
@@ -223,14 +222,8 @@ def _describing() -> tuple[Linear, Linear]:
             "producer_epoch": 0,
             "topics": [{"topic": TOPIC, "partitions": list(range(partitions))}],
         }
-        names = [f"orders/stream/6b0c1d4e/17/0123456789abcdef/{task}/1" for task in range(_TASKS)]
         values = {"transaction_states": [{**described, "transactional_id": name} for name in names]}
-        size, seconds = _decoding(
-            ApiKey.DESCRIBE_TRANSACTIONS,
-            0,
-            values,
-            lambda response: handler.results(names, _Response(response)),  # type: ignore[arg-type]
-        )
+        size, seconds = _decoding(ApiKey.DESCRIBE_TRANSACTIONS, 0, values, results)
         return size / _TASKS, seconds / _TASKS
 
     return _lines(cost, by_brokers=False)
@@ -249,7 +242,13 @@ def _decision() -> tuple[Linear, Linear]:
 
 
 def _metadata() -> tuple[Linear, Linear]:
+    def leader(partition: int, brokers: int) -> Values:
+        replicas = [(partition + replica) % brokers for replica in range(3)]
+        epoch = {"partition_index": partition, "leader_id": replicas[0], "leader_epoch": 7}
+        return {**epoch, "replica_nodes": replicas, "isr_nodes": replicas}
+
     def cost(partitions: int, brokers: int) -> tuple[float, float]:
+        leaders = [leader(each, brokers) for each in range(partitions)]
         values = {
             "brokers": [
                 {"node_id": each, "host": f"broker-{each}.kafka.example.com", "port": 9092}
@@ -257,30 +256,15 @@ def _metadata() -> tuple[Linear, Linear]:
             ],
             "cluster_id": "4L6g3nShT-eMCtK--X86sw",
             "controller_id": 1,
-            "topics": [{"name": TOPIC, "partitions": _partitions(partitions, brokers)}],
+            "topics": [{"name": TOPIC, "partitions": leaders}],
         }
         return _decoding(ApiKey.METADATA, 12, values)
 
     return _lines(cost)
 
 
-def _partitions(count: int, brokers: int) -> list[Values]:
-    found = []
-    for each in range(count):
-        replicas = [(each + replica) % brokers for replica in range(3)]
-        leader: Values = {
-            "partition_index": each,
-            "leader_id": replicas[0],
-            "leader_epoch": 7,
-            "replica_nodes": replicas,
-            "isr_nodes": replicas,
-        }
-        found.append(leader)
-    return found
-
-
 def _decoding(
-    api: ApiKey, version: int, values: Values, use: Callable[[Any], object] | None = None
+    api: ApiKey, version: int, values: Values, use: Callable[[Any], object] = id
 ) -> tuple[float, float]:
     """Return the size of a response in bytes, and the CPU seconds to decode it."""
     kind = response_type(api, version)
@@ -288,27 +272,14 @@ def _decoding(
 
     def work() -> None:
         response, _ = decode(kind, data)
-        if use is not None:
-            use(response)
+        use(response)
 
     return len(data), _seconds(work)
 
 
-class _Response:
-    """The part of a response that a handler uses."""
-
-    def __init__(self, response: Any) -> None:
-        self.response = response
-        self.node = None
-
-
 def _seconds(work: Callable[[], object]) -> float:
-    best = float("inf")
-    for _ in range(_ROUNDS):
-        started = time.process_time()
-        work()
-        best = min(best, time.process_time() - started)
-    return best
+    """Return the CPU seconds of the fastest round."""
+    return min(timeit.repeat(work, timer=time.process_time, number=1, repeat=_ROUNDS))
 
 
 def _lines(
@@ -348,13 +319,14 @@ def write(bootstrap_servers: str, rows: int) -> SessionCost:
     """Write `rows` rows with keys to `TOPIC`."""
     names = [b"%d" % number for number in range(rows)]
     column = pa.array(names, pa.binary())
-    before, started = _memory(), time.process_time()
+    process, started = psutil.Process(), time.process_time()
+    before = process.memory_info().rss
     config = ProducerConfig.parse({"kafka.bootstrap.servers": bootstrap_servers})
     session = borrow_session(config)
     try:
         session.append(Rows(columns=Columns(value=column, key=column), topics=(TOPIC,)))
         session.flush()
-        report, memory = session.report(TaskInfo()), _memory() - before
+        report, memory = session.report(TaskInfo()), process.memory_info().rss - before
     finally:
         discard_session(session)
     brokers = report.metrics.brokers
@@ -370,56 +342,20 @@ def write(bootstrap_servers: str, rows: int) -> SessionCost:
     )
 
 
-def _memory() -> int:
-    return int(psutil.Process().memory_info().rss)
-
-
 BROKERS = 50
 PARTITIONS = 1_000
-_JOB = """
-import sys
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
-servers, topic, rows, tasks, cores, report = sys.argv[1:]
-builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
-spark = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
-key = sf.concat(sf.lit("s"), sf.col("id").cast("string"))
-frame = spark.range(0, int(rows), 1, int(tasks)).select(key.alias("key"), key.alias("value"))
-write = frame.write.format("kafkaprod").option("kafka.bootstrap.servers", servers)
-write.option("topic", topic).option("reportPath", report).mode("append").save()
-spark.stop()
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobCost:
-    """The costs of a Spark job: its tasks and workers."""
-
-    tasks: int
-    workers: int
-    persisted: int
-    partitions: int
-    connections: int
 
 
 @contextmanager
-def many_brokers(brokers: int = BROKERS, partitions: int = PARTITIONS) -> Iterator[EmbeddedBroker]:
+def many_brokers() -> Iterator[EmbeddedBroker]:
     """Start a cluster with a topic whose leaders are distributed over all brokers."""
-    topics = {TOPIC: partitions}
-    with EmbeddedBroker(nodes=brokers, topics=topics, replication_factor=1) as cluster:
+    with EmbeddedBroker(nodes=BROKERS, topics={TOPIC: PARTITIONS}, replication_factor=1) as cluster:
         yield cluster
-
-
-def values(cluster: EmbeddedBroker) -> list[bytes | None]:
-    """Return the values of all records in the topic."""
-    return [record.value for record in cluster.records(TOPIC)]
 
 
 def session_in_a_process(bootstrap_servers: str, rows: int) -> SessionCost:
     """Run `write` in a separate process, so that only its memory is measured."""
-    command = [sys.executable, "-m", "tools.scale.measure", bootstrap_servers, str(rows)]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    return SessionCost(**json.loads(done.stdout))
+    return SessionCost(**run_json(python("tools.scale.measure", bootstrap_servers, str(rows))))
 
 
 def preflight_seconds(bootstrap_servers: str) -> float:
@@ -432,22 +368,18 @@ def preflight_seconds(bootstrap_servers: str) -> float:
     return seconds
 
 
-def spark_job(bootstrap_servers: str, rows: int, tasks: int, workers: int) -> JobCost:
-    """Run a job with `tasks` tasks, at most `workers` of them concurrently."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "report.json"
-        job = (bootstrap_servers, TOPIC, str(rows), str(tasks), str(workers), str(path))
-        command = [sys.executable, "-c", _JOB, *job]
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-        report = DeliveryReport.read(path)
-    return JobCost(
-        tasks=report.tasks,
-        workers=workers,
-        persisted=report.persisted,
-        partitions=len(report.partitions),
-        connections=sum(each.connects for each in report.metrics.brokers),
+def spark_job(bootstrap_servers: str, rows: int, tasks: int, workers: int) -> DeliveryReport:
+    """Run a job with `tasks` tasks, at most `workers` of them concurrently; return its report."""
+    spark = start_session(workers)
+    frame = spark.range(0, rows, 1, tasks).selectExpr(
+        "concat('s', id) key", "concat('s', id) value"
     )
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/report.json"
+        write = frame.write.format("kafkaprod").option("kafka.bootstrap.servers", bootstrap_servers)
+        write.option("topic", TOPIC).mode("append").save(reportPath=path)
+        spark.stop()
+        return DeliveryReport.read(path)
 
 
 if __name__ == "__main__":

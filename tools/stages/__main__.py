@@ -1,4 +1,4 @@
-"""Measure the cost of each stage of a write: `python -m tools.stages [--only workers] [--docs]`.
+"""Measure the cost of each stage of a write: `python -m tools.stages [--docs]`.
 
 Events with keys are read from Parquet and written to a real Kafka, with `local[1]` and a warm
 session, alternately with and without the clock.
@@ -11,89 +11,70 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pyspark
-from rich.console import Console
 
 from spark_kafka_sink.spark import warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
+from tools.benchmarks.kafka import MeasuredKafka, new_topics
 from tools.benchmarks.payload import events_file
-from tools.benchmarks.results import Table, describe, one_line
-from tools.benchmarks.spark.contestants import FLIGHT, SMALL_ROWS, WarmSpark
-from tools.benchmarks.topics import fresh_topic, measured_kafka
+from tools.benchmarks.results import describe
+from tools.benchmarks.spark.contestants import WarmSpark
+from tools.benchmarks.tables import Table
 from tools.docs.pages import write_block
 from tools.stages.child import STAGES
 from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 _CHILD = "tools.stages.child"
 _ROUNDS = 5
-_WORKER = "pyspark.sql.worker."
-_SINK = "spark_kafka_sink."
-
-
-def _sink(modules: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{_SINK}{module}" for module in modules)
-
-
 _STEPS = ("Python", "pyspark.daemon", "the worker's module", "pyarrow", "this sink", "pandas")
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """A kind of worker process: its module, and the modules that it imports later."""
+def _steps(module: str, sink: Sequence[str], *, arrow: bool, pandas: bool) -> list[Sequence[str]]:
+    """Return the modules that a worker imports in each of `_STEPS`.
 
-    name: str
-    module: str
-    sink: tuple[str, ...]
-    """Modules of this package that import all other modules; see tests/unit/test_package.py."""
-    arrow: bool = False
-    pandas: bool = False
-    """Imported by pyarrow (if installed) when PySpark serializes the result of a task."""
-
-    def steps(self) -> list[tuple[str, ...]]:
-        """Return the modules by step, in the order of `_STEPS`."""
-        arrow = ("pyarrow",) if self.arrow else ()
-        pandas = ("pandas",) if self.pandas else ()
-        return [(), ("pyspark.daemon",), (self.module,), arrow, self.sink, pandas]
+    pyarrow imports pandas (if installed) when PySpark serializes the result of a task.
+    """
+    libraries = ["pyarrow"] if arrow else [], ["pandas"] if pandas else []
+    return [[], ["pyspark.daemon"], [module], libraries[0], sink, libraries[1]]
 
 
-WORKERS = (
-    Worker("lookup", f"{_WORKER}lookup_data_sources", ("pyspark_kafkaprod",)),
-    Worker(
-        "plan",
-        f"{_WORKER}write_into_data_source",
-        _sink(warm_up.PLANNING),
-        arrow=True,
-    ),
-    Worker(
-        "task",
-        "pyspark.worker",
-        _sink(warm_up.TASK),
-        arrow=True,
-        pandas=True,
-    ),
-    Worker(
-        "commit",
-        f"{_WORKER}commit_data_source_write",
-        _sink(warm_up.COMMIT),
-    ),
-)
+def _sink(modules: Sequence[str]) -> list[str]:
+    """Return modules that import all other modules; see tests/unit/test_package.py."""
+    return [f"spark_kafka_sink.{module}" for module in modules]
+
+
+_MODULES = {
+    "lookup": "pyspark.sql.worker.lookup_data_sources",
+    "plan": "pyspark.sql.worker.write_into_data_source",
+    "task": "pyspark.worker",
+    "commit": "pyspark.sql.worker.commit_data_source_write",
+}
+"""The modules of the workers of a session's first write, in order."""
+WORKERS = {
+    "lookup": _steps(_MODULES["lookup"], ["pyspark_kafkaprod"], arrow=False, pandas=False),
+    "plan": _steps(_MODULES["plan"], _sink(warm_up.PLANNING), arrow=True, pandas=False),
+    "task": _steps(_MODULES["task"], _sink(warm_up.TASK), arrow=True, pandas=True),
+    "commit": _steps(_MODULES["commit"], _sink(warm_up.COMMIT), arrow=False, pandas=False),
+}
 
 
 def measure_start() -> Table:
     """Return a table of the median CPU milliseconds of each step, after the earlier steps."""
-    by_worker = [_medians([_cpu_s(worker) for _ in range(_ROUNDS)]) for worker in WORKERS]
+    by_worker = [
+        [median(step) for step in zip(*(_cpu_s(steps) for _ in range(_ROUNDS)), strict=True)]
+        for steps in WORKERS.values()
+    ]
     return Table(
         "Workers of a session's first write, in order: CPU ms to load modules",
-        ("loaded modules", *(worker.name for worker in WORKERS)),
+        ("loaded modules", *WORKERS),
         [
             (name, *(f"{spent[number] * 1000:.0f}" for spent in by_worker))
             for number, name in enumerate(_STEPS)
@@ -101,42 +82,20 @@ def measure_start() -> Table:
     )
 
 
-_FIRST_RECORDS = 20_000
-_FIRST_ROUNDS = 3
+def _cpu_s(steps: Sequence[Sequence[str]]) -> list[float]:
+    """Return the CPU seconds of each step in a new Python process."""
+    lines = ["import sys, time", "used = [0.0]"]
+    for modules in steps:
+        lines += [f"import {module}" for module in modules]
+        lines.append("used.append(time.process_time())")
+    lines.append("import json; print(json.dumps(used))")
+    child = [sys.executable, "-c", "\n".join(lines)]
+    environment = {**os.environ, "PYTHONPATH": _spark_path()}
+    done = subprocess.run(child, env=environment, check=True, stdout=subprocess.PIPE)
+    return [after - before for before, after in pairwise(json.loads(done.stdout))]
 
 
-def measure_first_writes() -> Table:
-    """Return a table of the median CPU milliseconds of the processes in a session's first write."""
-    with measured_kafka() as kafka:
-        found = [_first_write(kafka.bootstrap_servers) for _ in range(_FIRST_ROUNDS)]
-    daemons, forks = (
-        [median(each[worker.module][number] for each in found) * 1000 for worker in WORKERS]
-        for number in (0, 1)
-    )
-    return Table(
-        f"The same workers in a first write of {_FIRST_RECORDS:,} events: CPU ms",
-        ("process", *(worker.name for worker in WORKERS)),
-        [
-            ("daemon", *(f"{spent:.0f}" for spent in daemons)),
-            ("forked worker", *(f"{spent:.0f}" for spent in forks)),
-        ],
-    )
-
-
-def _first_write(servers: str) -> dict[str, list[float]]:
-    """Return the CPU seconds of each daemon and its workers, by module."""
-    with fresh_topic(servers, _FIRST_RECORDS) as topic, WarmSpark(_CHILD) as spark:
-        events = str(events_file(_FIRST_RECORDS))
-        order = {"events": events, "bootstrap_servers": servers, "topic": topic}
-        answer: dict[str, list[float]] = spark.ask(order)
-        return answer
-
-
-def _medians(rounds: list[list[float]]) -> list[float]:
-    return [median(step) for step in zip(*rounds, strict=True)]
-
-
-def spark_path() -> str:
+def _spark_path() -> str:
     """Return the PYTHONPATH of Spark's workers, which starts with Spark's archives."""
     home = Path(pyspark.__file__).parent
     archives = sorted((home / "python" / "lib").glob("*.zip"), reverse=True)
@@ -144,94 +103,77 @@ def spark_path() -> str:
     return os.pathsep.join(map(str, (*archives, *core, AS_USERS_HAVE, ROOT)))
 
 
-def _cpu_s(worker: Worker) -> list[float]:
-    """Return the CPU seconds of each step in a new Python process."""
-    lines = ["import sys, time", "used = [0.0]"]
-    for modules in worker.steps():
-        lines += [f"import {module}" for module in modules]
-        lines.append("used.append(time.process_time())")
-    lines.append("import json; print(json.dumps(used))")
-    child = [sys.executable, "-c", "\n".join(lines)]
-    environment = {**os.environ, "PYTHONPATH": spark_path()}
-    done = subprocess.run(child, env=environment, check=True, stdout=subprocess.PIPE)
-    return [after - before for before, after in pairwise(json.loads(done.stdout))]
+_FIRST_RECORDS = 20_000
+_FIRST_ROUNDS = 3
 
 
-BLOCK = "stages"
+def measure_first_writes(servers: str) -> Table:
+    """Return a table of the median CPU milliseconds of the processes in a session's first write."""
+    found: list[dict[str, list[float]]] = []
+    for _ in range(_FIRST_ROUNDS):
+        with WarmSpark(_CHILD) as spark:
+            found.append(_ask(spark, servers, _FIRST_RECORDS))
+    rows = [
+        (
+            process,
+            *(
+                f"{median(each[module][number] for each in found) * 1000:.0f}"
+                for module in _MODULES.values()
+            ),
+        )
+        for number, process in enumerate(("daemon", "forked worker"))
+    ]
+    title = f"The same workers in a first write of {_FIRST_RECORDS:,} events: CPU ms"
+    return Table(title, ("process", *WORKERS), rows)
 
 
-def measure(records: int, rounds: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return (result with the clock, result without the clock) for each round."""
-    found = []
-    with measured_kafka() as kafka, WarmSpark(_CHILD) as spark:
-        for number in range(rounds + 1):
-            answers = [
-                _write(spark, kafka.bootstrap_servers, records, timed=timed)
-                for timed in (True, False)
-            ]
-            if number:  # The first round is a warm-up.
-                found.append((answers[0], answers[1]))
-    return found
+def _ask(spark: WarmSpark, servers: str, records: int, **more: Any) -> Any:
+    with new_topics(servers, records) as (topic,):
+        events = str(events_file(records))
+        order = {"events": events, "bootstrap_servers": servers, "topic": topic}
+        return spark.ask({**order, **more})
 
 
-def _write(spark: WarmSpark, servers: str, records: int, *, timed: bool) -> dict[str, Any]:
-    with fresh_topic(servers, records) as topic:
-        order = {
-            "conf": SMALL_ROWS,
-            "events": str(events_file(records)),
-            "key": FLIGHT,
-            "bootstrap_servers": servers,
-            "topic": topic,
-            "timed": timed,
-        }
-        answer: dict[str, Any] = spark.ask(order)
-        return answer
-
-
-def table(found: list[tuple[dict[str, Any], dict[str, Any]]], records: int) -> Table:
-    """Return a table of microseconds per record (medians)."""
+def measure_stages(servers: str, records: int) -> Table:
+    """Return a table of the median CPU microseconds per record of each stage."""
+    timed, plain = [], []
+    with WarmSpark(_CHILD) as spark:
+        for _ in range(_ROUNDS + 1):
+            timed.append(_ask(spark, servers, records, timed=True))
+            plain.append(_ask(spark, servers, records, timed=False))
 
     def us(values: list[float]) -> str:
-        return f"{median(values) / records * 1e6:.3f}"
+        return f"{median(values[1:]) / records * 1e6:.3f}"  # The first round is a warm-up.
 
-    rows = [("JVM", "reads Parquet, builds Arrow batches", us([a["jvm_cpu_s"] for _, a in found]))]
-    for stage in STAGES:
-        times = [timed["stages"].get(stage.name, 0.0) for timed, _ in found]
-        rows.append((stage.thread.value, stage.name, us(times)))
-    workers = us([plain["workers_cpu_s"] for _, plain in found])
-    rows.append(("worker", "total, without the clock", workers))
-    return Table(
-        f"{records:,} keyed events of 131 bytes, local[1]: CPU us a record",
-        ("where", "stage", "us"),
-        tuple(rows),
-    )
-
-
-_PARTS = _STAGES, _WORKERS = "stages", "workers"
+    rows = [
+        ("JVM", "reads Parquet, builds Arrow batches", us([each["jvm_cpu_s"] for each in plain])),
+        *(
+            (one.thread, one.name, us([each["stages"].get(one.name, 0.0) for each in timed]))
+            for one in STAGES
+        ),
+        ("worker", "total, without the clock", us([each["workers_cpu_s"] for each in plain])),
+    ]
+    title = f"{records:,} keyed events of 131 bytes, local[1]: CPU us a record"
+    return Table(title, ("where", "stage", "us"), rows)
 
 
 def main() -> None:
     """Measure and print the results; update the page if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=4_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=_PARTS, help="measure only the stages or the workers")
     parser.add_argument("--docs", action="store_true", help="write docs/where-time-goes.md")
     options = parser.parse_args()
-    if options.docs and options.only:
-        parser.error("--docs requires the whole measurement, without --only")
-    machine, console = one_line(describe()), Console(width=120)
-    tables = []
-    if options.only != _WORKERS:
-        tables.append(table(measure(options.records, options.rounds), options.records))
-    if options.only != _STAGES:
-        tables += [measure_start(), measure_first_writes()]
-    console.print(machine)
-    for each in tables:
-        console.print(each.rich())
+    machine = describe()
+    with MeasuredKafka() as kafka:
+        tables = [
+            measure_stages(kafka.bootstrap_servers, options.records),
+            measure_start(),
+            measure_first_writes(kafka.bootstrap_servers),
+        ]
+    text = "\n\n".join([machine, *(each.markdown() for each in tables)]) + "\n"
+    print(text)
     if options.docs:
-        text = "\n\n".join(each.markdown() for each in tables)
-        write_block(BLOCK, f"{machine}\n\n{text}\n")
+        write_block("stages", text)
 
 
 if __name__ == "__main__":

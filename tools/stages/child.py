@@ -10,17 +10,15 @@ import json
 import os
 import tempfile
 import threading
-import time
 import uuid
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from time import thread_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 from pyspark.sql.datasource import DataSourceArrowWriter
@@ -29,12 +27,13 @@ from pyspark.sql.functions import expr
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from spark_kafka_sink.spark.writer import KafkaProdWriter
 from tools.benchmarks.spark.child import cpu, serve, start_session
+from tools.benchmarks.spark.contestants import FLIGHT, SMALL_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import WriterCommitMessage
     from pyspark.sql.types import StructType
 
@@ -92,56 +91,47 @@ class StageClock:
         return stack
 
 
-class Thread(StrEnum):
-    """The threads of a worker."""
-
-    WRITER = "writer"
-    SENDER = "sender"
-
-
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage; `function` is `module:name` or `module:Class.name`."""
+    """A stage of a worker's thread; `function` is `module:name` or `module:Class.name`."""
 
-    thread: Thread
+    thread: Literal["writer", "sender"]
     name: str
     function: str
 
 
 _PACKAGE = "spark_kafka_sink."
-READ = Stage(Thread.WRITER, "pyspark reads Arrow batches from the JVM", "")
-WRITE = Stage(Thread.WRITER, "the rest of the writer", "")
+READ = Stage("writer", "pyspark reads Arrow batches from the JVM", "")
+WRITE = Stage("writer", "the rest of the writer", "")
 STAGES = (
     READ,
-    Stage(Thread.WRITER, "columns are read and checked", "spark.columns:read_rows"),
-    Stage(Thread.WRITER, "sizes", "producer.append.validator:size_bounds"),
+    Stage("writer", "columns are read and checked", "spark.columns:read_rows"),
+    Stage("writer", "sizes", "producer.append.validator:size_bounds"),
     Stage(
-        Thread.WRITER,
+        "writer",
         "partitions: murmur2 of the keys",
         "producer.append.partitioner:Partitioner.assign",
     ),
-    Stage(Thread.WRITER, "plan: batches, order", "producer.append.planner:plan"),
-    Stage(Thread.WRITER, "encode: varints and views", "producer.append.planner:encode_records"),
-    Stage(Thread.WRITER, "encode: all fields copied, one cast", "records.encoder:RowBuilder.join"),
-    Stage(
-        Thread.WRITER, "appended to open batches", "producer.buffer.accumulator:Accumulator.append"
-    ),
+    Stage("writer", "plan: batches, order", "producer.append.planner:plan"),
+    Stage("writer", "encode: varints and views", "producer.append.planner:encode_records"),
+    Stage("writer", "encode: all fields copied, one cast", "records.encoder:RowBuilder.join"),
+    Stage("writer", "appended to open batches", "producer.buffer.accumulator:Accumulator.append"),
     WRITE,
-    Stage(Thread.SENDER, "batches are drained", "producer.send.drainer:Drainer.drain"),
-    Stage(Thread.SENDER, "requests", "producer.send.sender:produce_request"),
-    Stage(Thread.SENDER, "checksum, in requests", "records.record_batch:BatchHeader.pack"),
+    Stage("sender", "batches are drained", "producer.send.drainer:Drainer.drain"),
+    Stage("sender", "requests", "producer.send.sender:produce_request"),
+    Stage("sender", "checksum, in requests", "records.record_batch:BatchHeader.pack"),
     Stage(
-        Thread.SENDER,
+        "sender",
         "bytes written to the socket",
         "client.broker_connection:BrokerConnection.flush",
     ),
-    Stage(Thread.SENDER, "wait for the network, responses", "client.network:Network.poll"),
+    Stage("sender", "wait for the network, responses", "client.network:Network.poll"),
     Stage(
-        Thread.SENDER,
+        "sender",
         "responses are processed",
         "producer.send.response_handler:ResponseHandler.handle_response",
     ),
-    Stage(Thread.SENDER, "the rest of the sender", "producer.send.sender:Sender.run_once"),
+    Stage("sender", "the rest of the sender", "producer.send.sender:Sender.run_once"),
 )
 
 
@@ -186,7 +176,7 @@ class StagedDataSource(KafkaProdDataSource):
 
 
 class StagedWriter(DataSourceArrowWriter):
-    """A writer that saves each task's row count and seconds per stage to a file."""
+    """A writer that saves each task's seconds per stage to a file."""
 
     def __init__(self, writer: KafkaProdWriter) -> None:
         self._writer = writer
@@ -195,11 +185,10 @@ class StagedWriter(DataSourceArrowWriter):
         """Write the rows of one task."""
         clock = _clock()
         clock.seconds.clear()
-        rows = [0]
-        batches = clock.timed_items(READ.name, _counted(iterator, rows))
+        batches = clock.timed_items(READ.name, iterator)
         message = clock.timed(WRITE.name, self._writer.write)(batches)
-        found = {"rows": rows[0], "seconds": dict(clock.seconds)}
-        (Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.json").write_text(json.dumps(found))
+        path = Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.json"
+        path.write_text(json.dumps(clock.seconds))
         return message  # type: ignore[no-any-return]
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -218,35 +207,27 @@ def _clock() -> StageClock:
     return _CLOCK[0]
 
 
-def _counted(batches: Iterator[pa.RecordBatch], rows: list[int]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        rows[0] += batch.num_rows
-        yield batch
-
-
 def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
-    for name, value in order["conf"].items():
+    """Write keyed events; return the CPU seconds of the processes, and of each stage if timed."""
+    for name, value in SMALL_ROWS.items():
         spark.conf.set(name, value)
     spark.dataSource.register(StagedDataSource)
     folder = Path(os.environ[FOLDER])
     for earlier in folder.iterdir():
         earlier.unlink()
-    frame = spark.read.parquet(order["events"]).withColumn("key", expr(order["key"]))
-    write = frame.write.format(NAME if order["timed"] else "kafkaprod").mode("append")
-    write = write.option("kafka.bootstrap.servers", order["bootstrap_servers"])
-    started, used = time.perf_counter(), cpu()
-    write.option("topic", order["topic"]).save()
+    frame = spark.read.parquet(order["events"]).withColumn("key", expr(FLIGHT))
+    used = cpu()
+    _write(frame, NAME if order["timed"] else "kafkaprod", order)
     spent = cpu().since(used)
     seconds: Counter[str] = Counter()
     for each in folder.iterdir():
-        seconds.update(json.loads(each.read_text())["seconds"])
-    return {"seconds": time.perf_counter() - started, "stages": seconds, **spent}
+        seconds.update(json.loads(each.read_text()))
+    return {"stages": seconds, **spent}
 
 
 def _first(spark: SparkSession, order: dict[str, Any]) -> dict[str, list[float]]:
     """Write once; return the CPU seconds of each daemon and its workers, by module."""
-    write = spark.read.parquet(order["events"]).write.format("kafkaprod").mode("append")
-    write.option("kafka.bootstrap.servers", order["bootstrap_servers"]).save(topic=order["topic"])
+    _write(spark.read.parquet(order["events"]), "kafkaprod", order)
     found = {}
     for jvm in psutil.Process().children():
         for daemon in jvm.children():
@@ -255,6 +236,11 @@ def _first(spark: SparkSession, order: dict[str, Any]) -> dict[str, list[float]]
                 module, workers = daemon.cmdline()[-1], daemon.children()
                 found[module] = [_cpu_s(daemon), sum(map(_cpu_s, workers))]
     return found
+
+
+def _write(frame: DataFrame, format_: str, order: dict[str, Any]) -> None:
+    write = frame.write.format(format_).mode("append").option("topic", order["topic"])
+    write.option("kafka.bootstrap.servers", order["bootstrap_servers"]).save()
 
 
 def _cpu_s(process: psutil.Process) -> float:
@@ -269,7 +255,7 @@ def main() -> None:
     """Execute orders until the end of the input."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER] = folder
-        serve(start_session(1, {}), _answer)
+        serve(start_session(), _answer)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,53 +12,50 @@ from tools.benchmarks.exactly_once import (
     EXACTLY_ONCE,
     TRIGGER,
     EndingError,
-    ExactlyOnceFigures,
+    MicroBatches,
     check_ended,
-    exactly_once_tables,
-    exactly_once_targets,
-    in_turns,
+    exactly_once_figures,
 )
-from tools.benchmarks.processes import ContestantError
-from tools.benchmarks.results import Sample
+from tools.benchmarks.results import Sample, Series, take_turns
+
+if TYPE_CHECKING:
+    from tools.benchmarks.tables import Figures
 
 
-def _measured(seconds: float, cpu_s: float) -> Sample:
-    return Sample(records=1_000_000, seconds=seconds, cpu_s=cpu_s)
-
-
-def _fail() -> Sample:
-    raise ContestantError("Spark failed:\nno broker\n")
-
-
-def _figures(seconds: float, added_ms: int, ending_s: float) -> ExactlyOnceFigures:
+def _figures(seconds: float, added_ms: int, ending_s: float) -> Figures:
     """At-least-once: a million records a second, and 101 to 120 ms for a micro-batch."""
-    figures = ExactlyOnceFigures.of(1_000)
-    for guarantee, took in ((AT_LEAST_ONCE, 1.0), (EXACTLY_ONCE, seconds)):
-        figures.jobs[guarantee].add(lambda took=took: _measured(took, took / 2), lambda _: None)  # type: ignore[misc]
-    for guarantee, more in ((AT_LEAST_ONCE, 0), (EXACTLY_ONCE, added_ms)):
-        figures.streams[guarantee].durations += [
-            {TRIGGER: 100 + number + more, "addBatch": 50 + more} for number in range(1, 21)
-        ]
-    figures.endings.seconds.append(ending_s)
-    return figures
+    jobs = [
+        Series(each, samples=[Sample(records=1_000_000, seconds=took, cpu_s=took / 2)])
+        for each, took in ((AT_LEAST_ONCE, 1.0), (EXACTLY_ONCE, seconds))
+    ]
+    streams = {
+        each: MicroBatches(
+            [{TRIGGER: 100 + number + more, "addBatch": 50 + more} for number in range(1, 21)]
+        )
+        for each, more in ((AT_LEAST_ONCE, 0), (EXACTLY_ONCE, added_ms))
+    }
+    return exactly_once_figures(
+        jobs,
+        streams,
+        Series("EndTxn", samples=[Sample(records=1_000, seconds=ending_s, cpu_s=0.0)]),
+    )
 
 
 def test_what_is_added_stands_below_the_two_guarantees() -> None:
     figures = _figures(1.25, 40, 0.5)
-    jobs, streams = exactly_once_tables(figures)
+    jobs, streams = figures.tables
     assert all(len(row) == len(table.columns) for table in (jobs, streams) for row in table.rows)
     assert jobs.rows == [
-        ("at-least-once", "1.00", "1.00 - 1.00", "0.500"),
-        ("exactly-once", "0.80", "0.80 - 0.80", "0.625"),
-        ("cost of exactly-once", "0.80x", "", "+0.125 (1.25x)"),
+        ("at-least-once", "1.00", "1.00 - 1.00", "1.00x", "0.500", "1.00x"),
+        ("exactly-once", "0.80", "0.80 - 0.80", "0.80x", "0.625", "1.25x"),
     ]
     assert [row[:5] for row in streams.rows] == [
         ("at-least-once", "110", "119", "0", "50"),
         ("exactly-once", "150", "159", "0", "90"),
         ("added by exactly-once", "+40", "+40", "+0", "+40"),
     ]
-    assert streams.notes == "1,000 transactions end in 0.50 s (EndTxn, one broker)."
-    assert json.loads(json.dumps(figures.to_dict()))["endings"]["seconds"] == [0.5]
+    assert streams.notes == "1,000 transactions end in 0.50 s (EndTxn)."
+    assert json.loads(json.dumps(figures.samples))["endings"]["samples"][0]["seconds"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -65,19 +63,20 @@ def test_what_is_added_stands_below_the_two_guarantees() -> None:
     [(1.05, 150, 2.9, True), (1.25, 151, 3.1, False)],
 )
 def test_targets(seconds: float, added_ms: int, ending_s: float, met: bool) -> None:
-    targets = list(exactly_once_targets(_figures(seconds, added_ms, ending_s)))
+    targets = _figures(seconds, added_ms, ending_s).targets
     assert [target.met for target in targets] == [met] * 3
 
 
 def test_where_one_guarantee_failed_nothing_is_judged() -> None:
-    figures = ExactlyOnceFigures.of(1_000)
-    figures.jobs[AT_LEAST_ONCE].add(lambda: _measured(1.0, 0.5), lambda _: None)
-    figures.jobs[EXACTLY_ONCE].add(_fail, lambda _: None)
-    jobs, streams = exactly_once_tables(figures)
-    assert all(len(row) == len(table.columns) for table in (jobs, streams) for row in table.rows)
-    assert [row[1] for row in (*jobs.rows, *streams.rows)] == ["1.00", *["failed"] * 3]
-    assert "a batch job, exactly-once, failed 1 times: no broker." in streams.notes
-    assert [target.met for target in exactly_once_targets(figures)] == [None] * 3
+    sample = Sample(records=1_000_000, seconds=1.0, cpu_s=0.5)
+    jobs = [Series(AT_LEAST_ONCE, samples=[sample]), Series(EXACTLY_ONCE, failures=["no broker"])]
+    streams = {AT_LEAST_ONCE: MicroBatches(), EXACTLY_ONCE: MicroBatches(failures=["no disk"])}
+    figures = exactly_once_figures(jobs, streams, Series("EndTxn"))
+    assert all(len(row) == len(table.columns) for table in figures.tables for row in table.rows)
+    assert [row[1] for table in figures.tables for row in table.rows] == ["1.00", *["failed"] * 4]
+    assert "exactly-once, none, failed 1 times: no broker." in figures.tables[0].notes
+    assert "a stream, exactly-once, failed 1 times: no disk." in figures.tables[1].notes
+    assert [target.met for target in figures.targets] == [None] * 3
 
 
 def test_a_transaction_that_does_not_end_is_a_failure() -> None:
@@ -86,6 +85,8 @@ def test_a_transaction_that_does_not_end_is_a_failure() -> None:
         check_ended([0, 51])
 
 
-def test_every_other_round_begins_with_the_other_guarantee() -> None:
-    firsts = [in_turns({AT_LEAST_ONCE: 1, EXACTLY_ONCE: 2}, number)[0] for number in range(3)]
-    assert firsts == [(AT_LEAST_ONCE, 1), (EXACTLY_ONCE, 2), (AT_LEAST_ONCE, 1)]
+def test_every_other_round_begins_with_the_other_contestant() -> None:
+    told: list[str] = []
+    sample = Sample(records=1, seconds=1.0, cpu_s=1.0)
+    take_turns("job", 3, [(Series(name), lambda: sample) for name in ("a", "b")], told.append)
+    assert [text.removesuffix(", none")[-1] for text in told] == ["a", "b", "b", "a", "a", "b"]

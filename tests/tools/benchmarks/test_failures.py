@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tools.benchmarks.core.codec import Place, codec_table
-from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, RANDOM
-from tools.benchmarks.core.latency import LatencySeries, latency_table
-from tools.benchmarks.core.rates import core_table, core_target
+from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS
+from tools.benchmarks.core.rates import core_figures, latency_figures
+from tools.benchmarks.payload import RANDOM
 from tools.benchmarks.processes import ContestantError, run_contestant
 from tools.benchmarks.results import Sample, Series, attempt
-from tools.benchmarks.spark.rates import spark_table
+from tools.benchmarks.spark.writes import rate_figures
 
-if TYPE_CHECKING:
-    from tools.benchmarks.results import Table
-
-SAMPLE = Sample(records=1_000_000, seconds=2.0, cpu_s=0.5, peak_mib=100.0)
+SAMPLE = Sample(records=1_000_000, seconds=2.0, cpu_s=0.5, peak_mib=100.0, p50_us=1000, max_us=9000)
 FULL = "die produce failed: the queue is full at this rate"
 
 
@@ -27,10 +23,10 @@ def fail() -> Sample:
     raise ContestantError(f"['librdkafka_bench'] ended with status 1:\n{FULL}\n")
 
 
-def series() -> list[Series]:
+def series(**facts: object) -> list[Series]:
     """The first failed always, the second once, the third never."""
     told: list[str] = []
-    made = [Series(LIBRDKAFKA, "none"), Series(OURS, "none"), Series("third", "none")]
+    made = [Series(name, facts=facts) for name in (LIBRDKAFKA, OURS, "third")]
     made[0].add(fail, told.append)
     made[1].add(fail, told.append)
     made[1].add(lambda: SAMPLE, told.append)
@@ -40,18 +36,17 @@ def series() -> list[Series]:
     return made
 
 
-def check(table: Table) -> None:
-    assert all(len(row) == len(table.columns) for row in table.rows)
-    assert [row[2] for row in table.rows] == ["failed", "0.50", "0.50"]
-    assert f"{LIBRDKAFKA}, none, failed 1 times: {FULL}." in table.notes
-    assert f"{OURS}, none, failed 1 times" in table.notes
-    assert "third" not in table.notes
-    assert FULL in table.markdown()
-
-
 def test_rates_of_the_others_are_shown() -> None:
-    check(core_table("Core", series()))
-    check(spark_table(series()))
+    core = core_figures(series(payload=RANDOM))
+    for table in (core.tables[0], rate_figures(series()).tables[0]):
+        assert all(len(row) == len(table.columns) for row in table.rows)
+        assert [row[2] for row in table.rows] == ["failed", "0.50", "0.50"]
+        assert f"{LIBRDKAFKA}, none" in table.notes
+        assert f"failed 1 times: {FULL}." in table.notes
+        assert f"{OURS}, none" in table.notes
+        assert "third" not in table.notes
+        assert FULL in table.markdown()
+    assert core.targets[0].met is None, "librdkafka failed"
 
 
 def test_places_of_the_codec() -> None:
@@ -66,25 +61,20 @@ def test_places_of_the_codec() -> None:
 
 
 def test_latencies_of_the_others_are_shown() -> None:
-    names = ("p50_us", "p99_us", "p999_us", "max_us", "cpu_s", "seconds")
-    failed = LatencySeries(LIBRDKAFKA, 100_000, 0, failures=[f"status 1:\n{FULL}"])
-    measured = LatencySeries(OURS, 100_000, 0, [dict.fromkeys(names, 1000.0)])
-    table = latency_table([failed, measured])
-    assert [row[3] for row in table.rows] == ["failed", "1.00"]
+    figures = latency_figures(series(rate=100_000, **{"linger.ms": 0}))
+    (table,) = figures.tables
+    assert [row[3] for row in table.rows] == ["failed", "1.00", "1.00"]
     assert all(len(row) == len(table.columns) for row in table.rows)
     assert FULL in table.notes
+    assert [target.met for target in figures.targets] == [None, None]
 
 
 def test_failures_are_in_the_json() -> None:
     first, second, _ = (json.loads(json.dumps(one.to_dict())) for one in series())
-    assert first["median_records_per_s"] is None
+    assert "median_records_per_s" not in first
     assert FULL in first["failures"][0]
     assert second["median_records_per_s"] == 500_000
     assert len(second["samples"]) == len(second["failures"]) == 1
-
-
-def test_a_target_that_compares_with_who_failed_is_not_judged() -> None:
-    assert core_target(RANDOM, series()).met is None
 
 
 def test_a_process_that_fails_is_quoted() -> None:

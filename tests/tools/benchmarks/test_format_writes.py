@@ -7,30 +7,36 @@ import pytest
 
 from tools.benchmarks import payload
 from tools.benchmarks.results import Sample, Series
-from tools.benchmarks.spark.formats import FormatWrites, contestants, converted, ours
+from tools.benchmarks.spark.writes import (
+    converted,
+    format_contestants,
+    format_figures,
+    with_format,
+)
 
 
 def series(name: str, rate: float) -> Series:
     """One run of a million records, with one core fully used."""
-    return Series(name, "none", [Sample(records=1_000_000, seconds=1e6 / rate, cpu_s=1e6 / rate)])
+    sample = Sample(records=1_000_000, seconds=1e6 / rate, cpu_s=1e6 / rate)
+    return Series(name, samples=[sample])
 
 
 def test_each_contestant_is_compared_with_the_jvm_sink_of_its_rows() -> None:
     rates = {
-        ours("json", "flat"): 2e6,
+        with_format("json", "flat"): 2e6,
         converted("json", "flat"): 1e6,
-        ours("avro", "flat"): 2e6,
-        ours("avro-confluent", "flat"): 1e6,
+        with_format("avro", "flat"): 2e6,
+        with_format("avro-confluent", "flat"): 1e6,
         converted("avro", "flat"): 1e6,
-        ours("json", "nested"): 3e6,
+        with_format("json", "nested"): 3e6,
         converted("json", "nested"): 2.5e6,
     }
-    writes = FormatWrites([series(name, rate) for name, rate in rates.items()])
-    assert [row[4] for row in writes.table().rows] == [
+    figures = format_figures([series(name, rate) for name, rate in rates.items()])
+    assert [row[4] for row in figures.tables[0].rows] == [
         *("2.00x", "1.00x", "2.00x", "1.00x", "1.00x"),
         *("1.20x", "1.00x"),
     ]
-    verdicts = {target.what: target.met for target in writes.targets()}
+    verdicts = {target.what: target.met for target in figures.targets}
     assert verdicts["Spark, json, flat: rate relative to the tuned JVM sink's"] is True
     assert verdicts["Spark, json, flat: CPU relative to the tuned JVM sink's"] is True
     assert verdicts["Spark, json, nested: rate relative to the tuned JVM sink's"] is False
@@ -39,7 +45,7 @@ def test_each_contestant_is_compared_with_the_jvm_sink_of_its_rows() -> None:
 
 
 def test_every_format_meets_its_function_with_both_sinks() -> None:
-    names = [each.name for each in contestants()]
+    names = [each.name for each in format_contestants()]
     assert len(names) == len(set(names)) == 13
     assert all(
         converted(format_, kind) in names

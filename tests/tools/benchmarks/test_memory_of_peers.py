@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.benchmarks.core.contestants import librdkafka_command
-from tools.benchmarks.core.job import Job
+from tools.benchmarks.core.contestants import Job, librdkafka_command
 from tools.benchmarks.processes import python, run_contestant
 
 if TYPE_CHECKING:

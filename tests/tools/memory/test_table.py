@@ -14,7 +14,7 @@ def test_a_larger_arrow_batch_counts_twice() -> None:
 
 
 def test_the_table_says_what_is_over() -> None:
-    reading = Reading(idle=MB, peak=CASES[0].bound, persisted=1, seconds=1.0)
+    reading = Reading(idle=MB, peak=CASES[0].bound, persisted=1)
     cells = row(CASES[0], reading)
     assert len(cells) == len(HEADING)
     assert cells[-1] == "within"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tools.scale.estimate import Workload
-from tools.scale.measure import BROKERS, PARTITIONS, many_brokers, merged, values, write
+from tools.scale.measure import BROKERS, PARTITIONS, TOPIC, many_brokers, merged, write
 
 ROWS = 10_000
 
@@ -14,7 +14,7 @@ def test_a_session_on_fifty_brokers() -> None:
     workload = Workload(tasks=1, slots=1, partitions=PARTITIONS, brokers=BROKERS, rows=ROWS)
     with many_brokers() as cluster:
         cost = write(cluster.bootstrap_servers, ROWS)
-        found = Counter(values(cluster))
+        found = Counter(record.value for record in cluster.records(TOPIC))
     assert found == Counter(b"%d" % number for number in range(ROWS))
     assert (cost.persisted, cost.partitions) == (ROWS, PARTITIONS)
     assert cost.connections == round(workload.worker_connections) == BROKERS + 1

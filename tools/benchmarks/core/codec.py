@@ -12,9 +12,9 @@ import json
 import sys
 import time
 from collections import deque
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from unittest.mock import patch
 
@@ -29,20 +29,18 @@ from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress, decompress
 from spark_kafka_sink.records.encoder import encode_records, slice_records
+from tools.benchmarks import tables
 from tools.benchmarks.core import ours
-from tools.benchmarks.core.contestants import BATCHES, EVENTS, SAFE
-from tools.benchmarks.core.job import Job
-from tools.benchmarks.payload import events, lines_file
-from tools.benchmarks.processes import python, run_contestant
-from tools.benchmarks.results import Series, Table, failure_notes, find, spread
-from tools.benchmarks.topics import fresh_topic
+from tools.benchmarks.core.contestants import Contestant, Job
+from tools.benchmarks.payload import EVENTS, events, lines_file
+from tools.benchmarks.processes import python
+from tools.benchmarks.results import Series, find, take_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from tools.benchmarks.core.rates import CorePlan
-    from tools.benchmarks.results import Sample, Target
+    from tools.benchmarks.kafka import Plan, Workbench
 
 
 LEVELS: tuple[tuple[Codec, int | None, str], ...] = (
@@ -65,26 +63,12 @@ _ROWS = 7_000
 _BATCHES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodecCost:
-    """Results of one codec at one level. CPU times are the best of all rounds."""
-
-    codec: str
-    level: str
-    ratio: float
-    """Ratio of uncompressed to compressed bytes."""
-    us_per_record: float
-    mb_per_s: float
-    """Uncompressed megabytes per CPU second."""
-    decompress_mb_per_s: float
-
-
-def measure_costs(rounds: int) -> list[CodecCost]:
-    """Measure all codecs in turn, `rounds` times."""
+def measure_costs(rounds: int) -> list[dict[str, Any]]:
+    """Measure all codecs in turn. CPU times are the best of all rounds."""
     payloads = [_payload(seed) for seed in range(_BATCHES)]
     size = sum(len(payload) for payload in payloads)
-    spent: dict[tuple[Codec, str], list[tuple[float, float]]] = {}
-    packed_sizes: dict[tuple[Codec, str], int] = {}
+    best = {(codec, words): (inf, inf) for codec, _, words in LEVELS}
+    packed_sizes = {}
     for _ in range(rounds):
         for codec, level, words in LEVELS:
             started = time.thread_time()
@@ -92,38 +76,33 @@ def measure_costs(rounds: int) -> list[CodecCost]:
             middle = time.thread_time()
             for one in packed:
                 decompress(codec, one, 2 * _BATCH_BYTES)
-            ended = time.thread_time()
-            spent.setdefault((codec, words), []).append((middle - started, ended - middle))
+            spent = (middle - started, time.thread_time() - middle)
+            compressing, decompressing = map(min, best[codec, words], spent)
+            best[codec, words] = (compressing, decompressing)
             packed_sizes[codec, words] = sum(map(len, packed))
     return [
-        CodecCost(
-            codec=codec.name.lower(),
-            level=words,
-            ratio=size / packed_sizes[codec, words],
-            us_per_record=min(pair[0] for pair in times) / (_ROWS * _BATCHES) * 1e6,
-            mb_per_s=size / min(pair[0] for pair in times) / 1e6,
-            decompress_mb_per_s=size / min(pair[1] for pair in times) / 1e6,
-        )
-        for (codec, words), times in spent.items()
+        {
+            "codec": codec.name.lower(),
+            "level": words,
+            "ratio": size / packed_sizes[codec, words],
+            "us_per_record": compressing / (_ROWS * _BATCHES) * 1e6,
+            "mb_per_s": size / compressing / 1e6,
+            "decompress_mb_per_s": size / decompressing / 1e6,
+        }
+        for (codec, words), (compressing, decompressing) in best.items()
     ]
 
 
-def cost_table(costs: Sequence[CodecCost]) -> Table:
-    """Return a table with a row for each codec and level."""
+def cost_table(costs: Sequence[dict[str, Any]]) -> tables.Table:
+    """Return a table with a row for each codec and level. MB are uncompressed."""
+    formats = ("", "", ".2f", ".3f", ",.0f", ",.0f")
     rows = [
-        (
-            cost.codec,
-            cost.level,
-            f"{cost.ratio:.2f}",
-            f"{cost.us_per_record:.3f}",
-            f"{cost.mb_per_s:,.0f}",
-            f"{cost.decompress_mb_per_s:,.0f}",
-        )
+        tuple(f"{value:{format_}}" for value, format_ in zip(cost.values(), formats, strict=True))
         for cost in costs
     ]
     columns = ("codec", "level", "ratio", "CPU us/rec", "MB/s", "MB/s, decompressing")
     title = "Codecs and levels: cost and savings, 131-byte JSON events in batches of 1 MiB"
-    return Table(title, columns, rows)
+    return tables.Table(title, columns, rows)
 
 
 def _payload(seed: int) -> bytes:
@@ -150,31 +129,20 @@ class Place(StrEnum):
     SENDER = "the sender's thread"
 
 
-def measure_places(
-    bootstrap_servers: str, plan: CorePlan, log: Callable[[str], None]
-) -> list[Series]:
+def measure_places(bench: Workbench, plan: Plan) -> list[Series]:
     """Run all rounds, with the threads in turn."""
-    series = [Series(place, codec) for codec in CODECS for place in Place]
-    for number in range(plan.rounds):
-        for one in series:
-            log(f"codec, round {number + 1} of {plan.rounds}: {one.codec}, {one.contestant}")
-            place = Place(one.contestant)
-            one.add(partial(_run, place, one.codec, plan, bootstrap_servers), log)
-    return series
+    runs = []
+    for codec in CODECS:
+        for place in Place:
+            sink = Contestant(name=place, command=partial(_command, place))
+            options = {"compression.type": codec}
+            send = partial(sink.send, bench.bootstrap_servers, lines_file(EVENTS), plan.records)
+            runs.append((Series(place, codec), partial(send, options)))
+    return take_turns("codec", plan.rounds, runs, bench.log)
 
 
-def _run(place: Place, codec: str, plan: CorePlan, bootstrap_servers: str) -> Sample:
-    with fresh_topic(bootstrap_servers, plan.warmup + plan.records) as topic:
-        job = Job(
-            bootstrap_servers=bootstrap_servers,
-            topic=topic,
-            payload=lines_file(EVENTS),
-            warmup=plan.warmup,
-            records=plan.records,
-            options={**SAFE, **BATCHES, "compression.type": codec},
-        )
-        line = python("tools.benchmarks.core.codec", place.name, job.to_json())
-        return run_contestant(line)
+def _command(place: Place, job: Job) -> list[str]:
+    return python("tools.benchmarks.core.codec", place.name, job.to_json())
 
 
 class _Pending:
@@ -230,65 +198,26 @@ def _before(first: Callable[[], None], then: Callable[_P, _T]) -> Callable[_P, _
     return run
 
 
-def codec_table(series: Sequence[Series]) -> Table:
+def codec_table(series: Sequence[Series]) -> tables.Table:
     """Return rates and CPU use. Ratios are relative to a dedicated thread with the same codec."""
-    rows = []
-    for one in series:
-        if not one.samples:
-            rows.append((one.contestant, one.codec, "failed", "-", "-", "-"))
-            continue
-        own = find(series, Place.OWN, one.codec)
-        rows.append(
-            (
-                one.contestant,
-                one.codec,
-                f"{one.rate / 1e6:.2f}",
-                spread(one),
-                f"{one.rate / own.rate:.2f}x" if own else "-",
-                f"{one.cpu_us:.3f}",
-            )
-        )
-    columns = ("compressed in", "codec", "M rec/s", "min - max", "to its own", "CPU us/rec")
-    notes = failure_notes((f"{one.contestant}, {one.codec},", one.failures) for one in series)
-    return Table("Codec: where 131-byte JSON events are compressed", columns, rows, " ".join(notes))
+
+    def own(one: Series) -> Series | None:
+        return find(series, Place.OWN, one.codec)
+
+    title = "Codec: where 131-byte JSON events are compressed"
+    figures = (tables.RATE, tables.SPREAD, tables.relative("to its own", own), tables.CPU)
+    return tables.series_table(
+        title, (tables.contestant("compressed in"), tables.CODEC), figures, series
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodecPlan:
-    """Number of rounds for the levels, and the plan for comparing threads."""
-
-    cost_rounds: int
-    places: CorePlan
-
-
-@dataclass(frozen=True, slots=True)
-class CodecFigures:
-    """CPU time of each compression level, and rates with compression in different threads."""
-
-    costs: Sequence[CodecCost]
-    places: Sequence[Series]
-
-    def tables(self) -> list[Table]:
-        """Return one table for the levels and one for the threads."""
-        return [cost_table(self.costs), codec_table(self.places)]
-
-    def targets(self) -> list[Target]:
-        """Return no targets."""
-        return []
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as a JSON object."""
-        return {
-            "costs": [asdict(cost) for cost in self.costs],
-            "places": [one.to_dict() for one in self.places],
-        }
-
-
-def measure(bootstrap_servers: str, plan: CodecPlan, log: Callable[[str], None]) -> CodecFigures:
+def measure(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure the levels and the threads."""
-    log("codecs by level")
-    costs = measure_costs(plan.cost_rounds)
-    return CodecFigures(costs, measure_places(bootstrap_servers, plan.places, log))
+    bench.log("codecs by level")
+    costs = measure_costs(5 * plan.rounds)
+    places = measure_places(bench, plan)
+    samples = {"costs": costs, "places": [one.to_dict() for one in places]}
+    return tables.Figures([cost_table(costs), codec_table(places)], [], samples)
 
 
 if __name__ == "__main__":

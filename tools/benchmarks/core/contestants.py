@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.benchmarks.core.job import Job
+from tools.benchmarks.kafka import new_topics
 from tools.benchmarks.payload import FOLDER
 from tools.benchmarks.processes import peak_mib, python, run_contestant, tree_cpu_s
 from tools.support.java import Jvm, kafka_jvm
@@ -26,6 +26,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tools.benchmarks.results import Sample
+
+
+class Kind(StrEnum):
+    """Kind of record: plain, with a key, or with a key and two headers."""
+
+    PLAIN = "null keys"
+    KEYED = "keyed"
+    HEADERS = "keyed, two headers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Send `warmup` records and `records` measured records from the lines of a payload file.
+
+    `options` are settings of the producer, with the producer's own names. Only the core supports
+    kinds other than plain records.
+    """
+
+    bootstrap_servers: str
+    topic: str
+    payload: Path
+    warmup: int
+    records: int
+    options: Mapping[str, str] = field(default_factory=dict)
+    kind: Kind = Kind.PLAIN
+
+    def to_json(self) -> str:
+        """Serialize the job for a command line."""
+        return json.dumps({**asdict(self), "payload": str(self.payload)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """Parse the output of `to_json`."""
+        job = cls(**json.loads(text))
+        return replace(job, payload=Path(job.payload), kind=Kind(job.kind))
 
 
 _OPTIONS = ["-server", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
@@ -42,14 +77,8 @@ def run_java(job: Job) -> Mapping[str, float]:
         started, used = time.perf_counter(), tree_cpu_s(jvm.process_id)
         _send(jvm, job, job.records)
         seconds, total = time.perf_counter() - started, tree_cpu_s(jvm.process_id)
-        peak = peak_mib(jvm.process_id)
-    return {
-        "records": job.records,
-        "seconds": seconds,
-        "cpu_s": total - used,
-        "peak_mib": peak,
-        "total_cpu_s": total,
-    }
+        figures = {"seconds": seconds, "cpu_s": total - used, "total_cpu_s": total}
+        return {"records": job.records, "peak_mib": peak_mib(jvm.process_id), **figures}
 
 
 def _send(jvm: Jvm, job: Job, records: int) -> None:
@@ -72,13 +101,9 @@ class NoCompilerError(RuntimeError):
 def librdkafka_command(job: Job) -> list[str]:
     """Return the command line that runs a job."""
     settings = {"bootstrap.servers": job.bootstrap_servers, **job.options}
-    sizes = [str(job.warmup), str(job.records)]
-    return [
-        str(build_librdkafka()),
-        str(_library()),
-        *(job.topic, str(job.payload), *sizes),
-        *(f"{name}={value}" for name, value in settings.items()),
-    ]
+    arguments = [job.topic, str(job.payload), str(job.warmup), str(job.records)]
+    options = (f"{name}={value}" for name, value in settings.items())
+    return [str(build_librdkafka()), str(_library()), *arguments, *options]
 
 
 def build_librdkafka() -> Path:
@@ -99,19 +124,10 @@ def build_librdkafka() -> Path:
 
 
 def _compiler() -> str:
-    if _find() is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        packages = ["install", "-y", "-q", "--no-install-recommends", "gcc", "libc6-dev"]
-        for step in (["update", "-q"], packages):
-            subprocess.run(["apt-get", *step], env=environment, capture_output=True, check=False)
-    compiler = _find()
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise NoCompilerError("librdkafka in C needs a C compiler: apt-get install gcc libc6-dev")
     return compiler
-
-
-def _find() -> str | None:
-    return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
 def _library() -> Path:
@@ -125,15 +141,13 @@ def _library() -> Path:
 
 SAFE = {"acks": "all", "enable.idempotence": "true"}
 BATCHES = {"batch.size": "1048576", "linger.ms": "50"}
-_LIBRDKAFKA_QUEUE = {
+LIBRDKAFKA_QUEUE = {
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "1048576",
     "batch.num.messages": "100000",
 }
 OURS, LIBRDKAFKA = "kafkaprod core", "librdkafka in C"
 JAVA_DEFAULTS, JAVA = "Java, defaults", "Java, 1 MiB batches"
-EVENTS = "events"
-RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +156,35 @@ class Contestant:
 
     name: str
     command: Callable[[Job], list[str]]
-    options: dict[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=lambda: {**SAFE, **BATCHES})
 
-    def run(self, job: Job) -> Sample:
-        """Run the job with a new topic, check the record count, and return the sample."""
-        return run_contestant(self.command(job))
+    def send(
+        self,
+        bootstrap_servers: str,
+        payload: Path,
+        records: int,
+        options: Mapping[str, str] | None = None,
+        *,
+        warmup: int = 0,
+        kind: Kind = Kind.PLAIN,
+    ) -> Sample:
+        """Send the records of a file to a new topic, after a warm-up with an eighth of them.
+
+        `options` replace the contestant's. `bootstrap.servers` can be another listener.
+        """
+        warmup = warmup or records // 8
+        settings = {"bootstrap.servers": bootstrap_servers, **self.options, **(options or {})}
+        with new_topics(bootstrap_servers, warmup + records) as (topic,):
+            job = Job(
+                bootstrap_servers=settings.pop("bootstrap.servers"),
+                topic=topic,
+                payload=payload,
+                warmup=warmup,
+                records=records,
+                options=settings,
+                kind=kind,
+            )
+            return run_contestant(self.command(job))
 
 
 def _ours(job: Job) -> list[str]:
@@ -157,27 +195,28 @@ def _java(job: Job) -> list[str]:
     return python("tools.benchmarks.core.contestants", job.to_json())
 
 
-SINK = Contestant(name=OURS, command=_ours, options={**SAFE, **BATCHES})
+SINK = Contestant(name=OURS, command=_ours)
 CONTESTANTS = (
     SINK,
     Contestant(
         name=LIBRDKAFKA,
         command=librdkafka_command,
-        options={**SAFE, **BATCHES, **_LIBRDKAFKA_QUEUE},
+        options={**SAFE, **BATCHES, **LIBRDKAFKA_QUEUE},
     ),
-    Contestant(name=JAVA, command=_java, options={**SAFE, **BATCHES}),
+    Contestant(name=JAVA, command=_java),
     Contestant(name=JAVA_DEFAULTS, command=_java, options=SAFE),
 )
 
 
-def present(log: Callable[[str], None]) -> list[Contestant]:
-    """Return all contestants, without librdkafka if its program could not be compiled."""
+def present(log: Callable[[str], None], *names: str) -> list[Contestant]:
+    """Return the contestants with these names, without librdkafka if it could not be compiled."""
+    found = [one for one in CONTESTANTS if one.name in names]
     try:
         build_librdkafka()
     except NoCompilerError as error:
         log(f"librdkafka is omitted: {error}")
-        return [one for one in CONTESTANTS if one.name != LIBRDKAFKA]
-    return list(CONTESTANTS)
+        return [one for one in found if one.name != LIBRDKAFKA]
+    return found
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 At a fixed rate, a burst of rows is scheduled every few milliseconds. Consecutive bursts go to
 consecutive partitions. Latency is measured from a record's scheduled time to its acknowledgement,
-so it includes the time during which a producer blocks or falls behind. The options `bench.*` are
-options of the benchmark, as in `librdkafka_bench.c`.
+so it includes the time during which a producer blocks or falls behind. The option `bench.rate` is
+an option of the benchmark, as in `librdkafka_bench.c`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -24,10 +25,10 @@ from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import borrow_session
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
-from tools.benchmarks.core.job import Job, Kind
+from tools.benchmarks.core.contestants import Job, Kind
+from tools.benchmarks.kafka import PARTITIONS
 from tools.benchmarks.payload import read_lines
 from tools.benchmarks.processes import peak_mib
-from tools.benchmarks.topics import PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,17 +89,8 @@ def _send(session: ProducerSession, lines: _Lines, records: int) -> None:
     session.flush()
 
 
-def run(job: Job) -> Mapping[str, float]:
-    """Warm up, send, and measure from the first append to the last acknowledgement."""
-    lines, session = _lines(job), open_session(job)
-    _send(session, lines, job.warmup)
-    started, used = time.perf_counter(), time.process_time()
-    _send(session, lines, job.records)
-    seconds, cpu_s = time.perf_counter() - started, time.process_time() - used
-    session.close()
-    return {"records": job.records, "seconds": seconds, "cpu_s": cpu_s, "peak_mib": peak_mib()}
-
-
+RATE = "bench.rate"
+"""Option: records per second."""
 BURST_MS = 5
 
 
@@ -123,7 +115,9 @@ class Watch:
                 owed.popleft()
 
     def percentiles(self) -> dict[str, int]:
-        """Return latency percentiles in microseconds."""
+        """Return latency percentiles in microseconds, or nothing without a fixed rate."""
+        if not self.waits:
+            return {}
         seconds, records = (np.array(column) for column in zip(*self.waits, strict=True))
         order = np.argsort(seconds)
         reached = np.cumsum(records[order]) / records.sum() * 100
@@ -134,9 +128,9 @@ class Watch:
         return {name: int(value * 1e6) for name, value in found.items()}
 
 
-def _watched(session: ProducerSession) -> Watch:
+def _watch(session: ProducerSession, watch: Watch) -> None:
     """Patch the session to report each acknowledged batch. The product has no hook for this."""
-    watch, accumulator = Watch(), session._accumulator
+    accumulator = session._accumulator
     settle = accumulator.complete
 
     def settled(batch: ProducerBatch) -> None:
@@ -144,7 +138,6 @@ def _watched(session: ProducerSession) -> Watch:
         watch.settled(batch)
 
     accumulator.complete = settled  # type: ignore[method-assign]
-    return watch
 
 
 def _send_at_rate(
@@ -165,17 +158,21 @@ def _send_at_rate(
     session.flush()
 
 
-def run_at_rate(job: Job) -> Mapping[str, float]:
-    """Warm up at the same rate, and measure."""
-    options = {k: v for k, v in job.options.items() if not k.startswith("bench.")}
-    rate = int(job.options["bench.rate"])
-    rows = Rows(columns=Columns(value=read_lines(job.payload)), topics=(job.topic,))
+def run(job: Job) -> Mapping[str, float]:
+    """Warm up, send, and measure from the first append to the last acknowledgement."""
+    options = {name: value for name, value in job.options.items() if name != RATE}
     session = open_session(replace(job, options=options))
-    watch = _watched(session)
-    _send_at_rate(session, rows, watch, job.warmup, rate)
+    watch = Watch()
+    if RATE in job.options:
+        rows = Rows(columns=Columns(value=read_lines(job.payload)), topics=(job.topic,))
+        _watch(session, watch)
+        send = partial(_send_at_rate, session, rows, watch, rate=int(job.options[RATE]))
+    else:
+        send = partial(_send, session, _lines(job))
+    send(records=job.warmup)
     watch.waits.clear()
     started, used = time.perf_counter(), time.process_time()
-    _send_at_rate(session, rows, watch, job.records, rate)
+    send(records=job.records)
     seconds, cpu_s = time.perf_counter() - started, time.process_time() - used
     session.close()
     sizes = {"records": job.records, "seconds": seconds, "cpu_s": cpu_s, "peak_mib": peak_mib()}
@@ -184,6 +181,4 @@ def run_at_rate(job: Job) -> Mapping[str, float]:
 
 if __name__ == "__main__":
     pa.set_cpu_count(1)
-    job = Job.from_json(sys.argv[1])
-    figures = run_at_rate(job) if "bench.rate" in job.options else run(job)
-    sys.stdout.write(json.dumps(figures) + "\n")
+    sys.stdout.write(json.dumps(run(Job.from_json(sys.argv[1]))) + "\n")

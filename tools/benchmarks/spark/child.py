@@ -31,11 +31,10 @@ from tools.support.jars import ROOT, SPARK_AVRO, SPARK_SINK, ensure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-    Write = Callable[[DataFrame, str, dict[str, str]], None]
 
 _RESET_PEAK = "5"
 
@@ -123,58 +122,47 @@ def _is_jvm(process: psutil.Process) -> bool:
 
 
 _POLL_EVERY = 1000
-_NOT_KAFKAS = ("value.format",)
-"""Options, without the prefix `kafka.`."""
 
 
-def kafkaprod(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    """Write with this sink."""
-    _by_format("kafkaprod", frame, topic, options)
+def _kafka(frame: DataFrame, order: dict[str, Any]) -> None:
+    """Write with this sink or with Spark's own sink."""
+    name = {"kafkaprod": "kafkaprod", "jvm": "kafka"}[order["writer"]]
+    # `value.format` is an option of the sink, without the prefix.
+    options = {k if k == "value.format" else f"kafka.{k}": v for k, v in order["options"].items()}
+    if order["topic"]:
+        options["topic"] = order["topic"]
+    frame.write.format(name).mode("append").options(**options).save()
 
 
-def jvm(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    """Write with Spark's own sink."""
-    _by_format("kafka", frame, topic, options)
-
-
-def null(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+def _null(frame: DataFrame, _: dict[str, Any]) -> None:
     """Write with a Python sink that discards the Arrow batches."""
     frame.sparkSession.dataSource.register(NullDataSource)
     frame.write.format("bench-null").mode("append").save()
 
 
-def noop(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+def _noop(frame: DataFrame, _: dict[str, Any]) -> None:
     """Write with Spark's noop sink, which reads every row and discards it."""
     frame.write.format("noop").mode("overwrite").save()
 
 
-def confluent(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+def _confluent(frame: DataFrame, order: dict[str, Any]) -> None:
     """Write with confluent-kafka in mapInArrow and one produce() per row, like users' own code."""
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _produce(batches, topic, options)
+        yield _produce(batches, order["topic"], order["options"])
 
     failed = sum(row.failed for row in frame.mapInArrow(send, "failed long").collect())
     if failed:
         raise RuntimeError(f"confluent-kafka did not deliver {failed} records")
 
 
-WRITERS: dict[str, Write] = {
-    "kafkaprod": kafkaprod,
-    "jvm": jvm,
-    "confluent": confluent,
-    "null": null,
-    "noop": noop,
+WRITERS: dict[str, Callable[[DataFrame, dict[str, Any]], None]] = {
+    "kafkaprod": _kafka,
+    "jvm": _kafka,
+    "confluent": _confluent,
+    "null": _null,
+    "noop": _noop,
 }
-
-
-def _by_format(name: str, frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    writer = frame.write.format(name).mode("append")
-    if topic:
-        writer = writer.option("topic", topic)
-    for key, value in options.items():
-        writer = writer.option(key if key in _NOT_KAFKAS else f"kafka.{key}", value)
-    writer.save()
 
 
 def _produce(
@@ -232,25 +220,28 @@ class _NullWriter(DataSourceArrowWriter):
         return WriterCommitMessage()
 
 
-def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
-    """Start a local Spark session with these settings in addition to the defaults."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (AS_USERS_HAVE, ROOT)))
+def start_session(
+    cores: int = 1, conf: Mapping[str, str] | None = None, hidden: Sequence[Path] = ()
+) -> SparkSession:
+    """Start a local Spark session with these settings in addition to the defaults.
+
+    The workers' PYTHONPATH starts with the `hidden` folders, which contain stubs.
+    """
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (*hidden, AS_USERS_HAVE, ROOT)))
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
+    jars = (path for jars in (SPARK_SINK, SPARK_AVRO) for path in ensure(jars).paths())
+    settings: dict[str, str | int | float | bool | None] = {
         "spark.driver.memory": "2g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.jars": ",".join(
-            str(path) for jars in (SPARK_SINK, SPARK_AVRO) for path in ensure(jars).paths()
-        ),
+        "spark.jars": ",".join(map(str, jars)),
+        **(conf or {}),
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName("benchmark")
-    for name, value in (*settings.items(), *more.items()):
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return builder.config(map=settings).getOrCreate()
 
 
 def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
@@ -259,24 +250,21 @@ def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
             spark.conf.set(name, order["conf"][name])
         else:
             spark.conf.unset(name)
-    frame = spark.read.parquet(order["events"]).selectExpr(*order.get("select", "*"))
+    frame = spark.read.parquet(order["events"]).selectExpr(*order["select"])
     for name, expression in order["columns"].items():
         frame = frame.withColumn(name, expr(expression))
-    write = WRITERS[order["writer"]]
     reset_peaks()
     started, used = time.perf_counter(), cpu()
-    write(frame, order["topic"], order["options"])
+    WRITERS[order["writer"]](frame, order)
     seconds, spent = time.perf_counter() - started, cpu().since(used)
     return {"records": order["records"], "seconds": seconds, **spent, **peaks()}
 
 
-def _query(spark: SparkSession, order: dict[str, Any]) -> float:
-    """Run a query in the JVM, start Python workers if requested, and return the duration."""
-    started = time.perf_counter()
+def _query(spark: SparkSession, order: dict[str, Any]) -> None:
+    """Run a query in the JVM, and start Python workers if requested."""
     spark.read.parquet(order["query"]).selectExpr("sum(length(value))").collect()
     if order["warm_up"]:
         warm_up(spark).join()
-    return time.perf_counter() - started
 
 
 def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], object]) -> None:
@@ -298,7 +286,6 @@ _SETTINGS = {
     "spark.sql.files.minPartitionNum": str(TASKS),
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
-_FORMAT = "kafkaprod"
 
 
 def _job(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
@@ -306,7 +293,7 @@ def _job(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     if (tasks := frame.rdd.getNumPartitions()) != TASKS:
         raise ValueError(f"{order['job']} is read by {tasks} tasks instead of {TASKS}")
     started, used = time.perf_counter(), tree_cpu_s()
-    frame.write.format(_FORMAT).mode("append").options(**order["options"]).save()
+    frame.write.format("kafkaprod").mode("append").options(**order["options"]).save()
     seconds, cpu_s = time.perf_counter() - started, tree_cpu_s() - used
     return {"records": order["records"], "seconds": seconds, "cpu_s": cpu_s}
 
@@ -315,30 +302,24 @@ def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
     """Run a stream and return the duration of each micro-batch as reported by Spark."""
     source = spark.readStream.schema("value string").option("maxFilesPerTrigger", TASKS)
     with tempfile.TemporaryDirectory() as checkpoint:
-        query = (
-            source.parquet(order["stream"])
-            .writeStream.format(_FORMAT)
-            .options(**order["options"])
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
+        stream = source.parquet(order["stream"]).writeStream.format("kafkaprod")
+        stream = stream.options(**order["options"]).option("checkpointLocation", checkpoint)
+        query = stream.trigger(availableNow=True).start()
         query.awaitTermination()
         return [each.durationMs for each in query.recentProgress if each.numInputRows]
 
 
+_ANSWERS = {"query": _query, "stream": _stream, "job": _job, "events": _write}
+"""The function for each kind of order, by a key that only this kind has."""
+
+
 def _answer(spark: SparkSession, order: dict[str, Any]) -> object:
-    if "query" in order:
-        return _query(spark, order)
-    if "stream" in order:
-        return _stream(spark, order)
-    return _job(spark, order) if "job" in order else _write(spark, order)
+    return next(answer for key, answer in _ANSWERS.items() if key in order)(spark, order)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Execute orders until the input ends. With the argument `tasks`, use two cores and 8 tasks."""
-    session = start_session(CORES, _SETTINGS) if "tasks" in arguments else start_session(1, {})
-    serve(session, _answer)
+    serve(start_session(CORES, _SETTINGS) if "tasks" in arguments else start_session(), _answer)
 
 
 if __name__ == "__main__":

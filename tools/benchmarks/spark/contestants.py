@@ -6,121 +6,97 @@ import json
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Timer
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from tools.benchmarks.core.contestants import BATCHES, SAFE
+from tools.benchmarks.core.contestants import BATCHES, LIBRDKAFKA_QUEUE, SAFE
+from tools.benchmarks.kafka import PARTITIONS, new_topics
 from tools.benchmarks.payload import events_file
 from tools.benchmarks.processes import ContestantError
-from tools.benchmarks.results import Sample
+from tools.benchmarks.results import Sample, Series, attempt, take_turns
 from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
+
+    from tools.benchmarks.results import Log
 
 
 _TIMEOUT_S = 300
 """Seconds to wait for a response. Writes take far less time."""
-_CHILD = "tools.benchmarks.spark.child"
 
 
-@dataclass(frozen=True, slots=True)
-class _Child:
-    process: subprocess.Popen[str]
-    errors: IO[bytes]
+class WarmSpark:
+    """Context manager for a process that executes orders.
 
-    @classmethod
-    def start(cls, command: Sequence[str]) -> _Child:
-        errors = tempfile.TemporaryFile()  # noqa: SIM115  # Closed by `stop`.
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-        return cls(process, errors)
+    Starts the process for the first order, and for the next order after a failure.
+    """
 
-    def ask(self, line: str) -> str:
-        """Send a line and return the response line.
+    def __init__(
+        self,
+        module: str = "tools.benchmarks.spark.child",
+        *arguments: str,
+        python: str = sys.executable,
+    ) -> None:
+        self._command = (python, "-m", module, *arguments)
+        self._process: subprocess.Popen[str] | None = None
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # Closed by `__exit__`.
 
-        The response is empty if the process failed or hangs.
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._errors.close()
+
+    def ask(self, order: dict[str, Any]) -> Any:
+        """Execute an order and return the response, parsed from JSON.
+
+        Raises:
+            ContestantError: the process failed or hangs. The message ends with its log.
         """
-        stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        timer = Timer(_TIMEOUT_S, self.process.kill)
+        answer = self._answer(json.dumps(order) + "\n")
+        if not answer:
+            self._stop()
+            self._errors.seek(0)
+            log = self._errors.read().decode(errors="replace")[-4000:]
+            raise ContestantError(f"Spark with {order.get('writer', 'kafkaprod')} failed:\n{log}")
+        return json.loads(answer)
+
+    def _answer(self, line: str) -> str:
+        """Send a line and return the response line, which is empty after a failure."""
+        if self._process is None:
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(
+                self._command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=self._errors, text=True
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        timer = Timer(_TIMEOUT_S, process.kill)
         timer.start()
         try:
-            stdin.write(line + "\n")
-            stdin.flush()
-            return stdout.readline()
+            process.stdin.write(line)
+            process.stdin.flush()
+            return process.stdout.readline()
         except BrokenPipeError:
             return ""
         finally:
             timer.cancel()
 
-    def log(self) -> str:
-        """Return the end of the process's standard error output."""
-        self.errors.seek(0)
-        return self.errors.read().decode(errors="replace")[-4000:]
-
-    def stop(self) -> None:
-        """Stop the process by closing its input, and kill it if necessary."""
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            with suppress(BrokenPipeError):
-                stream.close()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.errors.close()
-
-
-class WarmSpark:
-    """Context manager for a process that executes orders. Restarts it after a failure."""
-
-    def __init__(self, module: str = _CHILD, *arguments: str, python: str = sys.executable) -> None:
-        self._command = (python, "-m", module, *arguments)
-        self._child: _Child | None = _Child.start(self._command)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop()
-
-    def order(self, order: dict[str, Any]) -> Sample:
-        """Execute a write. If it fails, raise ContestantError with the end of the log."""
-        return Sample(**self.ask(order))
-
-    def ask(self, order: dict[str, Any]) -> Any:
-        """Return the response, parsed from JSON. Raises ContestantError like `order`."""
-        if self._child is None:
-            self._child = _Child.start(self._command)
-        answer = self._child.ask(json.dumps(order))
-        if not answer:
-            log = self._child.log()
-            self._stop()
-            raise ContestantError(f"Spark with {order.get('writer', 'kafkaprod')} failed:\n{log}")
-        return json.loads(answer)
-
     def _stop(self) -> None:
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
+        """Stop the process by closing its input, and kill it if necessary."""
+        if self._process is not None:
+            try:
+                self._process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.communicate()
+            self._process = None
 
 
 CODECS = ("none", "lz4", "zstd")
@@ -133,16 +109,11 @@ FLIGHT = "substring(value, 11, 4)"
 """Expression for a key: the flight number of an event, which has 9,000 values."""
 PYTHON_41 = ROOT / ".venv-pyspark41" / "bin" / "python"
 """Python of the environment with the oldest pyspark, which `make bench` or `make test` creates."""
-_QUEUE = {
-    "queue.buffering.max.messages": "1000000",
-    "queue.buffering.max.kbytes": "1048576",
-    "batch.num.messages": "100000",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkContestant:
-    """A writer (see `writers`), its producer options, and the codecs to measure.
+    """A writer (see `WRITERS`), its producer options, and the codecs to measure.
 
     `source` returns the Parquet file with a number of records. `select` contains the expressions
     read from it, and `columns` contains further expressions over the column `value`. `conf`
@@ -159,34 +130,9 @@ class SparkContestant:
     conf: Mapping[str, str] = field(default_factory=lambda: SMALL_ROWS)
     python: str = sys.executable
 
-    @property
-    def spark(self) -> tuple[str, str]:
-        """Key of the warm Spark that contestants share: the writer and the interpreter."""
-        return self.writer, self.python
-
     def keyed(self) -> SparkContestant:
         """Return this contestant with a key in each record."""
         return replace(self, name=keyed(self.name), columns={**self.columns, "key": FLIGHT})
-
-    def expected(self, records: int) -> int:
-        """Return the number of records that the contestant writes to its topic."""
-        return records if self.writer in DELIVERING else 0
-
-    def order(
-        self, topic: str, bootstrap_servers: str, records: int, codec: str = "none"
-    ) -> dict[str, Any]:
-        """Return the order for a `WarmSpark`. `topic` is empty if a column contains the topic."""
-        settings = {"bootstrap.servers": bootstrap_servers, "compression.type": codec}
-        return {
-            "writer": self.writer,
-            "topic": topic,
-            "options": {**settings, **self.options},
-            "events": str(self.source(records)),
-            "records": records,
-            "select": list(self.select),
-            "columns": dict(self.columns),
-            "conf": dict(self.conf),
-        }
 
 
 def keyed(name: str) -> str:
@@ -194,8 +140,6 @@ def keyed(name: str) -> str:
     return f"{name}, keyed"
 
 
-DELIVERING = ("kafkaprod", "jvm", "confluent")
-"""Writers that write records to Kafka."""
 OURS, JVM = "kafkaprod", "Spark's kafka, 1 MiB batches"
 NULL = "null Arrow sink"
 SINK = SparkContestant(name=OURS, writer="kafkaprod")
@@ -206,7 +150,7 @@ NULL_SINK = SparkContestant(name=NULL, writer="null", codecs=("none",))
 CONFLUENT = SparkContestant(
     name="confluent-kafka in mapInArrow",
     writer="confluent",
-    options={**SAFE, **BATCHES, **_QUEUE},
+    options={**SAFE, **BATCHES, **LIBRDKAFKA_QUEUE},
     codecs=("none", "zstd"),
 )
 CONTESTANTS = (
@@ -225,10 +169,77 @@ CONTESTANTS = (
     SINK_41.keyed(),
 )
 
+_DELIVERING = ("kafkaprod", "jvm", "confluent")
+"""Writers that write records to Kafka."""
+WARM_UP = 20_000
+"""Number of events of the write before each measured write.
 
-def present(log: Callable[[str], None]) -> list[SparkContestant]:
-    """Return all contestants, without those that need pyspark 4.1 if it is missing."""
-    if PYTHON_41.exists():
-        return list(CONTESTANTS)
-    log(f"pyspark 4.1 is omitted: {PYTHON_41} does not exist")
-    return [one for one in CONTESTANTS if one.python == sys.executable]
+It starts the workers. The broker creates the files and indexes of a topic during its first write,
+which takes longer than writing the records if there are many partitions.
+"""
+FIRST_WARM_UP = 400_000
+"""Maximum events of the first write of each kind, during which the JVM compiles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkWrite:
+    """A contestant, and the size, codec and topics of its writes.
+
+    `topics` is the number of topics with one partition each, which a column selects. Without it,
+    the writes go to one topic with `partitions` partitions. `facts` distinguish the series.
+    """
+
+    contestant: SparkContestant
+    records: int
+    codec: str = "none"
+    partitions: int = PARTITIONS
+    topics: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(
+        self, spark: WarmSpark, bootstrap_servers: str, records: int, warm_up: int = WARM_UP
+    ) -> Sample:
+        """Write `warm_up` records and then `records` to new topics; return the second sample."""
+        expected = records + warm_up if self.contestant.writer in _DELIVERING else 0
+        count, partitions = (self.topics, 1) if self.topics else (1, self.partitions)
+        with new_topics(bootstrap_servers, expected, count=count, partitions=partitions) as topics:
+            if warm_up:
+                spark.ask(self._order(bootstrap_servers, topics, warm_up))
+            return Sample(**spark.ask(self._order(bootstrap_servers, topics, records)))
+
+    def _order(self, bootstrap_servers: str, topics: list[str], records: int) -> dict[str, Any]:
+        contestant, columns = self.contestant, dict(self.contestant.columns)
+        if self.topics:
+            prefix = topics[0].removesuffix("0")
+            columns["topic"] = f"concat('{prefix}', cast({FLIGHT} as int) % {self.topics})"
+        settings = {"bootstrap.servers": bootstrap_servers, "compression.type": self.codec}
+        return {
+            "writer": contestant.writer,
+            "topic": "" if self.topics else topics[0],
+            "options": {**settings, **contestant.options},
+            "events": str(contestant.source(records)),
+            "records": records,
+            "select": contestant.select,
+            "columns": columns,
+            "conf": dict(contestant.conf),
+        }
+
+
+def measure_writes(
+    what: str, bootstrap_servers: str, rounds: int, writes: Sequence[SparkWrite], log: Log
+) -> list[Series]:
+    """Run all rounds of these writes. Each writer has its own warm Spark."""
+    runs = []
+    with ExitStack() as stack:
+        sparks: dict[tuple[str, str], WarmSpark] = {}
+        for write in writes:
+            contestant = write.contestant
+            key = (contestant.writer, contestant.python)
+            if key not in sparks:
+                sparks[key] = stack.enter_context(WarmSpark(python=contestant.python))
+            series = Series(contestant.name, write.codec, write.facts)
+            run = partial(write.run, sparks[key], bootstrap_servers)
+            log(f"{what}: warming up {series.name}")
+            attempt(partial(run, min(write.records, FIRST_WARM_UP)), series.failures, log)
+            runs.append((series, partial(run, write.records)))
+        return take_turns(what, rounds, runs, log)

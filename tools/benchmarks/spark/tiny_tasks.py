@@ -8,8 +8,6 @@ DescribeProducers, and connections with the delivery report.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,29 +16,30 @@ from statistics import median
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from pyspark.sql import SparkSession
-from rich.console import Console
-from rich.table import Table
-
 from spark_kafka_sink import DeliveryReport, KafkaProdDataSource
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.spark.writer import KafkaProdWriter
-from tools.benchmarks.results import describe, one_line
-from tools.benchmarks.topics import PARTITIONS, fresh_topic, measured_kafka
-from tools.support.jars import ROOT
+from tools.benchmarks.kafka import PARTITIONS, MeasuredKafka, new_topics
+from tools.benchmarks.results import describe
+from tools.benchmarks.spark.child import start_session
+from tools.benchmarks.tables import Table
 from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 
 ROWS_PER_TASK = 20
 _CORES = 2
+_ROUNDS = 3
+_WARM_UP = 50
+"""Number of tasks of the warm-up."""
 
 
 class SessionPerTaskDataSource(KafkaProdDataSource):
@@ -80,46 +79,41 @@ def main() -> None:
     """Run both variants in turn and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=1_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    spark = _session()
+    tasks = parser.parse_args().tasks
+    spark = start_session(_CORES)
     spark.dataSource.register(SessionPerTaskDataSource)
-    names = ("kafkaprod", SessionPerTaskDataSource.name())
-    runs: dict[str, list[Run]] = {name: [] for name in names}
-    with measured_kafka() as kafka:
-        for name in names:
-            _job(spark, kafka.bootstrap_servers, name, 50)
-        for _ in range(options.rounds):
-            for name in names:
-                runs[name].append(_job(spark, kafka.bootstrap_servers, name, options.tasks))
+    runs: dict[str, list[Run]] = {"kafkaprod": [], SessionPerTaskDataSource.name(): []}
+    with MeasuredKafka() as kafka:
+        for number in range(_ROUNDS + 1):
+            for name, found in runs.items():
+                run = _job(spark, kafka.bootstrap_servers, name, tasks if number else _WARM_UP)
+                if number:
+                    found.append(run)
     spark.stop()
-    _print(runs, options.tasks)
+    title = f"{tasks:,} tasks of {ROWS_PER_TASK} rows, {_CORES} at once; medians"
+    columns = ("writer", "seconds", "ms per task", "connections", "producer states")
+    rows = [(name, *_cells(found, tasks)) for name, found in runs.items()]
+    print(describe(), Table(title, columns, rows).markdown(), sep="\n\n")
 
 
-def _session() -> SparkSession:
-    os.environ["PYTHONPATH"] = str(ROOT)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(f"local[{_CORES}]").appName("tiny tasks")
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    for key, value in {**settings, "spark.driver.bindAddress": "127.0.0.1"}.items():
-        builder = builder.config(key, value)
-    return builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+def _cells(runs: list[Run], tasks: int) -> tuple[str, ...]:
+    seconds = median(run.seconds for run in runs)
+    return (
+        f"{seconds:.2f}",
+        f"{seconds / tasks * 1_000:.1f}",
+        f"{median(run.connections for run in runs):,.0f}",
+        f"{median(run.producer_states for run in runs):,.0f}",
+    )
 
 
 def _job(spark: SparkSession, bootstrap_servers: str, name: str, tasks: int) -> Run:
     rows = tasks * ROWS_PER_TASK
     frame = spark.range(0, rows, 1, tasks).selectExpr("cast(id as string) value", "value as key")
-    with fresh_topic(bootstrap_servers, rows) as topic, tempfile.TemporaryDirectory() as folder:
+    with new_topics(bootstrap_servers, rows) as (topic,), tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "report.json")
         started = time.perf_counter()
-        (
-            frame.write.format(name)
-            .mode("append")
-            .option("kafka.bootstrap.servers", bootstrap_servers)
-            .option("topic", topic)
-            .option("reportPath", path)
-            .save()
-        )
+        write = frame.write.format(name).mode("append").option("topic", topic)
+        write.option("kafka.bootstrap.servers", bootstrap_servers).save(reportPath=path)
         seconds = time.perf_counter() - started
         report = DeliveryReport.from_json(read_report(path))
         return Run(
@@ -139,22 +133,6 @@ def _producer_states(bootstrap_servers: str, topic: str) -> int:
         for described in answer.topics
         for partition in described.partitions
     )
-
-
-def _print(runs: dict[str, list[Run]], tasks: int) -> None:
-    table = Table("writer", "seconds", "ms a task", "connections", "producer states")
-    for name, each in runs.items():
-        seconds = median(run.seconds for run in each)
-        table.add_row(
-            name,
-            f"{seconds:.2f}",
-            f"{seconds / tasks * 1_000:.1f}",
-            f"{median(run.connections for run in each):,.0f}",
-            f"{median(run.producer_states for run in each):,.0f}",
-        )
-    console = Console(width=120)
-    console.print(one_line(describe()))
-    console.print(f"{tasks:,} tasks of {ROWS_PER_TASK} rows, {_CORES} at once; medians", table)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,453 @@
+"""Compare the sink with its peers: whole Spark writes from Parquet to a real Kafka, `local[1]`.
+
+There are four comparisons: of all peers with all codecs; of `value.format` with `to_json` and
+`to_avro`; of writes to more partitions or topics, or with smaller Arrow batches; and of the first
+writes of a session. All other measured writes follow a small write of the same kind, so that the
+workers are already running.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from tools.benchmarks import tables
+from tools.benchmarks.core.encoders import measure_formats
+from tools.benchmarks.payload import FLAT, NESTED, events_file, orders_file
+from tools.benchmarks.results import Series, attempt, find, ratio
+from tools.benchmarks.spark.contestants import (
+    ARROW_ROWS,
+    CODECS,
+    CONFLUENT,
+    CONTESTANTS,
+    DEFAULT_JVM,
+    JVM,
+    NULL_SINK,
+    OURS,
+    PYTHON_41,
+    SINK,
+    SINK_41,
+    SMALL_ROWS,
+    TUNED_JVM,
+    SparkContestant,
+    SparkWrite,
+    WarmSpark,
+    keyed,
+    measure_writes,
+)
+from tools.support.jars import SPARK_SINK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tools.benchmarks.kafka import Plan, Workbench
+    from tools.benchmarks.results import Sample
+
+
+def _measure(what: str, bench: Workbench, plan: Plan, writes: Sequence[SparkWrite]) -> list[Series]:
+    return measure_writes(what, bench.bootstrap_servers, plan.rounds, writes, bench.log)
+
+
+RATES = {"none": 1.4, "lz4": 1.4, "zstd": 2.0}
+"""Minimum ratio of the rate to the tuned JVM sink's rate."""
+CPU_SHARE = 0.75
+"""Maximum ratio of the CPU per record to the tuned JVM sink's."""
+PYTHON_US, PYTHON_US_41 = 0.2, 0.25
+"""Maximum CPU microseconds of the Python workers per uncompressed record. The second limit is for
+pyspark 4.1.
+"""
+WORKER_MIB = 200 + 64
+"""Maximum peak RSS of a worker: 200 MB plus the default buffer.memory."""
+_SINK = tables.contestant("sink")
+_JVM_CPU = ("of that JVM", lambda one: f"{one.us('jvm_cpu_s'):.2f}")
+_PYTHON_CPU = ("Python", lambda one: f"{one.us('workers_cpu_s'):.2f}")
+
+
+def measure_rates(bench: Workbench, plan: Plan) -> tables.Figures:
+    """Measure all contestants with all codecs."""
+    found: Sequence[SparkContestant] = CONTESTANTS
+    if not PYTHON_41.exists():
+        bench.log(f"pyspark 4.1 is omitted: {PYTHON_41} does not exist")
+        found = [one for one in found if one.python == sys.executable]
+    writes = [
+        SparkWrite(contestant=each, records=plan.records, codec=codec)
+        for codec in CODECS
+        for each in found
+        if codec in each.codecs
+    ]
+    return rate_figures(_measure("spark", bench, plan, writes))
+
+
+def rate_figures(series: Sequence[Series]) -> tables.Figures:
+    """Return one table, the targets relative to the tuned JVM sink, and limits for the workers."""
+
+    def reference(one: Series) -> Series | None:
+        return find(series, keyed(JVM) if one.contestant.endswith(keyed("")) else JVM, one.codec)
+
+    targets: list[tables.Target] = []
+    for kind, ours, theirs in (("null keys", OURS, JVM), ("keyed", keyed(OURS), keyed(JVM))):
+        for codec in CODECS:
+            pair = find(series, ours, codec), find(series, theirs, codec)
+            what = f"Spark, {kind}, {codec}"
+            targets += against_jvm(what, *pair, rate=RATES[codec], cpu_share=CPU_SHARE)
+        old = f"{SINK_41.name}{ours.removeprefix(OURS)}"
+        for release, name, most in (("", ours, PYTHON_US), (" 4.1", old, PYTHON_US_41)):
+            found = find(series, name)
+            what = f"Spark{release}, {kind}, none: CPU of the Python workers"
+            targets.append(
+                tables.at_most(what, most, " us/rec", found.us("workers_cpu_s") if found else None)
+            )
+    ours_ = [one for one in series if one.contestant in {OURS, keyed(OURS)} and one.samples]
+    peak = max((one.most("peak_mib") for one in ours_), default=None)
+    targets.append(tables.at_most("Spark: peak RSS of the worker", WORKER_MIB, " MiB", peak))
+    title = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
+    table = spark_table(title, series, reference)
+    return tables.Figures([table], targets, [one.to_dict() for one in series])
+
+
+def against_jvm(
+    what: str, ours: Series | None, theirs: Series | None, *, rate: float, cpu_share: float
+) -> tuple[tables.Target, tables.Target]:
+    """Return the targets for rate and CPU relative to the tuned JVM sink."""
+    faster = ratio(ours, theirs)
+    figure = ""
+    if ours and theirs:
+        figure = f"{faster:.2f}x ({ours.rate / 1e6:.2f} to {theirs.rate / 1e6:.2f} M rec/s)"
+    return (
+        tables.at_least(
+            f"{what}: rate relative to the tuned JVM sink's", rate, "x", faster, figure
+        ),
+        tables.cpu_target(f"{what}: CPU relative to the tuned JVM sink's", cpu_share, ours, theirs),
+    )
+
+
+def spark_table(
+    title: str, series: Sequence[Series], reference: Callable[[Series], Series | None]
+) -> tables.Table:
+    """Return rates, CPU by process, and memory. Ratios are relative to Spark's tuned sink."""
+
+    def mib(heading: str, name: str) -> tuple[str, Callable[[Series], str]]:
+        return heading, lambda one: f"{one.most(name):.0f}" if one.most(name) else "-"
+
+    figures = (
+        tables.RATE,
+        tables.SPREAD,
+        tables.relative("to JVM sink", reference),
+        tables.CPU,
+        tables.relative("to JVM sink", reference, "cpu_us"),
+        _JVM_CPU,
+        _PYTHON_CPU,
+        mib("worker MiB", "peak_mib"),
+        mib("workers MiB", "workers_peak_mib"),
+        mib("JVM MiB", "jvm_peak_mib"),
+    )
+    about = (
+        "CPU is the total of the driver, the JVM and the Python workers, including reading; ratios "
+        "are relative to the tuned JVM sink with the same codec and kind of records. MiB are the "
+        "peak RSS during a write: of the largest Python worker, of all workers (including idle "
+        "ones), and of the JVM, which keeps memory of earlier writes."
+    )
+    return tables.series_table(title, (_SINK, tables.CODEC), figures, series, about)
+
+
+FORMAT_RATES = {FLAT: 1.8, NESTED: 1.3}
+"""Minimum ratio of the rate to the tuned JVM sink's rate."""
+FORMAT_CPU_SHARE = 0.55
+REGISTRY_SHARE = 1.05
+"""Maximum ratio of CPU with a registry to CPU without a registry; 5% is run-to-run noise."""
+_FORMATS = ("json", "avro")
+_CONFLUENT = "avro-confluent"
+
+
+def with_format(format_: str, kind: str) -> str:
+    """Return the name of the contestant with `value.format`."""
+    return f"value.format={format_}, {kind}"
+
+
+def converted(format_: str, kind: str, sink: SparkContestant = TUNED_JVM) -> str:
+    """Return the name of the contestant with Spark's function and a sink."""
+    return f"to_{format_}, {kind}, {sink.name}"
+
+
+def format_contestants() -> list[SparkContestant]:
+    """Return `value.format`, and Spark's functions with this sink and with Spark's, for all rows.
+
+    Avro is also measured with a schema registry in memory.
+    """
+    found = []
+    for kind in (FLAT, NESTED):
+        source = partial(orders_file, kind)
+        for format_ in _FORMATS:
+            formats = {format_: {"value.format": format_}}
+            if (format_, kind) == ("avro", FLAT):
+                registry = {"schema.registry.url": "mock://benchmark"}
+                formats[_CONFLUENT] = {"value.format": _CONFLUENT, **registry}
+            found += [
+                replace(SINK, name=with_format(name, kind), options=options, source=source)
+                for name, options in formats.items()
+            ]
+            select = (f"to_{format_}(struct(*)) value",)
+            found += [
+                replace(each, name=converted(format_, kind, each), select=select, source=source)
+                for each in (SINK, TUNED_JVM)
+            ]
+    return found
+
+
+def measure_format_writes(bench: Workbench, plan: Plan) -> tables.Figures:
+    """Measure the encoders alone, and then whole writes."""
+    alone = measure_formats(bench, plan)
+    writes = [SparkWrite(contestant=each, records=plan.records) for each in format_contestants()]
+    whole = format_figures(_measure("formats", bench, plan, writes))
+    return tables.Figures(
+        [*alone.tables, *whole.tables],
+        [*alone.targets, *whole.targets],
+        {"encoders": alone.samples, "writes": whole.samples},
+    )
+
+
+def format_figures(series: Sequence[Series]) -> tables.Figures:
+    """Return one table, the targets relative to the tuned JVM sink, and the cost of a registry."""
+
+    def reference(one: Series) -> Series | None:
+        format_ = next(each for each in _FORMATS if each in one.contestant)
+        return find(series, converted(format_, NESTED if NESTED in one.contestant else FLAT))
+
+    targets: list[tables.Target] = []
+    for kind, rate in FORMAT_RATES.items():
+        for format_ in _FORMATS:
+            ours = find(series, with_format(format_, kind))
+            theirs = find(series, converted(format_, kind))
+            what, share = f"Spark, {format_}, {kind}", FORMAT_CPU_SHARE
+            both = against_jvm(what, ours, theirs, rate=rate, cpu_share=share)
+            targets += both if kind == FLAT else both[:1]
+    registered, plain = (find(series, with_format(each, FLAT)) for each in (_CONFLUENT, "avro"))
+    what = "Spark, Avro with a registry: CPU relative to Avro without"
+    targets.append(tables.cpu_target(what, REGISTRY_SHARE, registered, plain))
+    title = "Formats: orders of ten fields from Parquet, local[1], warm session"
+    table = spark_table(title, series, reference)
+    return tables.Figures([table], targets, [one.to_dict() for one in series])
+
+
+def sweep_table(title: str, axis: str, about: str, series: Sequence[Series]) -> tables.Table:
+    """Return one table of writes at several points. Ratios are to a contestant's first point."""
+
+    def first(one: Series) -> Series | None:
+        return next((each for each in series if each.contestant == one.contestant), None)
+
+    def to_first(one: Series) -> str:
+        reference = first(one)
+        return f"{one.rate / reference.rate:.2f}x" if reference and reference.samples else "-"
+
+    figures = (
+        tables.RATE,
+        tables.SPREAD,
+        ("to the first", to_first),
+        tables.CPU,
+        _JVM_CPU,
+        _PYTHON_CPU,
+    )
+    return tables.series_table(title, (_SINK, tables.fact("point", axis)), figures, series, about)
+
+
+def kept(series: Sequence[Series], name: str, points: Sequence[int]) -> float | None:
+    """Return the rate at the last point as a fraction of the rate at the first point."""
+    return ratio(find(series, name, point=points[-1]), find(series, name, point=points[0]))
+
+
+KEPT = 0.7
+"""Minimum share of the rate that a write keeps at the last point of a sweep.
+
+For Arrow batches it is relative to the share that the null Arrow sink keeps.
+"""
+PARTITION_COUNTS = (8, 100, 1_000)
+_JVM_SHARE = 5
+"""Writes of the JVM sinks to many partitions are 20 times slower, and have fewer records."""
+
+
+def measure_partitions(bench: Workbench, plan: Plan) -> tables.Figures:
+    """Measure keyed writes to more and more partitions.
+
+    With many partitions, batches of 1 MiB exceed Java's default `buffer.memory`.
+    """
+    fewer = plan.records // _JVM_SHARE
+    writes = [
+        SparkWrite(
+            contestant=each.keyed(),
+            records=fewer if each.writer == TUNED_JVM.writer else plan.records,
+            partitions=point,
+            facts={"point": point},
+        )
+        for each in (SINK, DEFAULT_JVM, TUNED_JVM, CONFLUENT)
+        for point in PARTITION_COUNTS
+    ]
+    about = f"{plan.records:,} events per write, {fewer:,} with Spark's kafka."
+    return partition_figures(_measure("partitions", bench, plan, writes), about)
+
+
+def partition_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
+    """Return one table, and the target for the most partitions."""
+    title = "Partitions: keyed 131-byte JSON events, one topic, local[1], warm session"
+    what = f"Spark, 8 to {PARTITION_COUNTS[-1]:,} partitions: share of the rate kept"
+    target = tables.at_least(what, KEPT, "x", kept(series, keyed(OURS), PARTITION_COUNTS))
+    table = sweep_table(title, "partitions", about, series)
+    return tables.Figures([table], [target], [one.to_dict() for one in series])
+
+
+TOPIC_COUNTS = (1, 100)
+
+
+def measure_topics(bench: Workbench, plan: Plan) -> tables.Figures:
+    """Measure writes to one and to many topics, which a column selects."""
+    writes = [
+        SparkWrite(contestant=each, records=plan.records, topics=point, facts={"point": point})
+        for each in (SINK, TUNED_JVM)
+        for point in TOPIC_COUNTS
+    ]
+    about = f"{plan.records:,} events per write; each topic has one partition."
+    return topic_figures(_measure("topics", bench, plan, writes), about)
+
+
+def topic_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
+    """Return one table, and the target for many topics."""
+    title = "Topics: 131-byte JSON events, a topic column, local[1], warm session"
+    what = f"Spark, {TOPIC_COUNTS[0]:,} to {TOPIC_COUNTS[1]:,} topics: share of the rate kept"
+    target = tables.at_least(what, KEPT, "x", kept(series, OURS, TOPIC_COUNTS))
+    table = sweep_table(title, "topics", about, series)
+    return tables.Figures([table], [target], [one.to_dict() for one in series])
+
+
+BATCH_ROWS = (10_000, 16)
+
+
+def measure_arrow_batches(bench: Workbench, plan: Plan) -> tables.Figures:
+    """Measure writes of large and of small Arrow batches."""
+    writes = [
+        SparkWrite(
+            contestant=replace(each, conf={**SMALL_ROWS, ARROW_ROWS: str(point)}),
+            records=plan.records,
+            facts={"point": point},
+        )
+        for each in (SINK, NULL_SINK)
+        for point in BATCH_ROWS
+    ]
+    about = (
+        f"{plan.records:,} events per write; the null Arrow sink shows the cost of Spark itself."
+    )
+    return arrow_figures(_measure("arrow-batches", bench, plan, writes), about)
+
+
+def arrow_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
+    """Return one table, and the target for small Arrow batches."""
+    title = "Rows of an Arrow batch: 131-byte JSON events, local[1], warm session"
+    ours, bare = (kept(series, name, BATCH_ROWS) for name in (OURS, NULL_SINK.name))
+    share = ours / bare if ours and bare else None
+    figure = f"{share:.2f}x ({ours:.2f} to {bare:.2f})" if share else ""
+    what = (
+        f"Spark, {BATCH_ROWS[0]:,} to {BATCH_ROWS[1]:,} rows per Arrow batch: share of the rate "
+        "kept, relative to the null Arrow sink's"
+    )
+    target = tables.at_least(what, KEPT, "x", share, figure)
+    table = sweep_table(title, "rows", about, series)
+    return tables.Figures([table], [target], [one.to_dict() for one in series])
+
+
+WARM = f"{OURS} after warm_up(spark)"
+NEWEST, OLDEST = version("pyspark"), "4.1"
+"""Releases of PySpark in this environment and in `PYTHON_41`."""
+FIRST = {OURS: 1.8, WARM: 1.2}
+"""Maximum ratios of a first write to a first write of Spark's own sink."""
+SECOND_S = 0.45
+"""Maximum time of the second write of `SECOND_RECORDS` records with PySpark 4.1."""
+SECOND_RECORDS = 20_000
+_FIRST_SINKS = (SINK, NULL_SINK, TUNED_JVM, replace(SINK, name=WARM))
+
+
+def measure_first_writes(bench: Workbench, plan: Plan) -> tables.Figures:
+    """Write twice in new sessions, after one query in the JVM, with the newest PySpark and 4.1."""
+    pythons = {NEWEST: sys.executable, OLDEST: str(PYTHON_41)}
+    if not PYTHON_41.exists():
+        bench.log(f"pyspark {pythons.popitem()[0]} is omitted: {PYTHON_41} does not exist")
+    sessions = []
+    for records in (SECOND_RECORDS, plan.records):
+        for release, python in pythons.items():
+            for sink in _FIRST_SINKS:
+                facts = {"pyspark": release, "records": records}
+                pair = [Series(sink.name, facts={**facts, "write": each}) for each in (1, 2)]
+                write = SparkWrite(contestant=replace(sink, python=python), records=records)
+                sessions.append((write, pair))
+    for number in range(plan.rounds):
+        for write, (first, second) in sessions[:: -1 if number % 2 else 1]:
+            bench.log(f"first write, session {number + 1} of {plan.rounds}: {first.name}")
+            run = partial(_session, bench.bootstrap_servers, write)
+            samples = attempt(run, first.failures, bench.log)
+            if samples is not None:
+                first.samples.append(samples[0])
+                second.samples.append(samples[1])
+    return first_write_figures([one for _, pair in sessions for one in pair])
+
+
+def _session(bootstrap_servers: str, write: SparkWrite) -> list[Sample]:
+    sink = write.contestant
+    with WarmSpark(python=sink.python) as spark:
+        spark.ask({"query": str(events_file(write.records)), "warm_up": sink.name == WARM})
+        return [write.run(spark, bootstrap_servers, write.records, warm_up=0) for _ in range(2)]
+
+
+def first_write_figures(series: Sequence[Series]) -> tables.Figures:
+    """Return one table, limits for first writes relative to Spark's sink, and for second writes."""
+
+    def other(one: Series, **changes: Any) -> Series | None:
+        return find(series, changes.pop("sink", one.contestant), **{**one.facts, **changes})
+
+    def columns(number: int, name: str) -> tuple[tables.Column, ...]:
+        def seconds(one: Series) -> list[float]:
+            found = other(one, write=number)
+            return [sample.seconds for sample in found.samples] if found else []
+
+        def to_jvm(one: Series) -> str:
+            pair = other(one, write=number), other(one, write=number, sink=JVM)
+            return tables.times(ratio(*pair, "seconds"))
+
+        return (
+            (f"{name} write, s", lambda one: f"{median(seconds(one)):.2f}"),
+            ("min - max", lambda one: f"{min(seconds(one)):.2f} - {max(seconds(one)):.2f}"),
+            ("to JVM sink", to_jvm),
+        )
+
+    cpu = ("CPU s", lambda one: f"{one.median('cpu_s'):.2f}")
+    workers = ("of that Python workers", lambda one: f"{one.median('workers_cpu_s'):.2f}")
+    firsts = [one for one in series if one.facts["write"] == 1]
+    table = tables.series_table(
+        "First and second write of a new session",
+        (_SINK, tables.fact("pyspark", "pyspark"), tables.fact("records", "rows")),
+        (*columns(1, "first"), cpu, workers, *columns(2, "second")),
+        firsts,
+        "131-byte JSON events from Parquet, local[1]. The session has run one query over the same "
+        "file. warm_up(spark) has ended before the clock starts. CPU is the total of the driver, "
+        "the JVM and the Python workers during the first write. Spark's sink is "
+        f"{SPARK_SINK.name} with both releases.",
+    )
+    targets = [
+        _first_target(one, other(one, sink=JVM)) for one in firsts if one.contestant in FIRST
+    ]
+    second = find(series, OURS, pyspark=OLDEST, records=SECOND_RECORDS, write=2)
+    what = f"{OURS}, pyspark {OLDEST}: second write of {SECOND_RECORDS:,} rows"
+    targets.append(tables.at_most(what, SECOND_S, " s", second.seconds if second else None))
+    return tables.Figures([table], targets, [one.to_dict() for one in series])
+
+
+def _first_target(ours: Series, theirs: Series | None) -> tables.Target:
+    what = (
+        f"{ours.contestant}, pyspark {ours.facts['pyspark']}: first write of "
+        f"{ours.facts['records']:,} rows, time relative to Spark's own sink's"
+    )
+    share = ratio(ours if ours.samples else None, theirs, "seconds")
+    figure = ""
+    if share and theirs:
+        figure = f"{share:.2f}x ({ours.seconds:.2f} to {theirs.seconds:.2f} s)"
+    return tables.at_most(what, FIRST[ours.contestant], "x", share, figure)

@@ -1,0 +1,160 @@
+"""Tables of series with their columns, and targets."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tools.benchmarks.results import ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tools.benchmarks.results import Series
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The measurements of a part: tables, targets, and all samples as JSON."""
+
+    tables: Sequence[Table]
+    targets: Sequence[Target]
+    samples: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One target. `met` is None if there is no measurement."""
+
+    what: str
+    wanted: str
+    figure: str
+    met: bool | None
+
+
+def _target(
+    sign: str, what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
+) -> Target:
+    """Return a target. If set, `figure` replaces the measured number and its unit."""
+    compare = {">=": operator.ge, "<=": operator.le}[sign]
+    return Target(
+        what=what,
+        wanted=f"{sign} {wanted:g}{unit}",
+        figure="-" if measured is None else figure or f"{measured:.2f}{unit}",
+        met=None if measured is None else compare(measured, wanted),
+    )
+
+
+at_least = partial(_target, ">=")
+at_most = partial(_target, "<=")
+
+
+def cpu_target(what: str, most: float, ours: Series | None, theirs: Series | None) -> Target:
+    """Return the target for the ratio of CPU per record."""
+    share = ratio(ours, theirs, "cpu_us")
+    figure = (
+        f"{share:.2f}x ({ours.cpu_us:.3f} to {theirs.cpu_us:.3f} us)" if ours and theirs else ""
+    )
+    return at_most(what, most, "x", share, figure)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text. The first column is left-aligned, and all other columns contain numbers.
+
+    `notes` follow the table.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: str = ""
+
+    def markdown(self) -> str:
+        """Return the table as Markdown."""
+        head, *rows = (f"| {' | '.join(cells)} |" for cells in (self.columns, *self.rows))
+        lines = [f"**{self.title}**", "", head, "|---|" + "---:|" * (len(self.columns) - 1), *rows]
+        return "\n".join([*lines, *(["", self.notes] if self.notes else [])])
+
+
+if TYPE_CHECKING:
+    Column = tuple[str, Callable[[Series], str]]
+    """The heading of a column, and its cell for a series."""
+
+CODEC: Column = ("codec", lambda one: one.codec)
+RATE: Column = ("M rec/s", lambda one: f"{one.rate / 1e6:.2f}")
+SPREAD: Column = ("min - max", lambda one: " - ".join(f"{each / 1e6:.2f}" for each in one.rates))
+"""The rates of the slowest and fastest run, in millions of records per second."""
+CPU: Column = ("CPU us/rec", lambda one: f"{one.cpu_us:.3f}")
+
+
+def contestant(heading: str) -> Column:
+    """Return the column of the contestants' names."""
+    return heading, lambda one: one.contestant
+
+
+def fact(name: str, heading: str) -> Column:
+    """Return the column of a fact."""
+
+    def cell(one: Series) -> str:
+        value = one.facts[name]
+        return f"{value:,}" if isinstance(value, int) else str(value)
+
+    return heading, cell
+
+
+def relative(
+    heading: str, reference: Callable[[Series], Series | None], name: str = "rate"
+) -> Column:
+    """Return the column of ratios to the reference of each series."""
+    return heading, lambda one: times(ratio(one, reference(one), name))
+
+
+def times(value: float | None) -> str:
+    """Return a ratio as text, or "-" if there is none."""
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def series_table(
+    title: str,
+    names: Sequence[Column],
+    figures: Sequence[Column],
+    series: Sequence[Series],
+    about: str = "",
+) -> Table:
+    """Return a table with a row for each series. The notes below the table name the failed runs."""
+    failed = ("failed", *["-"] * (len(figures) - 1))
+    rows = [
+        tuple(cell(one) for _, cell in names)
+        + (tuple(cell(one) for _, cell in figures) if one.samples else failed)
+        for one in series
+    ]
+    notes = failure_notes((one.name, one.failures) for one in series)
+    return Table(
+        title,
+        [head for head, _ in (*names, *figures)],
+        rows,
+        " ".join(filter(None, [about, *notes])),
+    )
+
+
+def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
+    """Return a sentence for each failed contestant: the number of failures and the first reason."""
+    return [
+        f"{name}, failed {len(texts)} times: {texts[0].strip().splitlines()[-1][:200]}."
+        for name, texts in failures
+        if texts
+    ]
+
+
+def target_table(targets: Sequence[Target]) -> Table:
+    """Return a table of targets and measurements, with a summary of the missed targets."""
+    verdicts = {True: "yes", False: "NO", None: "not measured"}
+    rows = [(each.what, each.wanted, each.figure, verdicts[each.met]) for each in targets]
+    judged = [each for each in targets if each.met is not None]
+    missed = [f"{each.what} ({each.figure})" for each in judged if not each.met]
+    summary = f"{len(judged) - len(missed)} of {len(judged)} targets are met."
+    summary += f" Missed: {'; '.join(missed)}." if missed else ""
+    return Table("Targets", ("target", "wanted", "measured", "met"), rows, summary)
