@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_FUNCTION_LINES = 60
-MAX_PARAMETERS = 7
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = (
@@ -28,14 +27,16 @@ _SOURCES = (
 )
 _PACKAGE = "spark_kafka_sink"
 _LISTED = re.compile(r"^- `(\w+)`", re.MULTILINE)
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def offenders(source: str, name: str) -> Iterator[str]:
     """Yield a line `name:line: text` for each function that is too large."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, _Function):
-            yield from _function_offenders(node, name)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                most = f"at most {MAX_FUNCTION_LINES}"
+                yield f"{name}:{node.lineno}: {node.name} has {lines} lines, {most}"
 
 
 def unlisted(init: Path) -> Iterator[str]:
@@ -56,24 +57,6 @@ def unlisted(init: Path) -> Iterator[str]:
         yield f"{init}:1: the docstring lists `{name}`, which does not exist"
     if len(set(listed)) < len(listed):
         yield f"{init}:1: the docstring lists a module twice"
-
-
-def _function_offenders(function: _Function, name: str) -> Iterator[str]:
-    place = f"{name}:{function.lineno}: {function.name}"
-    lines = (function.end_lineno or function.lineno) - function.lineno + 1
-    if lines > MAX_FUNCTION_LINES:
-        yield f"{place} has {lines} lines, at most {MAX_FUNCTION_LINES}"
-    parameters = _parameters(function)
-    if parameters > MAX_PARAMETERS:
-        yield f"{place} has {parameters} parameters, at most {MAX_PARAMETERS}"
-
-
-def _parameters(function: _Function) -> int:
-    arguments = function.args
-    positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-    if positional[:1] in (["self"], ["cls"]):
-        positional = positional[1:]
-    return len(positional) + len(arguments.kwonlyargs)
 
 
 def _files(paths: list[Path]) -> Iterator[Path]:

@@ -4,27 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tools.docs import reference, runs
 from tools.docs.pages import write_block
-from tools.docs.reference import (
-    render_apis,
-    render_broker_errors,
-    render_broker_options,
-    render_error_classes,
-    render_extras,
-    render_fault_effects,
-    render_fields,
-    render_main_options,
-    render_metric_fields,
-    render_metric_names,
-    render_options,
-    render_other_names,
-    render_profiles,
-    render_row_errors,
-    render_security_options,
-    render_sink_options,
-    render_unclear_errors,
-)
-from tools.docs.runs import render_brokers, render_planted_bugs, render_runs, render_searches
 from tools.docs.types import render_format_types
 
 if TYPE_CHECKING:
@@ -32,28 +13,28 @@ if TYPE_CHECKING:
 
 
 GENERATED: dict[str, Callable[[], str]] = {
-    "main-options": render_main_options,
-    "sink-options": render_sink_options,
-    "options": render_options,
-    "security-options": render_security_options,
-    "other-names": render_other_names,
-    "profiles": render_profiles,
-    "report-fields": render_fields,
-    "metric-fields": render_metric_fields,
-    "metric-names": render_metric_names,
-    "error-classes": render_error_classes,
-    "row-errors": render_row_errors,
-    "broker-errors": render_broker_errors,
-    "unclear-errors": render_unclear_errors,
-    "apis": render_apis,
-    "broker-options": render_broker_options,
-    "fault-effects": render_fault_effects,
-    "extras": render_extras,
+    "main-options": reference.render_main_options,
+    "sink-options": reference.render_sink_options,
+    "options": reference.render_options,
+    "security-options": reference.render_security_options,
+    "other-names": reference.render_other_names,
+    "profiles": reference.render_profiles,
+    "report-fields": reference.render_fields,
+    "metric-fields": reference.render_metric_fields,
+    "metric-names": reference.render_metric_names,
+    "error-classes": reference.render_error_classes,
+    "row-errors": reference.render_row_errors,
+    "broker-errors": reference.render_broker_errors,
+    "unclear-errors": reference.render_unclear_errors,
+    "apis": reference.render_apis,
+    "broker-options": reference.render_broker_options,
+    "fault-effects": reference.render_fault_effects,
+    "extras": reference.render_extras,
     "format-types": render_format_types,
-    "model-searches": render_searches,
-    "planted-bugs": render_planted_bugs,
-    "torture-runs": render_runs,
-    "torture-brokers": render_brokers,
+    "model-searches": runs.render_searches,
+    "planted-bugs": runs.render_planted_bugs,
+    "torture-runs": runs.render_runs,
+    "torture-brokers": runs.render_brokers,
 }
 """The functions that render the blocks, by block name. Each block is on one page."""
 

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 
 
 _PREFIX = "kafka."
-_COLUMNS = ("option", "default here", "Java's default", "allowed", "meaning")
-_SECURITY_COLUMNS = ("option", "default", "allowed", "meaning")
+_COLUMNS = ("option", "default", "allowed", "meaning")
 MAIN = (
     "kafka.bootstrap.servers",
     "topic",
@@ -82,24 +81,26 @@ def render_main_options() -> str:
 
 def render_sink_options() -> str:
     """Return a table of the sink's own options."""
-    rows = (
-        (f"`{option.name}`", _ours(option), _allowed(option), option.doc) for option in SINK_OPTIONS
-    )
-    return table(("option", "default", "allowed", "meaning"), rows)
-
-
-def render_options() -> str:
-    """Return a table of the producer's options."""
-    return table(_COLUMNS, (_row(option) for option in PRODUCER_OPTIONS))
+    return table(_COLUMNS, (_row(option) for option in SINK_OPTIONS))
 
 
 def render_security_options() -> str:
     """Return a table of the TLS and SASL options; their defaults are Java's."""
-    rows = (
-        (f"`{_PREFIX}{option.name}`", _default(option.default), _allowed(option), option.doc)
-        for option in SECURITY_OPTIONS
-    )
-    return table(_SECURITY_COLUMNS, rows)
+    return table(_COLUMNS, (_row(option, _PREFIX) for option in SECURITY_OPTIONS))
+
+
+def render_options() -> str:
+    """Return a table of the producer's options."""
+    heading = ("option", "default here", "Java's default", "allowed", "meaning")
+    rows = []
+    for option in PRODUCER_OPTIONS:
+        name, ours, *rest = _row(option, _PREFIX)
+        rows.append((name, ours, _default(option.java) if option.of_java else "", *rest))
+    return table(heading, rows)
+
+
+def _row(option: Option, prefix: str = "") -> tuple[str, ...]:
+    return f"`{prefix}{option.name}`", _ours(option), _allowed(option), option.doc
 
 
 def render_other_names() -> str:
@@ -135,22 +136,17 @@ def render_other_names() -> str:
 def render_profiles() -> str:
     """Return a table of the options in each profile; a cell is empty if the default applies."""
     profiles = [profile for profile in Profile if profile is not Profile.NONE]
-    values = {profile: load_profile(profile) for profile in profiles}
-    options = [row for row in PRODUCER_OPTIONS if any(row.name in each for each in values.values())]
+    values = [load_profile(profile) for profile in profiles]
+    options = [row for row in PRODUCER_OPTIONS if any(row.name in each for each in values)]
     rows = (
         (
             f"`{_PREFIX}{option.name}`",
             _defaults(option),
-            *(_set(values[profile].get(option.name)) for profile in profiles),
+            *(f"`{each[option.name]}`" if option.name in each else "" for each in values),
         )
         for option in options
     )
     return table(("option", "default", *(f"`{profile}`" for profile in profiles)), rows)
-
-
-def _row(option: Option) -> tuple[str, ...]:
-    java = _default(option.java) if option.of_java else ""
-    return f"`{_PREFIX}{option.name}`", _ours(option), java, _allowed(option), option.doc
 
 
 def _ours(option: Option) -> str:
@@ -175,10 +171,6 @@ def _default(value: Value) -> str:
         return "none"
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"`{text}`" if text else "empty"
-
-
-def _set(value: str | None) -> str:
-    return "" if value is None else f"`{value}`"
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -231,28 +223,22 @@ _DOES = {
 
 def render_error_classes() -> str:
     """Return a table of the error classes with the first sentences of their docstrings."""
-    classes = [each for each in vars(errors).values() if _is_ours(each)]
-    rows = ((f"`{each.__name__}`", _first_sentence(each)) for each in classes)
+    rows = (
+        (f"`{each.__name__}`", one_line((getdoc(each) or "").split("\n\n")[0]))
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, KafkaProdError)
+    )
     return table(("error", "meaning"), rows)
-
-
-def _is_ours(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, KafkaProdError)
-
-
-def _first_sentence(owner: type) -> str:
-    return one_line((getdoc(owner) or "").split("\n\n")[0])
 
 
 def render_row_errors() -> str:
     """Return a table of the reasons why a row cannot be written."""
     flaws = [flaw for flaw in RowError if flaw is not RowError.NONE]
-    rows = ((f"`{flaw.name}`", flaw.message, _class_name(flaw)) for flaw in flaws)
+    rows = (
+        (f"`{flaw.name}`", flaw.message, f"`{flaw.error_class.rpartition('.')[2]}`")
+        for flaw in flaws
+    )
     return table(("reason", "meaning", "error without tolerance"), rows)
-
-
-def _class_name(flaw: RowError) -> str:
-    return f"`{flaw.error_class.rpartition('.')[2]}`"
 
 
 def render_broker_errors() -> str:
@@ -299,11 +285,10 @@ def api_name(api: Any) -> str:
 def render_apis() -> str:
     """Return a sorted list of the supported APIs and their versions."""
     served = sorted(
-        (api_name(handler.api), handler.versions.lowest, handler.versions.highest)
-        for handler in HANDLERS.values()
+        f"{api_name(each.api)} {each.versions.lowest}-{each.versions.highest}"
+        for each in HANDLERS.values()
     )
-    texts = [f"{name} {low}-{high}" for name, low, high in served]
-    return ", ".join(texts) + ".\n"
+    return ", ".join(served) + ".\n"
 
 
 def render_broker_options() -> str:
@@ -317,14 +302,9 @@ def render_broker_options() -> str:
         there = _text(field.default)
         here = _text(ours.default) if ours is not None else ""
         both = there if not here or here == there else f"{there}, in Python {here}"
-        rows.append(
-            (
-                f"`--{field.name.replace('_', '-')}`",
-                "" if ours is None else f"`{keyword}`",
-                both,
-                hints[field.name].__metadata__[0].help,
-            )
-        )
+        python = "" if ours is None else f"`{keyword}`"
+        meaning = hints[field.name].__metadata__[0].help
+        rows.append((f"`--{field.name.replace('_', '-')}`", python, both, meaning))
     return table(("command line", "Python", "default", "meaning"), rows)
 
 
@@ -398,17 +378,10 @@ def render_metric_names() -> str:
     found: dict[str, list[Metric]] = {}
     for metric in java_metrics(_REPORT, 1.0):
         found.setdefault(metric.name, []).append(metric)
-    rows = (
-        (
-            f"`{name}`",
-            same[0].kind.name.lower(),
-            ", ".join(dict.fromkeys(_scope(metric) for metric in same)),
-        )
-        for name, same in sorted(found.items())
-    )
+    scopes = {(): "the write", ("node_id",): "each broker", ("topic",): "each topic"}
+    rows = []
+    for name, same in sorted(found.items()):
+        labels = dict.fromkeys(tuple(label for label, _ in metric.labels) for metric in same)
+        scope = ", ".join(scopes[each] for each in labels)
+        rows.append((f"`{name}`", same[0].kind.name.lower(), scope))
     return table(("metric", "type", "scope"), rows)
-
-
-def _scope(metric: Metric) -> str:
-    names = {(): "the write", ("node_id",): "each broker", ("topic",): "each topic"}
-    return names[tuple(label for label, _ in metric.labels)]
