@@ -22,7 +22,7 @@ from tests.property.test_faults import PASSES, limit, passing
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
-TOPICS = {"sim": 1, "few": 3, "more": 8}
+TOPICS = {"one": 1, "few": 3, "more": 8}
 NAMES = tuple(TOPICS)
 
 

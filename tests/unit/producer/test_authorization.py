@@ -1,4 +1,4 @@
-"""Each denied operation by the ACL that is missing, in words and as a command, and at once."""
+"""Errors of denied operations name the missing ACL with a command, and are raised immediately."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(operation: str, resource: str, principal: str = "User:ANONYMOUS") ->
 
 
 def rows(*topics: str) -> Rows:
-    """A row for each topic, its value the number of the row."""
+    """Create a row per topic, with the row number as its value."""
     names = tuple(dict.fromkeys(topics))
     return Rows(
         columns=Columns(value=pa.array([b"%d" % row for row in range(len(topics))], pa.binary())),
@@ -57,7 +57,7 @@ def tolerant(dead_letter_topic: str | None = "dead") -> SessionSettings:
 
 
 def reasons(sim: World) -> list[str]:
-    """What the dead letters say is wrong with them."""
+    """Return the error reasons in the dead letters."""
     name = "__connect.errors.exception.message"
     letters = sim.cluster.logs["dead", 0].records()
     return [(dict(letter.headers)[name] or b"").decode() for letter in letters]
@@ -73,13 +73,13 @@ def fails(sim: World) -> AuthorizationError:
 
 
 @pytest.mark.parametrize("may_create", ["true", "false"])
-def test_a_topic_that_may_not_be_seen(may_create: str) -> None:
+def test_topic_without_describe_permission(may_create: str) -> None:
     with world(FakeCluster(), allow_auto_create_topics=may_create) as sim:
         sim.cluster.metadata_errors["t"] = TOPIC
         began = sim.clock.monotonic()
         with pytest.raises(AuthorizationError) as caught:
             sim.append_while_stepping(rows("t"))
-        assert sim.clock.monotonic() - began < 10  # max.block.ms is a minute
+        assert sim.clock.monotonic() - began < 10  # max.block.ms is 60 s
         error = caught.value
         assert (error.topic, error.error) == ("t", "TOPIC_AUTHORIZATION_FAILED")
         assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
@@ -87,19 +87,19 @@ def test_a_topic_that_may_not_be_seen(may_create: str) -> None:
         assert command("Write", "--topic t") in str(error)
 
 
-def test_a_topic_that_may_not_be_created() -> None:
+def test_topic_without_create_permission() -> None:
     with world(FakeCluster(topics={"u": 1})) as sim:
         sim.cluster.uncreatable.add("t")
         began = sim.clock.monotonic()
         with pytest.raises(AuthorizationError) as caught:
             sim.append_while_stepping(rows("u", "t"))
-        assert sim.clock.monotonic() - began < 10  # max.block.ms is a minute
+        assert sim.clock.monotonic() - began < 10  # max.block.ms is 60 s
         assert "is not authorized to create it" in str(caught.value)
         assert command("Create", "--topic t") in str(caught.value)
         assert "Write" not in str(caught.value)
 
 
-def test_a_right_that_is_granted_while_the_client_waits_is_used() -> None:
+def test_permission_granted_while_the_client_waits_is_used() -> None:
     with world(FakeCluster(), tolerant(None)) as sim:
         sim.cluster.uncreatable.add("t")
         sim.append_while_stepping(rows("t"))
@@ -112,7 +112,7 @@ def test_a_right_that_is_granted_while_the_client_waits_is_used() -> None:
         assert sim.cluster.logs["t", 0].values() == [b"0"]
 
 
-def test_topics_are_made_as_ever_where_that_is_allowed() -> None:
+def test_topics_are_created_if_permitted() -> None:
     with world(FakeCluster()) as sim:
         sim.cluster.creates_topics = True
         sim.cluster.metadata_errors["hidden"] = TOPIC
@@ -125,7 +125,7 @@ def test_topics_are_made_as_ever_where_that_is_allowed() -> None:
 # Produce and InitProducerId.
 
 
-def test_a_topic_that_may_not_be_written() -> None:
+def test_topic_without_write_permission() -> None:
     with world() as sim:
         sim.fault(Fault(error=TOPIC))
         sim.send([b"a"])
@@ -136,7 +136,7 @@ def test_a_topic_that_may_not_be_written() -> None:
 
 
 def refuse(sim: World, where: str, code: int) -> None:
-    """Send a record, to be refused with its producer id or by Produce."""
+    """Send a record that is rejected at InitProducerId or Produce."""
     if where == "init":
         sim.session.producer_state.state = ProducerIdState.MISSING
         sim.cluster.init_errors.append(code)
@@ -146,7 +146,7 @@ def refuse(sim: World, where: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["init", "produce"])
-def test_a_producer_that_may_not_be_idempotent(where: str) -> None:
+def test_producer_without_idempotent_write_permission(where: str) -> None:
     with world() as sim:
         refuse(sim, where, CLUSTER)
         error = fails(sim)
@@ -160,7 +160,7 @@ def test_a_producer_that_may_not_be_idempotent(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["init", "produce"])
-def test_a_transactional_id_that_may_not_be_used(where: str) -> None:
+def test_transactional_id_without_permission(where: str) -> None:
     with world() as sim:
         refuse(sim, where, TRANSACTIONAL_ID)
         error = fails(sim)
@@ -168,7 +168,7 @@ def test_a_transactional_id_that_may_not_be_used(where: str) -> None:
         assert command("Write", "--transactional-id '<transactional.id>'") in str(error)
 
 
-def test_the_dead_letter_topic_is_called_that() -> None:
+def test_error_identifies_the_dead_letter_topic() -> None:
     with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record), Fault(error=TOPIC))
         sim.send([b"bad"])
@@ -177,7 +177,7 @@ def test_the_dead_letter_topic_is_called_that() -> None:
         assert "grant Write on the dead letter topic dead to User:ANONYMOUS" in str(error)
 
 
-def test_a_dead_letter_topic_that_may_not_be_seen_is_called_that() -> None:
+def test_error_identifies_a_hidden_dead_letter_topic() -> None:
     with world(FakeCluster(topics={"t": 1}), tolerant()) as sim:
         sim.cluster.metadata_errors |= {"dead": TOPIC, "gone": 17}
         with pytest.raises(AuthorizationError) as caught:
@@ -185,10 +185,10 @@ def test_a_dead_letter_topic_that_may_not_be_seen_is_called_that() -> None:
         assert "Describe on the dead letter topic dead is denied" in str(caught.value)
 
 
-# Rights that are taken away while batches wait.
+# Permissions that are revoked while batches wait.
 
 
-def test_batches_that_wait_for_a_topic_fail_when_it_is_refused() -> None:
+def test_waiting_batches_fail_if_the_topic_is_denied() -> None:
     with world() as sim:
         sim.send([b"first"])
         sim.finish()
@@ -204,14 +204,14 @@ def test_batches_that_wait_for_a_topic_fail_when_it_is_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_batches_that_wait_become_dead_letters_where_that_is_tolerated(codec: str) -> None:
+def test_waiting_batches_become_dead_letters_if_tolerated(codec: str) -> None:
     cluster = FakeCluster(topics={"t": 2, "u": 1, "dead": 1})
     with world(cluster, tolerant(), compression_type=codec) as sim:
         sim.send([b"first"])
         sim.finish()
         sim.fault(
             *[Fault(error=ErrorCode.not_enough_replicas)] * 5
-        )  # nothing of which can be in the log
+        )  # none of these can be in the log
         sent = sim.send_batches(3) + sim.send_batches(2, None)
         sim.steps(2)
         sim.cluster.metadata_errors["t"] = TOPIC
@@ -229,10 +229,10 @@ def test_batches_that_wait_become_dead_letters_where_that_is_tolerated(codec: st
         sim.check_memory_accounting()
 
 
-# Where bad rows are tolerated.
+# With errors.tolerance=all.
 
 
-def test_rows_of_topics_without_a_right_say_so_each_for_its_topic() -> None:
+def test_dead_letters_of_denied_topics_name_their_topic() -> None:
     with world(FakeCluster(topics={"u": 1, "dead": 1}), tolerant()) as sim:
         sim.cluster.metadata_errors["hidden"] = TOPIC
         sim.cluster.uncreatable.add("absent")
@@ -248,7 +248,7 @@ def test_rows_of_topics_without_a_right_say_so_each_for_its_topic() -> None:
         assert all("kafka-acls" in example for example in count.examples)
 
 
-def test_a_refused_batch_says_the_same(caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_batch_has_the_same_reason(caplog: pytest.LogCaptureFixture) -> None:
     with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as sim:
         sim.fault(Fault(error=TOPIC, extra={"error_message": "denied by policy"}))
         sim.send([b"a", b"b"])
@@ -261,7 +261,7 @@ def test_a_refused_batch_says_the_same(caplog: pytest.LogCaptureFixture) -> None
         assert expected in caplog.text
 
 
-# Who, and how.
+# Principal and login type.
 
 
 def advisor(login: SaslConfig) -> AclAdvisor:
@@ -271,7 +271,7 @@ def advisor(login: SaslConfig) -> AclAdvisor:
         return AclAdvisor.of(ManualClient(producer, sim.clock), None)
 
 
-def test_the_command_is_fit_for_a_shell() -> None:
+def test_command_is_quoted_for_a_shell() -> None:
     login = PasswordLogin(
         username=Secret("al ice$(id)", "kafka.sasl.username"),
         password=Secret("s3nt1nel", "kafka.sasl.password"),
@@ -281,7 +281,7 @@ def test_the_command_is_fit_for_a_shell() -> None:
     assert "s3nt1nel" not in hint
 
 
-def test_rights_of_msk_are_those_of_iam() -> None:
+def test_msk_permissions_are_iam_actions() -> None:
     advice = advisor(SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin()))
     assert advice.hint(TOPIC, "t") == (
         "allow kafka-cluster:DescribeTopic and kafka-cluster:WriteData on topic t in the IAM "
@@ -291,5 +291,5 @@ def test_rights_of_msk_are_those_of_iam() -> None:
     assert "kafka-acls" not in advice.hint(CLUSTER, "t")
 
 
-def test_authorization_errors_are_failed_deliveries() -> None:
+def test_authorization_errors_are_delivery_errors() -> None:
     assert issubclass(AuthorizationError, DeliveryError)

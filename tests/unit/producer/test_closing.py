@@ -1,4 +1,4 @@
-"""The end of a session: its threads let go of each other, and reports never stop it."""
+"""The end of a session: threads stop, and reports never block it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NODE = Node(1, "boot", 9092)
 
 
 class InUse(HistogramBuilder):
-    """Another thread is adding to it."""
+    """A counter to which another thread is adding."""
 
     def roll(self) -> Histogram:
         raise ValueError("operands could not be broadcast together")
 
 
-class HeldLoop:
-    """Its first turn lasts until it is released."""
+class BlockedLoop:
+    """A loop whose first turn lasts until it is released."""
 
     def __init__(self) -> None:
         self.entered, self.released = Event(), Event()
@@ -54,7 +54,7 @@ def never(*_: object) -> NoReturn:
     raise ConnectionRefusedError(111, "Connection refused")
 
 
-def test_connections_count_for_an_ended_session_no_more() -> None:
+def test_connections_do_not_count_for_a_closed_session() -> None:
     client = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never)
     session = ProducerSession(client)
     meters = session.context.report.meters.brokers
@@ -64,8 +64,8 @@ def test_connections_count_for_an_ended_session_no_more() -> None:
     client.close()
 
 
-def test_a_client_between_tasks_says_nothing_of_the_last_ones_batches() -> None:
-    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), HeldLoop()
+def test_idle_client_does_not_report_batches_of_the_last_task() -> None:
+    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), BlockedLoop()
     loop.released.set()
     client.attach(loop)
     assert client.network.outages.backlog(1, 0.0) == "; batches wait"
@@ -74,7 +74,7 @@ def test_a_client_between_tasks_says_nothing_of_the_last_ones_batches() -> None:
     client.close()
 
 
-def test_a_line_of_statistics_that_fails_does_not_fail_the_close(
+def test_failing_statistics_do_not_fail_close(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = ManualClient(config(statistics_interval_ms=1_000), ManualClock(start_ms=START_MS))
@@ -88,7 +88,7 @@ def test_a_line_of_statistics_that_fails_does_not_fail_the_close(
     client.close()
 
 
-def test_the_compressor_is_closed_whatever_comes_before() -> None:
+def test_compressor_is_closed_after_other_errors() -> None:
     class Stubborn(ManualClient):
         def detach(self) -> NoReturn:
             raise OSError("no")
@@ -105,8 +105,8 @@ def test_the_compressor_is_closed_whatever_comes_before() -> None:
     client.close()
 
 
-def test_a_client_is_gone_when_its_thread_has_ended_and_not_before() -> None:
-    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), HeldLoop()
+def test_client_is_closed_only_after_its_thread_has_ended() -> None:
+    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), BlockedLoop()
     client.attach(loop)
     assert loop.entered.wait(SOON)
     closing = Thread(target=client.close, daemon=True)
@@ -122,8 +122,8 @@ def test_a_client_is_gone_when_its_thread_has_ended_and_not_before() -> None:
     assert loop.error is not None
 
 
-def test_no_turn_runs_after_detach_also_while_the_client_is_closed() -> None:
-    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), HeldLoop()
+def test_loop_does_not_run_after_detach_during_close() -> None:
+    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), BlockedLoop()
     client.attach(loop)
     assert loop.entered.wait(SOON)
     running: list[bool] = []
@@ -145,8 +145,8 @@ def test_no_turn_runs_after_detach_also_while_the_client_is_closed() -> None:
     assert loop.error is None
 
 
-def test_a_closed_client_takes_no_loop() -> None:
-    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), HeldLoop()
+def test_closed_client_accepts_no_loop() -> None:
+    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), BlockedLoop()
     loop.released.set()
     client.attach(loop)
     client.close()

@@ -1,4 +1,4 @@
-"""Dead letters fit: whatever part of a row is too large is left out, and the letter says so."""
+"""Dead letters fit the limits: oversized parts of a row are left out and named in a header."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ CASES: dict[str, tuple[Row, Row, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_too_large_for_max_request_size_is_left_out(case: str) -> None:
+def test_part_exceeding_max_request_size_is_left_out(case: str) -> None:
     row, expected, words = CASES[case]
     with world(cluster(), tolerant(), max_request_size=LIMIT, buffer_memory=64_000) as sim:
         sim.session.append(rows((b"k", b"good", b"h"), row, (b"k2", b"good too", None)))
@@ -97,8 +97,8 @@ def test_what_is_too_large_for_max_request_size_is_left_out(case: str) -> None:
 
 
 @pytest.mark.parametrize("context", [True, False])
-def test_a_row_that_only_just_fits_need_not_be_oversized_with_its_context(*, context: bool) -> None:
-    """Poison for another reason, and so large that the headers that say so don't fit beside it."""
+def test_row_at_the_limit_is_not_oversized_because_of_context_headers(*, context: bool) -> None:
+    """The row fails for another reason and is so large that the context headers do not fit."""
     value = b"v" * (LIMIT - 150)
     with world(cluster(), tolerant(context=context), max_request_size=LIMIT) as sim:
         sim.append_while_stepping(rows((b"k", value, b"h"), (b"k", b"small", None), partition=9))
@@ -111,7 +111,7 @@ def test_a_row_that_only_just_fits_need_not_be_oversized_with_its_context(*, con
             assert "left out" not in message(small)
 
 
-def test_without_context_headers_large_rows_still_fit() -> None:
+def test_large_rows_fit_without_context_headers() -> None:
     with world(cluster(), tolerant(context=False), max_request_size=LIMIT) as sim:
         sim.session.append(rows((BIG, BIG, BIG), (b"k", b"good", b"h")))
         sim.finish()
@@ -120,8 +120,8 @@ def test_without_context_headers_large_rows_still_fit() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_too_large_for_the_dead_letter_topic_is_left_out(case: str) -> None:
-    """The brokers take less than max.request.size says, from this topic as from the other."""
+def test_part_exceeding_the_dead_letter_topics_limit_is_left_out(case: str) -> None:
+    """The brokers' limit is below max.request.size for both topics."""
     row, expected, words = CASES[case]
     with world(cluster(), tolerant(), batch_size=1_000_000) as sim:
         for log in sim.cluster.logs.values():
@@ -136,7 +136,7 @@ def test_what_is_too_large_for_the_dead_letter_topic_is_left_out(case: str) -> N
         assert sim.session._accumulator.pool.used == 0
 
 
-def test_a_dead_letter_of_nothing_that_is_too_large_ends_the_task() -> None:
+def test_dead_letter_without_value_that_is_too_large_fails_the_task() -> None:
     with world(cluster(), tolerant()) as sim:
         sim.cluster.logs["t", 0].max_batch = sim.cluster.logs[DEAD, 0].max_batch = 200
         sim.session.append(rows((b"k", b"v" * 500, None)))
@@ -145,7 +145,7 @@ def test_a_dead_letter_of_nothing_that_is_too_large_ends_the_task() -> None:
         assert caught.value.topic == DEAD
 
 
-def test_an_ordinary_row_of_the_dead_letter_topic_loses_nothing() -> None:
+def test_ordinary_row_of_dead_letter_topic_is_not_truncated() -> None:
     with world(cluster(), tolerant()) as sim:
         sim.cluster.logs[DEAD, 0].max_batch = 1_000
         sim.send([b"v" * 2_000], 0, DEAD)
@@ -156,7 +156,7 @@ def test_an_ordinary_row_of_the_dead_letter_topic_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_letters_of_a_large_batch_are_cut_as_other_batches_are(codec: str) -> None:
+def test_large_batch_of_dead_letters_is_split(codec: str) -> None:
     with world(cluster(), tolerant(), batch_size=8_000, compression_type=codec) as sim:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
         sim.send([b"%04d" % number for number in range(500)])

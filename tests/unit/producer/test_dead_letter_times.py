@@ -1,4 +1,4 @@
-"""Dead letters of rows whose time a broker does not take: they must not be refused for it, too."""
+"""Dead letters of rows with invalid timestamps: they must not be rejected for the same reason."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ HOUR_MS = 3_600_000
 FUTURE = START_MS + 1_000 * HOUR_MS
 
 
-class Punctual(FakeLog):
-    """Takes no record of more than an hour ahead, as a topic of Kafka by default."""
+class StrictLog(FakeLog):
+    """A log that rejects timestamps more than an hour ahead, as Kafka's default."""
 
     def append(self, data: bytes) -> tuple[int, int]:
         if BatchHeader.parse(data).max_timestamp > START_MS + HOUR_MS:
@@ -47,7 +47,7 @@ def settings(*, headers: bool = True) -> SessionSettings:
 
 def cluster() -> FakeCluster:
     made = FakeCluster(1, {"t": 1, DEAD: 1})
-    made.logs = {place: Punctual(leader=1) for place in made.logs}
+    made.logs = {place: StrictLog(leader=1) for place in made.logs}
     return made
 
 
@@ -71,7 +71,7 @@ def letters(sim: World) -> dict[bytes | None, Record]:
 
 
 @pytest.mark.parametrize("headers", [True, False])
-def test_rows_of_the_far_future_become_dead_letters_of_today(*, headers: bool) -> None:
+def test_rows_of_the_far_future_become_dead_letters_with_current_time(*, headers: bool) -> None:
     with world(cluster(), settings(headers=headers), batch_size=16_384) as sim:
         send(sim, [START_MS, FUTURE, START_MS + 1, FUTURE, START_MS + 2])
         assert sim.cluster.logs["t", 0].values() == [b"0", b"2", b"4"]
@@ -81,7 +81,7 @@ def test_rows_of_the_far_future_become_dead_letters_of_today(*, headers: bool) -
         sim.check_accounting()
 
 
-def test_letters_for_another_reason_lose_a_wrong_time() -> None:
+def test_dead_letters_for_other_reasons_lose_an_invalid_time() -> None:
     with world(cluster(), settings(), batch_size=16_384) as sim:
         send(sim, [START_MS - HOUR_MS, FUTURE, START_MS], [9, 9, 0])
         found = letters(sim)
@@ -90,7 +90,7 @@ def test_letters_for_another_reason_lose_a_wrong_time() -> None:
         sim.check_accounting()
 
 
-def test_letters_that_are_refused_at_any_time_end_the_task() -> None:
+def test_dead_letters_rejected_at_any_time_fail_the_task() -> None:
     with world(cluster(), settings()) as sim:
         sim.fault(*[Fault(error=ErrorCode.invalid_timestamp)] * 2)
         with pytest.raises(DeliveryError) as caught:
@@ -98,8 +98,8 @@ def test_letters_that_are_refused_at_any_time_end_the_task() -> None:
         assert caught.value.error == "INVALID_TIMESTAMP"
 
 
-def test_other_records_of_the_dead_letter_topic_keep_their_time() -> None:
-    """Without its headers nothing tells a letter from them."""
+def test_other_records_of_dead_letter_topic_keep_their_time() -> None:
+    """Without its headers, a dead letter cannot be told apart from them."""
     with world(cluster(), settings(headers=False)) as sim:
         with pytest.raises(DeliveryError) as caught:
             send(sim, [FUTURE], [9])

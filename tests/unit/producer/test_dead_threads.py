@@ -1,4 +1,4 @@
-"""Threads that die: whoever waits for them hears of it soon, whatever it was that they died of."""
+"""Threads that die: all waits for them end soon, whatever the error."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ SOON = 10.0
 
 
 class PanicError(BaseException):
-    """As pyo3's PanicException: no Exception."""
+    """Like pyo3's PanicException, not a subclass of Exception."""
 
 
-class UnspeakableError(Exception):
-    """One that can't even be shown."""
+class UnprintableError(Exception):
+    """An error whose text cannot be read."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
 
 
-ERRORS = [RuntimeError, MemoryError, SystemExit, KeyboardInterrupt, PanicError, UnspeakableError]
+ERRORS = [RuntimeError, MemoryError, SystemExit, KeyboardInterrupt, PanicError, UnprintableError]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
@@ -57,10 +57,10 @@ def refused(*_: object) -> NoReturn:
 
 
 @contextmanager
-def running(
+def running_session(
     settings: SessionSettings | None = None, **options: object
 ) -> Iterator[ProducerSession]:
-    """A session with its threads, that knows its topic and whose broker can't be reached."""
+    """Create a session with threads that knows its topic and whose broker is unreachable."""
     one = Client(config(linger_ms=0, **options), connect=refused)
     one.metadata.cluster = Cluster(
         nodes=MappingProxyType({1: Node(1, "127.0.0.1", 9)}),
@@ -74,7 +74,7 @@ def running(
 
 
 def within(work: Callable[[], object], seconds: float = SOON) -> BaseException | None:
-    """Do it in another thread; what it raised. Fails if it takes for ever."""
+    """Run `work` in another thread and return its exception; fail after `seconds`."""
     outcome: Future[BaseException | None] = Future()
 
     def run() -> None:
@@ -94,7 +94,7 @@ def rows(count: int = 1, size: int = 10, name: str = "t") -> Rows:
 
 
 def keyed(given: Rows) -> Rows:
-    """With a key in each row, so that it must know how many partitions its topic has."""
+    """Set a key in each row, so that the partition count is required."""
     return replace(given, columns=replace(given.columns, key=given.columns.value))
 
 
@@ -127,16 +127,16 @@ SETTINGS = {
 }
 
 
-def raises_in_a_turn(session: ProducerSession, error: type[BaseException]) -> None:
+def raise_in_loop(session: ProducerSession, error: type[BaseException]) -> None:
     def turn() -> NoReturn:
         raise error
 
     session._sender.run_once = turn  # type: ignore[method-assign]
 
 
-def raises_twice(session: ProducerSession, error: type[BaseException]) -> None:
-    """Telling of it fails as well."""
-    raises_in_a_turn(session, error)
+def raise_twice(session: ProducerSession, error: type[BaseException]) -> None:
+    """The report of the error fails too."""
+    raise_in_loop(session, error)
 
     def abandon(_: KafkaProdError) -> NoReturn:
         raise error
@@ -144,8 +144,8 @@ def raises_twice(session: ProducerSession, error: type[BaseException]) -> None:
     session._sender._completion.abandon = abandon  # type: ignore[method-assign, assignment]
 
 
-def dies(session: ProducerSession, error: type[BaseException]) -> None:
-    """The thread ends without a word."""
+def die_silently(session: ProducerSession, error: type[BaseException]) -> None:
+    """The thread ends without reporting an error."""
 
     def turn() -> NoReturn:
         raise error
@@ -153,18 +153,18 @@ def dies(session: ProducerSession, error: type[BaseException]) -> None:
     session.client._turn = turn  # type: ignore[method-assign]
 
 
-DEATHS = [raises_in_a_turn, raises_twice, dies]
+DEATHS = [raise_in_loop, raise_twice, die_silently]
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.parametrize("wait", WAITS)
-def test_a_wait_ends_when_the_sender_dies(
+def test_wait_ends_if_the_sender_dies(
     wait: str,
     death: Callable[[ProducerSession, type[BaseException]], None],
     error: type[BaseException],
 ) -> None:
-    with running(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
+    with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
 
         def die_later() -> None:
             time.sleep(0.05)
@@ -178,47 +178,47 @@ def test_a_wait_ends_when_the_sender_dies(
         waiting.join()
 
 
-def test_records_have_a_status_when_the_senders_thread_has_died() -> None:
-    with running() as session:
-        dies(session, SystemExit)
+def test_records_have_a_status_after_the_sender_thread_died() -> None:
+    with running_session() as session:
+        die_silently(session, SystemExit)
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)
         assert sum(status.records for status in caught.statuses) == 1
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_wait_ends_when_the_codec_raises(
+def test_wait_ends_if_compression_fails(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def compressed(*_: object) -> NoReturn:
         raise error
 
     monkeypatch.setattr(ProducerBatch, "compressed", compressed)
-    with running(compression_type="lz4") as session:
+    with running_session(compression_type="lz4") as session:
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)
         assert sum(status.records for status in caught.statuses) == 1
 
 
-def test_a_wait_ends_when_what_follows_compression_raises() -> None:
+def test_wait_ends_if_processing_of_compressed_batches_fails() -> None:
     def take_compressed() -> NoReturn:
         raise PanicError
 
-    with running(compression_type="lz4") as session:
+    with running_session(compression_type="lz4") as session:
         session._accumulator.take_compressed = take_compressed  # type: ignore[method-assign]
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)
 
 
 @pytest.mark.parametrize("wait", ["flush", "reserve", "share"])
-def test_a_wait_ends_when_the_codecs_thread_has_died(wait: str) -> None:
+def test_wait_ends_if_the_codec_thread_died(wait: str) -> None:
     options = OPTIONS.get(wait, {})
-    with running(SETTINGS.get(wait), compression_type="lz4", **options) as session:
+    with running_session(SETTINGS.get(wait), compression_type="lz4", **options) as session:
         session.append(rows())
         number = _codec_thread_id()
         while session._compressor._pending:
             time.sleep(0.001)
-        time.sleep(0.05)  # the thread, which is done, waits for the next batch
+        time.sleep(0.05)  # the idle thread waits for the next batch
         victim = ctypes.c_ulong(number)
         assert ctypes.pythonapi.PyThreadState_SetAsyncExc(victim, ctypes.py_object(SystemExit)) == 1
         caught = within(lambda: WAITS[wait](session))
@@ -227,7 +227,7 @@ def test_a_wait_ends_when_the_codecs_thread_has_died(wait: str) -> None:
 
 
 def _codec_thread_id() -> int:
-    """The codec thread's, which starts with the first batch."""
+    """Return the id of the codec thread, which starts with the first batch."""
     deadline = time.monotonic() + SOON
     while time.monotonic() < deadline:
         for thread in threading.enumerate():
@@ -238,20 +238,20 @@ def _codec_thread_id() -> int:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_client_whose_thread_has_died_lets_go_and_takes_nothing(
+def test_client_with_dead_thread_detaches_and_accepts_nothing(
     error: type[BaseException],
 ) -> None:
-    with running() as session:
+    with running_session() as session:
         client = session.client
-        dies(session, error)
+        die_silently(session, error)
         _await_death(client)
         assert within(client.detach) is None
         assert isinstance(within(lambda: client.attach(session._sender)), KafkaProdError)
 
 
 @pytest.mark.parametrize("change", ["attach", "detach"])
-def test_a_thread_that_dies_during_a_change_of_loops_is_not_waited_for(change: str) -> None:
-    with running() as session:
+def test_thread_that_dies_while_loops_change_is_not_waited_for(change: str) -> None:
+    with running_session() as session:
         client, entered = session.client, Event()
 
         def slow_death() -> NoReturn:
@@ -268,11 +268,11 @@ def test_a_thread_that_dies_during_a_change_of_loops_is_not_waited_for(change: s
             assert isinstance(caught, KafkaProdError)
 
 
-def test_the_next_task_gets_another_client_than_the_one_whose_thread_has_died() -> None:
+def test_next_task_gets_a_new_client_after_thread_death() -> None:
     settings = config(client_id="dead-threads")
     session = pool.borrow_session(settings)
     pool.give_back_session(session)
-    dies(session, SystemExit)
+    die_silently(session, SystemExit)
     session.client.network.wakeup()
     _await_death(session.client)
     following = pool.borrow_session(settings)
@@ -289,11 +289,11 @@ def test_the_next_task_gets_another_client_than_the_one_whose_thread_has_died() 
         lambda session: session.client.attach(session._sender),
     ],
 )
-def test_a_forked_child_has_no_threads_and_says_so(
+def test_forked_child_reports_missing_threads(
     work: Callable[[ProducerSession], object],
 ) -> None:
-    """Whatever lock a thread held at the fork stays locked in the child."""
-    with running() as session:
+    """A lock that a thread held at the fork stays locked in the child."""
+    with running_session() as session:
         session.append(rows())
         held, done = Event(), Event()
         holder = Thread(target=_hold, args=(session, held, done))

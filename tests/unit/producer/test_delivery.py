@@ -1,4 +1,4 @@
-"""Sending and being acknowledged, when nothing goes wrong."""
+"""Delivery without failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_records_arrive_in_order_with_gapless_sequences() -> None:
         sim.check_accounting()
 
 
-def test_the_report_knows_offsets_and_bytes() -> None:
+def test_report_contains_offsets_and_bytes() -> None:
     with world() as sim:
         sim.send_batches(3)
         sim.finish()
@@ -56,7 +56,7 @@ def test_every_version_of_produce(version: int) -> None:
         assert sim.statuses() == {PERSISTED: 15}
 
 
-def test_topic_ids_wait_until_the_cluster_has_them() -> None:
+def test_topic_ids_are_used_after_all_brokers_have_them() -> None:
     cluster = FakeCluster(topics={"t": 1})
     cluster.ids["t"] = None  # type: ignore[assignment]
     with world(cluster) as sim:
@@ -66,7 +66,7 @@ def test_topic_ids_wait_until_the_cluster_has_them() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
-def test_at_most_so_many_requests_are_under_way(limit: int) -> None:
+def test_max_in_flight_requests(limit: int) -> None:
     with world(max_in_flight_requests_per_connection=limit) as sim:
         sim.send_batches(1)
         sim.finish()
@@ -79,8 +79,8 @@ def test_at_most_so_many_requests_are_under_way(limit: int) -> None:
         assert sim.cluster.logs["t", 0].values()[3:] == values
 
 
-def test_the_first_batch_of_a_partition_goes_alone() -> None:
-    """An unknown producer's first sequence is taken as it comes: it must be the first."""
+def test_first_batch_of_a_partition_is_sent_alone() -> None:
+    """The first sequence of an unknown producer is accepted as it is, so it must be the first."""
     with world() as sim:
         sim.fault(Fault(hold=True))
         sim.send_batches(4)
@@ -91,7 +91,7 @@ def test_the_first_batch_of_a_partition_goes_alone() -> None:
         assert sequences(sim) == [(0, 0, 3), (0, 3, 3), (0, 6, 3), (0, 9, 3)]
 
 
-def test_a_request_has_one_batch_per_partition_and_keeps_to_its_size() -> None:
+def test_request_has_one_batch_per_partition_and_respects_its_size() -> None:
     with world(FakeCluster(topics={"t": 30}), max_request_size=4_000) as sim:
         for partition in range(30):
             sim.send_batches(4, partition)
@@ -103,7 +103,7 @@ def test_a_request_has_one_batch_per_partition_and_keeps_to_its_size() -> None:
         sim.check_accounting()
 
 
-def test_all_partitions_get_their_turn() -> None:
+def test_partitions_rotate() -> None:
     with world(FakeCluster(topics={"t": 8}), max_request_size=1_100) as sim:
         for partition in range(8):
             sim.send_batches(3, partition)
@@ -118,11 +118,11 @@ def test_only_leaders_with_data_are_connected() -> None:
         sim.send_batches(1, partition=2)
         sim.finish()
         assert {seen.node for seen in sim.cluster.seen} == {3}
-        # The bootstrap connection, the leader's, and at most one that could be asked.
+        # The bootstrap connection, the leader's, and at most one for metadata.
         assert sim.cluster.connections <= 3
 
 
-def test_throttling_is_obeyed() -> None:
+def test_throttling_is_respected() -> None:
     with world() as sim:
         sim.send_batches(1)
         sim.finish()
@@ -180,7 +180,7 @@ def test_compressed_batches(codec: str) -> None:
         sim.check_accounting()
 
 
-def test_the_next_session_has_the_producer_id_and_a_new_epoch() -> None:
+def test_next_session_has_the_same_producer_id_and_a_new_epoch() -> None:
     with world() as sim:
         sim.send_batches(2)
         sim.finish()
@@ -192,12 +192,12 @@ def test_the_next_session_has_the_producer_id_and_a_new_epoch() -> None:
         assert asked == 1
 
 
-def test_a_producer_id_that_comes_after_its_session_serves_the_next() -> None:
+def test_producer_id_received_after_its_session_serves_the_next() -> None:
     with world() as sim:
         sim.session.producer_state.state = ProducerIdState.MISSING
         sim.session.producer_state.is_used = False
         sim.client.network.wakeup()
-        sim.session._sender.run_once()  # asks for the id and ends before the answer
+        sim.session._sender.run_once()  # requests the id and ends before the response
         assert sim.session.producer_state.state is ProducerIdState.REQUESTED
         sim.next_session()
         sim.send_batches(1)
@@ -205,7 +205,7 @@ def test_a_producer_id_that_comes_after_its_session_serves_the_next() -> None:
         assert sim.statuses() == {PERSISTED: 3}
 
 
-def test_a_producer_id_that_comes_between_two_sessions_is_used() -> None:
+def test_producer_id_received_between_two_sessions_is_used() -> None:
     with world() as sim:
         identity = sim.session.producer_state
         identity.state = ProducerIdState.MISSING
@@ -214,7 +214,7 @@ def test_a_producer_id_that_comes_between_two_sessions_is_used() -> None:
         sim.session._sender.run_once()
         assert identity.state is ProducerIdState.REQUESTED
         sim.session.close()
-        sim.cluster.pump()  # the answer arrives while no session is there
+        sim.cluster.pump()  # the response arrives between the sessions
         sim.client._idle()
         sim.next_session()
         sim.send_batches(1)
@@ -222,8 +222,8 @@ def test_a_producer_id_that_comes_between_two_sessions_is_used() -> None:
         assert sim.statuses() == {PERSISTED: 3}
 
 
-def test_a_topic_made_anew_gets_its_first_batch_alone() -> None:
-    """Its broker has no sequence to judge by: it would take the second without the first."""
+def test_first_batch_of_recreated_topic_is_sent_alone() -> None:
+    """The broker has no producer state: it would accept the second batch without the first."""
     with world() as sim:
         sim.send_batches(2)
         sim.finish()
@@ -242,7 +242,7 @@ def test_a_topic_made_anew_gets_its_first_batch_alone() -> None:
     ("name", "largest", "memory"),
     [("max.request.size", 3_000, 9_000), ("buffer.memory", 9_000, 3_000)],
 )
-def test_what_is_to_be_raised_for_a_large_row(name: str, largest: int, memory: int) -> None:
+def test_error_of_large_row_names_the_option_to_raise(name: str, largest: int, memory: int) -> None:
     with (
         pytest.raises(RecordTooLargeError, match=f"{name} = 3,000") as caught,
         world(batch_size=1_000, max_request_size=largest, buffer_memory=memory) as sim,

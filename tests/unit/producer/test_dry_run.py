@@ -1,4 +1,4 @@
-"""A dry run goes all the way but into a request."""
+"""A dry run executes every step except sending the requests."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ DEAD = "dead"
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 @pytest.mark.parametrize("partition", [1, None])
-def test_the_report_is_that_of_a_write_and_nothing_is_sent(
-    codec: str, partition: int | None
-) -> None:
+def test_report_equals_that_of_a_write_without_sending(codec: str, partition: int | None) -> None:
     found = []
     for settings in (None, DRY):
         cluster = FakeCluster(nodes=2, topics={"t": 4})
@@ -47,13 +45,13 @@ def test_the_report_is_that_of_a_write_and_nothing_is_sent(
     assert (dry.dry_run, dry.persisted, dry.would_be_written) == (True, 0, 27)
     assert (wet.dry_run, wet.persisted, wet.would_be_written) == (False, 27, 0)
     assert wet.codecs == ()
-    assert len(dry.partitions) == 4  # those that get nothing, too
+    assert len(dry.partitions) == 4  # including partitions without rows
     assert (dry.batches, dry.bytes_uncompressed) == (wet.batches, wet.bytes_uncompressed)
     assert (dry.bytes_sent, dry.request_latency.count) == (wet.bytes_sent, 0)
     assert dry.metrics.batch_size == wet.metrics.batch_size
 
 
-def test_rows_for_the_dead_letter_topic_are_counted_and_sent_nowhere() -> None:
+def test_rows_for_the_dead_letter_topic_are_counted_but_not_sent() -> None:
     policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=DEAD)
     cluster = FakeCluster(topics={"t": 1, DEAD: 1})
     settings = replace(DRY, dead_letters=policy)
@@ -69,7 +67,7 @@ def test_rows_for_the_dead_letter_topic_are_counted_and_sent_nowhere() -> None:
         assert not cluster.seen
 
 
-def test_a_topic_that_is_to_be_created_is_taken_for_there_in_this_session_alone() -> None:
+def test_topic_to_be_created_exists_only_in_this_session() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     settings = replace(DRY, assumed_topics=(("new", 3), ("t", 9)))
     with world(cluster, settings, enable_idempotence="false") as sim:
@@ -96,7 +94,7 @@ def test_a_topic_that_is_to_be_created_is_taken_for_there_in_this_session_alone(
         assert "new" not in metadata.cluster.topics
 
 
-def test_a_record_that_is_too_large_ends_a_dry_run() -> None:
+def test_record_too_large_fails_the_dry_run() -> None:
     with (
         world(settings=DRY, enable_idempotence="false", max_request_size=3_000) as sim,
         pytest.raises(RecordTooLargeError),
@@ -104,12 +102,12 @@ def test_a_record_that_is_too_large_ends_a_dry_run() -> None:
         sim.send([b"." * 5_000])
 
 
-def test_a_session_with_a_producer_id_makes_no_dry_run() -> None:
+def test_dry_run_session_must_not_have_a_producer_id() -> None:
     with pytest.raises(AssertionError), world(settings=DRY):
         pass
 
 
-def test_the_sample_gets_sparse_and_has_an_end() -> None:
+def test_sampling_interval_grows_and_samples_are_limited() -> None:
     assert [n for n in range(1, 20) if is_sampled(n, 0)] == [1, 2, 4, 8, 16]
     assert is_sampled(32, SAMPLED_BYTES - 1)
     assert not is_sampled(32, SAMPLED_BYTES)

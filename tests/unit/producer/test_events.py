@@ -1,4 +1,4 @@
-"""kafka.debug: the events of a batch, and the ids by which it can be followed."""
+"""kafka.debug: the events of a batch, and the ids that connect them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Event:
 
 
 def events(caplog: pytest.LogCaptureFixture) -> list[Event]:
-    """Every event, in order."""
+    """Return all events, in order."""
     found = []
     for record in caplog.records:
         if record.name.startswith("spark_kafka_sink.debug."):
@@ -37,7 +37,7 @@ def named(found: list[Event], context: str, name: str) -> list[dict[str, str]]:
     return [event.fields for event in found if (event.context, event.name) == (context, name)]
 
 
-def test_a_batch_can_be_followed_from_append_to_answer(caplog: pytest.LogCaptureFixture) -> None:
+def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg,protocol,eos") as sim:
         sim.send_batches(3)
         sim.finish()
@@ -61,7 +61,7 @@ def test_a_batch_can_be_followed_from_append_to_answer(caplog: pytest.LogCapture
         assert place["base_sequence"] == send["base_sequence"]
 
 
-def test_a_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptureFixture) -> None:
+def test_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg") as sim:
         sim.fault(Fault(lose=True))
         sim.send_batches(1)
@@ -75,7 +75,7 @@ def test_a_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptu
     assert (taken["error"], taken["action"]) == ("NONE", "COMPLETE")
 
 
-def test_a_split_and_a_new_epoch_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_split_and_new_epoch_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="queue,eos", batch_size=2_000) as sim:
         sim.fault(Fault(error=ErrorCode.message_too_large))
         sim.send_batches(2)
@@ -90,7 +90,7 @@ def test_a_split_and_a_new_epoch_are_told(caplog: pytest.LogCaptureFixture) -> N
     assert (bump["partition"], bump["epoch"]) == ("t-0", "1")
 
 
-def test_a_batch_without_a_key_is_followed_to_its_partition(
+def test_keyless_batch_is_traceable_to_its_partition(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with world(FakeCluster(topics={"t": 1}), debug="msg") as sim:
@@ -106,7 +106,7 @@ def test_a_batch_without_a_key_is_followed_to_its_partition(
     ]
 
 
-def test_failures_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg") as sim:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
         sim.send_batches(1)
@@ -116,7 +116,7 @@ def test_failures_are_told(caplog: pytest.LogCaptureFixture) -> None:
     assert (failed["status"], failed["error"]) == ("not_persisted", "TOPIC_AUTHORIZATION_FAILED")
 
 
-def test_connections_metadata_and_leaders_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_connections_metadata_and_leaders_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, debug="broker,metadata,topic,security") as sim:
         sim.send_batches(1)
@@ -133,14 +133,14 @@ def test_connections_metadata_and_leaders_are_told(caplog: pytest.LogCaptureFixt
     assert named(found, "security", "protect")[0]["protocol"] == "PLAINTEXT"
 
 
-def test_nothing_is_told_unasked(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     with world() as sim:
         sim.send_batches(2)
         sim.finish()
     assert events(caplog) == []
 
 
-def test_no_event_holds_data(caplog: pytest.LogCaptureFixture) -> None:
+def test_events_contain_no_data(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="all") as sim:
         sim.send([b"sesame-open" * 40], 0)
         sim.finish()
@@ -148,8 +148,8 @@ def test_no_event_holds_data(caplog: pytest.LogCaptureFixture) -> None:
     assert "sesame" not in caplog.text
 
 
-def test_a_disabled_event_does_not_read_its_arguments() -> None:
-    """None has none of the attributes that the text of an event needs."""
+def test_disabled_event_does_not_evaluate_its_arguments() -> None:
+    """None has none of the attributes that the event's text needs."""
     trace = ProducerEvents("s")
     trace.answered(None, None, "", None, 0)  # type: ignore[arg-type]
     trace.sent(None, 0, 0)  # type: ignore[arg-type]

@@ -1,5 +1,4 @@
-"""What goes wrong for good: every record gets exactly one outcome, and none is called persisted
-that nobody acknowledged."""
+"""Permanent failures: each record has exactly one outcome, and `persisted` means acknowledged."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ LOADING = 14
 
 
 def fails(sim: World, tick: float = 0.005) -> DeliveryError:
-    """Run into the failure; its statuses and the report agree and miss no record."""
+    """Run until the failure; check that statuses and report agree and contain all records."""
     with pytest.raises(DeliveryError) as caught:
         sim.finish(tick)
     sim.check_accounting()
@@ -40,7 +39,7 @@ def fails(sim: World, tick: float = 0.005) -> DeliveryError:
 
 
 @pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 87, 32, 31, 49, 53, 90, 47, 45])
-def test_a_refusal_ends_the_session_and_is_not_persisted(code: int) -> None:
+def test_rejection_fails_the_session_and_is_not_persisted(code: int) -> None:
     with world() as sim:
         sim.send_batches(1)
         sim.finish()
@@ -54,7 +53,7 @@ def test_a_refusal_ends_the_session_and_is_not_persisted(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [-1, 9_999])
-def test_an_unknown_error_leaves_doubt(code: int) -> None:
+def test_unknown_error_leaves_doubt(code: int) -> None:
     with world() as sim:
         sim.fault(Fault(error=code))
         sim.send_batches(3)
@@ -63,8 +62,8 @@ def test_an_unknown_error_leaves_doubt(code: int) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_one_record_too_large_is_named_as_the_client_names_one(codec: str) -> None:
-    """Rows of many partitions in turn, so that a batch has rows that do not follow each other."""
+def test_error_names_the_record_that_is_too_large(codec: str) -> None:
+    """Rows rotate over many partitions, so that rows of a batch are not consecutive."""
     with world(batch_size=60_000, max_request_size=60_000, compression_type=codec) as sim:
         sim.cluster.logs["t", 1].max_batch = 3_000
         values = [Random(row).randbytes(4_000 if row == 41 else 1_200) for row in range(60)]
@@ -101,8 +100,8 @@ def test_delivery_timeout_in_the_queue_is_not_persisted() -> None:
         assert "refused" in str(error)
 
 
-def test_delivery_timeout_does_not_count_the_wait_for_others_of_the_leader() -> None:
-    """Ten batches, each acknowledged after 20 s: the last one waits for longer than the timeout."""
+def test_delivery_timeout_excludes_waiting_for_other_batches_of_the_leader() -> None:
+    """Ten batches, each acknowledged after 20 s: the last one waits longer than the timeout."""
     with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
         sim.fault(*[Fault(hold=True)] * 10)
         sim.send_batches(10)
@@ -113,7 +112,7 @@ def test_delivery_timeout_does_not_count_the_wait_for_others_of_the_leader() -> 
         sim.check_accounting()
 
 
-def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
+def test_delivery_timeout_excludes_throttling() -> None:
     with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
         sim.fault(*[Fault(throttle_ms=50_000)] * 10)
         sim.send_batches(10)
@@ -122,7 +121,7 @@ def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
         assert sim.report().throttle_ms == 500_000
 
 
-def test_delivery_timeout_after_refusals_counts_pauses_and_the_error_tells_of_them() -> None:
+def test_delivery_timeout_after_rejections_includes_throttling_and_names_them() -> None:
     with world(delivery_timeout_ms=31_000) as sim:
         sim.fault(*[Fault(error=ErrorCode.not_enough_replicas, throttle_ms=2_000)] * 1_000)
         sim.send_batches(1)
@@ -135,8 +134,8 @@ def test_delivery_timeout_after_refusals_counts_pauses_and_the_error_tells_of_th
         )
 
 
-def test_delivery_timeout_after_lost_answers_counts_pauses() -> None:
-    """A quota throttles other requests, and Produce is never answered."""
+def test_delivery_timeout_after_lost_responses_includes_throttling() -> None:
+    """A quota throttles other requests; Produce requests get no response."""
     with world(delivery_timeout_ms=31_000) as sim:
         sim.cluster.throttle_ms = 2_000
         sim.fault(*[Fault(lose=True)] * 1_000)
@@ -146,8 +145,8 @@ def test_delivery_timeout_after_lost_answers_counts_pauses() -> None:
         assert sim.clock.monotonic() - begun < 36
 
 
-def test_delivery_timeout_without_a_producer_id_counts_pauses() -> None:
-    """A quota throttles each refusal: the batches are never sent."""
+def test_delivery_timeout_without_producer_id_includes_throttling() -> None:
+    """A quota throttles each rejection: the batches are never sent."""
     with world(delivery_timeout_ms=31_000) as sim:
         sim.cluster.throttle_ms = 2_000
         sim.cluster.init_errors.extend([LOADING] * 1_000)
@@ -158,7 +157,7 @@ def test_delivery_timeout_without_a_producer_id_counts_pauses() -> None:
         assert sim.clock.monotonic() - begun < 36
 
 
-def test_a_throttled_broker_that_hangs_is_noticed_after_its_pause() -> None:
+def test_stalled_throttled_broker_is_detected_after_its_pause() -> None:
     with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as sim:
         sim.fault(Fault(throttle_ms=100_000), *[Fault(hold=True)] * 50)
         sim.send_batches(3)
@@ -172,8 +171,8 @@ def test_a_throttled_broker_that_hangs_is_noticed_after_its_pause() -> None:
     ("code", "name"),
     [(2, "CORRUPT_MESSAGE"), (6, "NOT_LEADER"), (7, "REQUEST_TIMED_OUT"), (19, "NOT_ENOUGH_REP")],
 )
-def test_delivery_timeout_after_refusals_names_the_latest(code: int, name: str) -> None:
-    """Also brokers before 2.4, which call a record that they won't have corrupt (KIP-467)."""
+def test_delivery_timeout_after_rejections_names_the_latest(code: int, name: str) -> None:
+    """Brokers before 2.4 report any record that they reject as corrupt (KIP-467)."""
     with world(delivery_timeout_ms=31_000) as sim:
         sim.fault(*[Fault(error=code)] * 10_000)
         sim.send_batches(1)
@@ -184,7 +183,7 @@ def test_delivery_timeout_after_refusals_names_the_latest(code: int, name: str) 
         assert ("null key" in str(error.hint)) is (code == 2)
 
 
-def test_delivery_timeout_under_way_is_possibly_persisted() -> None:
+def test_delivery_timeout_in_flight_is_possibly_persisted() -> None:
     with world(delivery_timeout_ms=31_000) as sim:
         sim.send_batches(1)
         sim.finish()
@@ -194,8 +193,8 @@ def test_delivery_timeout_under_way_is_possibly_persisted() -> None:
         assert sim.statuses() == {PERSISTED: 3, POSSIBLY: 15, NOT: 9}
 
 
-def test_delivery_timeout_before_the_request_times_out_is_possibly_persisted() -> None:
-    """What is in flight then was sent late: no time-out of the request has left a doubt before."""
+def test_delivery_timeout_before_request_timeout_is_possibly_persisted() -> None:
+    """Batches in flight were sent late: no earlier request has timed out."""
     times: dict[str, Any] = {
         "request_timeout_ms": 9_000,
         "retry_backoff_ms": 6_000,
@@ -209,7 +208,7 @@ def test_delivery_timeout_before_the_request_times_out_is_possibly_persisted() -
 
 
 @pytest.mark.parametrize("append", [True, False])
-def test_delivery_timeout_after_a_lost_answer_is_possibly_persisted(append: bool) -> None:
+def test_delivery_timeout_after_lost_response_is_possibly_persisted(append: bool) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, delivery_timeout_ms=31_000) as sim:
         sim.fault(Fault(lose=True, error=None if append else 0))
@@ -224,7 +223,7 @@ def test_delivery_timeout_after_a_lost_answer_is_possibly_persisted(append: bool
 @pytest.mark.parametrize(
     ("code", "status"), [(19, NOT), (6, POSSIBLY), (7, POSSIBLY), (20, POSSIBLY)]
 )
-def test_delivery_timeout_while_it_is_retried(code: int, status: DeliveryStatus) -> None:
+def test_delivery_timeout_during_retries(code: int, status: DeliveryStatus) -> None:
     backoff: dict[str, Any] = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 1_000}
     with world(delivery_timeout_ms=31_000, **backoff) as sim:
         sim.fault(*[Fault(error=code)] * 1_000)
@@ -234,7 +233,7 @@ def test_delivery_timeout_while_it_is_retried(code: int, status: DeliveryStatus)
 
 
 @pytest.mark.parametrize("retries", [1, 3])
-def test_retries_run_out(retries: int) -> None:
+def test_retries_are_exhausted(retries: int) -> None:
     with world(retries=retries) as sim:
         sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 10)
         sim.send_batches(1)
@@ -244,7 +243,7 @@ def test_retries_run_out(retries: int) -> None:
         assert sim.statuses() == {NOT: 3}
 
 
-def test_unknown_producer_id_after_a_lost_answer_is_not_repeated() -> None:
+def test_unknown_producer_id_after_lost_response_is_not_retried() -> None:
     with world() as sim:
         sim.fault(Fault(lose=True), Fault(error=ErrorCode.unknown_producer_id))
         sim.send_batches(1)
@@ -253,7 +252,7 @@ def test_unknown_producer_id_after_a_lost_answer_is_not_repeated() -> None:
         assert len(sim.cluster.seen) == 2
 
 
-def test_what_is_under_way_when_the_session_fails_still_counts() -> None:
+def test_batches_in_flight_when_the_session_fails_still_count() -> None:
     with world() as sim:
         sim.send_batches(1, partition=0)
         sim.send_batches(1, partition=1)
@@ -267,7 +266,7 @@ def test_what_is_under_way_when_the_session_fails_still_counts() -> None:
         assert sim.statuses() == {PERSISTED: 9, NOT: 3}
 
 
-def test_records_that_were_named_are_in_the_message() -> None:
+def test_rejected_records_are_in_the_message() -> None:
     named = [{"batch_index": 1, "batch_index_error_message": "no key"}]
     with world() as sim:
         sim.fault(
@@ -282,7 +281,7 @@ def test_records_that_were_named_are_in_the_message() -> None:
         assert "bad records" in str(error)
 
 
-def test_no_producer_id_is_granted() -> None:
+def test_producer_id_is_denied() -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster) as sim:
         sim.session.producer_state.state = ProducerIdState.MISSING
@@ -295,7 +294,7 @@ def test_no_producer_id_is_granted() -> None:
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_compressed_batches_that_fail_give_their_memory_back(codec: str) -> None:
+def test_failed_compressed_batches_release_their_memory(codec: str) -> None:
     with world(compression_type=codec) as sim:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
         sim.send_batches(9)
@@ -303,7 +302,7 @@ def test_compressed_batches_that_fail_give_their_memory_back(codec: str) -> None
         fails(sim)
 
 
-def test_a_write_after_the_failure_raises_it_again() -> None:
+def test_append_after_failure_raises_it_again() -> None:
     with world() as sim:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
         sim.send_batches(1)
@@ -319,7 +318,7 @@ def _rows_like(sim: World) -> Rows:
 
 
 @pytest.mark.parametrize("code", [3, 6, 7, 20, 56])
-def test_a_doubtful_answer_is_remembered_when_it_fails_for_good(code: int) -> None:
+def test_doubtful_response_counts_in_a_later_permanent_failure(code: int) -> None:
     with world() as sim:
         sim.fault(Fault(error=code, append=True), Fault(error=ErrorCode.topic_authorization_failed))
         sim.send_batches(1)
@@ -327,8 +326,8 @@ def test_a_doubtful_answer_is_remembered_when_it_fails_for_good(code: int) -> No
         assert sim.statuses() == {POSSIBLY: 3}
 
 
-def test_flush_never_takes_a_failure_for_success() -> None:
-    """The last batch is settled a moment before the error is set: flush must not end then."""
+def test_flush_never_reports_success_after_failure() -> None:
+    """The last batch is settled just before the error is set: flush must not return in between."""
     with world(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as sim:
         accumulator = sim.session._accumulator
         complete = accumulator.complete
@@ -354,10 +353,10 @@ def test_flush_never_takes_a_failure_for_success() -> None:
         assert sim.statuses() == {NOT: 3}
 
 
-def test_a_sender_that_crashes_leaves_no_record_untold() -> None:
+def test_sender_crash_reports_every_record() -> None:
     with world() as sim:
         sim.fault(Fault(hold=True))
-        sim.send_batches(3)  # the first goes alone
+        sim.send_batches(3)  # the first batch is sent alone
         sim.steps(3)
         sim.session._sender.crashed(RuntimeError("a bug"))
         error = fails(sim)
@@ -365,7 +364,7 @@ def test_a_sender_that_crashes_leaves_no_record_untold() -> None:
         assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
 
 
-def test_a_codec_that_fails_ends_the_session_and_leaves_no_record_untold(
+def test_codec_error_fails_the_session_and_reports_every_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def compressed(_: ProducerBatch, *__: object) -> bytes:

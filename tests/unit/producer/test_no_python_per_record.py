@@ -1,4 +1,4 @@
-"""Between the Arrow batch and the batches that wait to be sent, no Python code runs per record."""
+"""No Python code runs per record between the Arrow batch and the queued record batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 FEW, MANY = 1_000, 10_000
-# One batch per partition whatever the number of rows, so that only the rows differ.
+# One batch per partition for any number of rows, so that only the rows differ.
 SETTINGS = {"batch_size": 16 << 20, "buffer_memory": 256 << 20, "max_request_size": 32 << 20}
 
 
@@ -81,7 +81,7 @@ SHAPES = [_plain, _keyed, _ragged, _with_headers, _many_topics, _stamped, _expli
 
 
 def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
-    """Calls of Python functions and of C functions while `work` runs, by name."""
+    """Count calls of Python and C functions by name while `work` runs."""
     calls: Counter[tuple[str, str]] = Counter()
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
@@ -90,7 +90,7 @@ def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
         elif event == "c_call":
             calls["c", getattr(argument, "__qualname__", str(argument))] += 1
 
-    gc.disable()  # a collection may call back into Python whenever it likes
+    gc.disable()  # a collection may call Python code at any time
     sys.setprofile(watch)
     try:
         work()
@@ -110,7 +110,7 @@ def _calls_for(rows: Rows) -> Counter[tuple[str, str]]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_calls_do_not_grow_with_rows(shape: Callable[[int], Rows]) -> None:
-    _calls_for(shape(MANY))  # tables of varints are made once per process
+    _calls_for(shape(MANY))  # varint tables are built once per process
     few, many = _calls_for(shape(FEW)), _calls_for(shape(MANY))
     assert many == few
     assert sum(few.values()) > 20
@@ -123,12 +123,12 @@ def test_header_lists_are_encoded_without_python_per_row() -> None:
     assert many == few
 
 
-def test_the_count_sees_a_call_per_row() -> None:
+def test_counter_detects_a_call_per_row() -> None:
     few, many = (count_calls(partial(_plain, rows)) for rows in (FEW, MANY))
     assert many != few
 
 
-def test_dead_letters_are_made_without_python_per_row() -> None:
+def test_dead_letters_are_created_without_python_per_row() -> None:
     topic = DeadLetterTopic(name="dead", context_headers=True, task=0)
 
     def letters(rows: int) -> Rows:
@@ -137,7 +137,7 @@ def test_dead_letters_are_made_without_python_per_row() -> None:
         lists = _lists([[entry] * (row % 3) for row in range(rows)])
         return replace(plain, header_lists=lists)
 
-    # The first call of all fills caches of abstract base classes.
+    # The first call fills caches of abstract base classes.
     few, many = [
         count_calls(partial(topic.letters, rows, np.ones(len(rows), np.int8)))
         for rows in (letters(FEW), letters(FEW), letters(MANY))

@@ -1,4 +1,4 @@
-"""Producer id, epoch and sequences: which transitions there are, and what an epoch bump does."""
+"""Producer id, epoch and sequences: state transitions and epoch bumps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def known(epoch: int = 0) -> ProducerState:
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(ProducerIdState, repeat=2)))
-def test_only_these_transitions_are_made(before: ProducerIdState, after: ProducerIdState) -> None:
+def test_only_allowed_transitions(before: ProducerIdState, after: ProducerIdState) -> None:
     state = ProducerState(state=before)
     if (before, after) in ALLOWED:
         state.transition_to(after)
@@ -45,7 +45,7 @@ def batch(partition: TopicPartition, records: int) -> ProducerBatch:
 
 
 class Numbering:
-    """Partitions that number batches of one producer."""
+    """Partitions that number the batches of one producer."""
 
     def __init__(self, producer: ProducerState) -> None:
         self.producer = producer
@@ -58,7 +58,7 @@ class Numbering:
         return made.producer_id, made.epoch, made.sequence
 
 
-def test_each_partition_has_sequences_of_its_own() -> None:
+def test_each_partition_has_its_own_sequences() -> None:
     numbering = Numbering(known())
     assert numbering.assign(FIRST, 10) == (7, 0, 0)
     assert numbering.assign(FIRST, 5) == (7, 0, 10)
@@ -73,12 +73,12 @@ def test_sequences_wrap_after_31_bits() -> None:
     assert numbering.assign(FIRST, 1)[2] == 10
 
 
-def test_without_a_producer_id_there_are_no_sequences() -> None:
+def test_sequences_require_a_producer_id() -> None:
     with pytest.raises(AssertionError):
         Numbering(ProducerState()).assign(FIRST, 1)
 
 
-def test_an_epoch_bump_restarts_one_partition() -> None:
+def test_epoch_bump_resets_one_partition() -> None:
     numbering = Numbering(known())
     numbering.assign(FIRST, 10)
     numbering.assign(SECOND, 10)
@@ -87,7 +87,7 @@ def test_an_epoch_bump_restarts_one_partition() -> None:
     assert numbering.assign(SECOND, 1) == (7, 0, 10)
 
 
-def test_a_session_restarts_all_partitions_in_an_unused_epoch() -> None:
+def test_session_resets_all_partitions_in_an_unused_epoch() -> None:
     producer = known()
     producer.begin_session()
     first = Numbering(producer)
@@ -101,7 +101,7 @@ def test_a_session_restarts_all_partitions_in_an_unused_epoch() -> None:
     assert second.assign(SECOND, 1) == (7, 2, 0)
 
 
-def test_an_epoch_without_sequences_is_not_skipped() -> None:
+def test_epoch_without_sequences_is_not_skipped() -> None:
     producer = known()
     first = Numbering(producer)
     first.assign(FIRST, 10)
@@ -111,7 +111,7 @@ def test_an_epoch_without_sequences_is_not_skipped() -> None:
     assert Numbering(producer).assign(SECOND, 1) == (7, 1, 0)
 
 
-def test_after_the_last_epoch_a_new_producer_id_is_needed() -> None:
+def test_new_producer_id_is_needed_after_the_last_epoch() -> None:
     state = known(LAST_EPOCH)
     state.bump_epoch()
     assert state.state is ProducerIdState.MISSING

@@ -1,4 +1,4 @@
-"""How errors call a row."""
+"""Descriptions of rows in errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_kafka_sink.producer.error_tolerance import row_name
         (0, None, b"x" * 200, "row 0 (key a text of 200 characters)"),
     ],
 )
-def test_a_row_has_a_name(
+def test_row_description(
     number: int, spark_partition: int | None, key: str | bytes | None, name: str
 ) -> None:
     assert row_name(number, spark_partition, key) == name

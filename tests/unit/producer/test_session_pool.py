@@ -1,4 +1,4 @@
-"""Who gets whose connections: equal settings and equal secrets alone share a client."""
+"""Sharing of clients: only tasks with equal settings and equal secrets share one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def settings(
     name: str, username: str = "alice", password: str = "pw", mechanism: Mechanism = Mechanism.PLAIN
 ) -> ProducerConfig:
-    """A login; `name` keeps the tests' clients apart."""
+    """Create settings with a login; `name` separates the clients of different tests."""
     login = PasswordLogin(
         username=Secret(username, "kafka.sasl.username"),
         password=Secret(password, "kafka.sasl.password"),
@@ -45,7 +45,7 @@ def settings(
 
 
 def client_of(producer: ProducerConfig) -> Client:
-    """The client that a task with this configuration gets; it is given back."""
+    """Return the client that a task with this configuration gets, after releasing it."""
     session = borrow_session(producer)
     give_back_session(session)
     return session.client
@@ -53,7 +53,7 @@ def client_of(producer: ProducerConfig) -> Client:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A client id of the test's own; the idle clients are closed afterwards."""
+    """Return a client id unique to the test; close idle clients afterwards."""
     yield request.node.name
     POOL.close()
 
@@ -66,7 +66,7 @@ def test_equal_logins_share_a_client(name: str) -> None:
     "other",
     [{"username": "bob"}, {"password": "other"}, {"mechanism": Mechanism.SCRAM_SHA_256}],
 )
-def test_other_logins_get_clients_of_their_own(name: str, other: dict[str, object]) -> None:
+def test_other_logins_get_their_own_clients(name: str, other: dict[str, object]) -> None:
     first = client_of(settings(name))
     second = client_of(settings(name, **other))  # type: ignore[arg-type]
     assert first is not second
@@ -74,9 +74,7 @@ def test_other_logins_get_clients_of_their_own(name: str, other: dict[str, objec
     assert client_of(settings(name, **other)) is second  # type: ignore[arg-type]
 
 
-def test_a_secret_behind_a_reference_that_changes_ends_the_client(
-    name: str, tmp_path: Path
-) -> None:
+def test_changed_secret_reference_closes_the_client(name: str, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("sim")
     first = client_of(settings(name, password=f"file:{file}"))
@@ -88,15 +86,15 @@ def test_a_secret_behind_a_reference_that_changes_ends_the_client(
     assert not second.is_dead
 
 
-def test_what_a_session_is_kept_by_shows_no_secret(name: str) -> None:
+def test_pool_key_contains_no_secret(name: str) -> None:
     secret = "s3nt1nel"
     producer = settings(name, password=secret)
     client = client_of(producer)
     assert secret not in f"{producer!r} {client.config.security!r} {client.credentials!r}"
 
 
-def test_tasks_of_two_queries_share_a_client_under_their_own_names() -> None:
-    """Quotas and metrics by client id tell them apart; connections are not opened again."""
+def test_tasks_of_two_queries_share_a_client_with_their_own_client_ids() -> None:
+    """Quotas and metrics distinguish them by client id; connections stay open."""
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, SessionSettings(client_id="kafkaprod-etl-clicks")) as sim:
         sim.send_batches(1)
@@ -121,7 +119,7 @@ def test_tasks_of_two_queries_share_a_client_under_their_own_names() -> None:
         ("", "", "kafkaprod"),
     ],
 )
-def test_the_users_client_id_wins(given: str, of_task: str, shown: str) -> None:
+def test_client_id_of_the_user_has_priority(given: str, of_task: str, shown: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, SessionSettings(client_id=of_task), client_id=given) as sim:
         sim.send_batches(1)

@@ -1,4 +1,4 @@
-"""errors.tolerance=all against refusals: whose fault each is, who pays for it, who goes on."""
+"""errors.tolerance=all and rejections: dead letters, breakers, retries and other partitions."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def reason(record: Record) -> str:
 
 
 def counts(sim: World) -> dict[str, tuple[int, int]]:
-    """Dead letters and dropped rows, by reason."""
+    """Count dead letters and dropped rows by reason."""
     return {c.reason: (c.dead_lettered, c.dropped) for c in sim.report().poison}
 
 
-class Picky(FakeLog):
-    """Refuses batches that hold a value with this in it, and names no record."""
+class RejectingLog(FakeLog):
+    """A log that rejects batches with a value that contains `word`, without naming the record."""
 
     def __init__(self, code: int, word: bytes = b"bad") -> None:
         super().__init__(leader=1)
@@ -67,13 +67,13 @@ class Picky(FakeLog):
         return super().append(data)
 
 
-# Whose fault.
+# Breakers.
 
 
 @pytest.mark.parametrize("code", [10, 18, 32, 87])
 @pytest.mark.parametrize("extra", [{}, NAMED])
 @pytest.mark.parametrize("tolerates", [True, False])
-def test_refused_records_open_no_breaker(
+def test_rejected_records_open_no_breaker(
     code: int, extra: dict[str, object], *, tolerates: bool
 ) -> None:
     settings = tolerant(ONCE) if tolerates else SessionSettings(throttling=_pressure(ONCE))
@@ -98,7 +98,7 @@ def _pressure(breaker: BreakerConfig) -> ThrottlingConfig:
 
 
 @pytest.mark.parametrize("threshold", [1, 2, 3])
-def test_the_jobs_breaker_stops_the_task_at_its_number_of_failed_batches(threshold: int) -> None:
+def test_job_breaker_fails_the_task_at_its_failure_threshold(threshold: int) -> None:
     breaker = BreakerConfig(job=Thresholds(failures=threshold))
     with world(cluster(), tolerant(breaker, letters=False)) as sim:
         sim.fault(*[Fault(error=ErrorCode.topic_authorization_failed)] * 10)
@@ -112,7 +112,7 @@ def test_the_jobs_breaker_stops_the_task_at_its_number_of_failed_batches(thresho
 
 
 @pytest.mark.parametrize("threshold", [1, 2, 3])
-def test_a_partitions_breaker_opens_at_its_number_of_failed_batches(threshold: int) -> None:
+def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> None:
     breaker = BreakerConfig(each=Thresholds(failures=threshold), open_for=60.0)
     with world(cluster(u=1), tolerant(breaker)) as sim:
         watch = sim.session.context.breakers
@@ -123,7 +123,7 @@ def test_a_partitions_breaker_opens_at_its_number_of_failed_batches(threshold: i
             sim.finish()
         assert watch.is_open(TopicPartition("t", 0), 1, sim.clock.monotonic())
         sim.send([b"too late"])
-        sim.send([b"good"], 0, "u")  # of the same broker, which is not to blame
+        sim.send([b"good"], 0, "u")  # of the same broker, which has not failed
         sim.finish()
         assert sim.cluster.logs["u", 0].values() == [b"good"]
         assert sim.cluster.logs["t", 0].end == 0
@@ -134,7 +134,7 @@ def test_a_partitions_breaker_opens_at_its_number_of_failed_batches(threshold: i
         assert counts(sim) == {"TOPIC_UNAUTHORIZED": (threshold, 0), "BREAKER_OPEN": (1, 0)}
 
 
-def test_one_batch_alone_tries_a_broker_that_has_rested() -> None:
+def test_single_batch_probes_a_broker_after_its_pause() -> None:
     breaker = BreakerConfig(each=Thresholds(retry_percent=100), min_batches=4, open_for=5.0)
     with world(cluster(), SessionSettings(throttling=_pressure(breaker))) as sim:
         for partition in range(4):
@@ -150,18 +150,16 @@ def test_one_batch_alone_tries_a_broker_that_has_rested() -> None:
         sim.run(lambda: len(sim.cluster.seen) > before, 0.1)
         sim.finish(0.1)
         later = [len(seen.batches) for seen in sim.cluster.seen[before:]]
-        assert later[:3] == [4, 1, 1]  # opened by four refusals; the first probe fails too
+        assert later[:3] == [4, 1, 1]  # opened by four rejections; the first probe fails too
         sim.check_accounting()
 
 
-# Topics that may not be written, or are not there.
+# Topics that are denied or missing.
 
 
 @pytest.mark.parametrize(("code", "flaw"), [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC")])
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_topic_that_is_refused_does_not_end_the_others(
-    code: int, flaw: str, *, keep: bool
-) -> None:
+def test_denied_topic_does_not_fail_other_topics(code: int, flaw: str, *, keep: bool) -> None:
     with world(cluster(u=1), tolerant(letters=keep)) as sim:
         sim.fault(Fault(error=code))
         sim.send([b"a", b"b"])
@@ -180,7 +178,7 @@ def test_a_topic_that_is_refused_does_not_end_the_others(
         assert sim.session._accumulator.state.incomplete == 0
 
 
-def test_rows_after_those_of_a_refused_topic_are_still_numbered_without_a_gap() -> None:
+def test_rows_after_those_of_a_denied_topic_have_no_sequence_gap() -> None:
     with world(cluster(), tolerant()) as sim:
         sim.send([b"0"])
         sim.finish()
@@ -193,7 +191,7 @@ def test_rows_after_those_of_a_refused_topic_are_still_numbered_without_a_gap() 
         assert sim.cluster.logs["t", 0].end == 1 + 9 + 1
 
 
-def test_without_tolerance_a_refused_topic_ends_the_task() -> None:
+def test_without_tolerance_denied_topic_fails_the_task() -> None:
     with world(cluster()) as sim:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
         sim.send([b"a"])
@@ -201,7 +199,7 @@ def test_without_tolerance_a_refused_topic_ends_the_task() -> None:
             sim.finish()
 
 
-def test_a_doubtful_batch_of_a_refused_topic_ends_the_task() -> None:
+def test_possibly_appended_batch_of_denied_topic_fails_the_task() -> None:
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(lose=True), Fault(error=ErrorCode.topic_authorization_failed))
         sim.send([b"a"])
@@ -210,7 +208,7 @@ def test_a_doubtful_batch_of_a_refused_topic_ends_the_task() -> None:
         assert letters(sim) == []
 
 
-def test_a_dead_letter_topic_that_is_refused_ends_the_task() -> None:
+def test_denied_dead_letter_topic_fails_the_task() -> None:
     with world(cluster(), tolerant()) as sim:
         sim.fault(
             Fault(error=ErrorCode.topic_authorization_failed),
@@ -223,8 +221,8 @@ def test_a_dead_letter_topic_that_is_refused_ends_the_task() -> None:
         sim.check_memory_accounting()
 
 
-# Topics that the metadata refuses: the writer's thread waits for them, so the test turns the clock
-# in another one (see `appending`).
+# Topics that the metadata rejects: the writer's thread waits for them, so the test advances the
+# clock in another thread (see `append_while_stepping`).
 
 
 @pytest.mark.parametrize(
@@ -232,7 +230,7 @@ def test_a_dead_letter_topic_that_is_refused_ends_the_task() -> None:
     [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC"), (3, "UNKNOWN_TOPIC")],
 )
 @pytest.mark.parametrize("keep", [True, False])
-def test_rows_of_a_topic_that_the_metadata_refuses_are_poison(
+def test_rows_of_topics_with_metadata_errors_are_poison(
     code: int, flaw: str, *, keep: bool
 ) -> None:
     with world(cluster(u=2), tolerant(letters=keep), max_block_ms=500) as sim:
@@ -250,7 +248,7 @@ def test_rows_of_a_topic_that_the_metadata_refuses_are_poison(
         assert {dict(r.headers)["__connect.errors.topic"] for r in dead} <= {b"nope"}
 
 
-def test_a_missing_topic_is_waited_for_only_once() -> None:
+def test_missing_topic_is_waited_for_only_once() -> None:
     with world(cluster(), tolerant(), max_block_ms=60_000) as sim:
         sim.append_while_stepping(_rows(["nope"]))
         before = sim.clock.monotonic()
@@ -259,7 +257,7 @@ def test_a_missing_topic_is_waited_for_only_once() -> None:
         assert counts(sim) == {"UNKNOWN_TOPIC": (2, 0)}
 
 
-def test_many_missing_topics_are_not_each_waited_for_as_long_as_the_first() -> None:
+def test_later_missing_topics_have_shorter_waits() -> None:
     with world(cluster(), tolerant(), max_block_ms=600_000) as sim:
         sim.append_while_stepping(_rows(["nope"]), 1.0)
         before = sim.clock.monotonic()
@@ -269,7 +267,7 @@ def test_many_missing_topics_are_not_each_waited_for_as_long_as_the_first() -> N
         assert counts(sim) == {"UNKNOWN_TOPIC": (11, 0)}
 
 
-def test_a_topic_that_comes_later_is_written() -> None:
+def test_topic_created_later_is_written() -> None:
     with world(cluster(), tolerant(), max_block_ms=500) as sim:
         sim.append_while_stepping(_rows(["late"]))
         sim.cluster.create("late", 1)
@@ -280,7 +278,7 @@ def test_a_topic_that_comes_later_is_written() -> None:
         assert counts(sim) == {"UNKNOWN_TOPIC": (1, 0)}
 
 
-def test_a_missing_dead_letter_topic_still_ends_the_task() -> None:
+def test_missing_dead_letter_topic_fails_the_task() -> None:
     with world(FakeCluster(topics={"t": 1}), tolerant(), max_block_ms=300) as sim:
         with pytest.raises(UnknownTopicError) as caught:
             sim.append_while_stepping(_rows(["nope"]))
@@ -298,16 +296,14 @@ def _rows(topics: list[str]) -> Rows:
     )
 
 
-# Batches that are refused without a word on which record it is.
+# Batches that are rejected without naming the record.
 
 
 @pytest.mark.parametrize("code", [18, 32, 87])
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_refused_batch_that_names_no_record_is_halved_until_the_bad_ones_are_found(
-    code: int, *, keep: bool
-) -> None:
+def test_rejected_batch_is_halved_until_bad_records_are_found(code: int, *, keep: bool) -> None:
     with world(cluster(), tolerant(letters=keep), batch_size=16_384) as sim:
-        picky = sim.cluster.logs["t", 0] = Picky(code)
+        picky = sim.cluster.logs["t", 0] = RejectingLog(code)
         values = [b"bad%03d" % n if n in {0, 17, 63} else b"%06d" % n for n in range(64)]
         sim.send(values)
         sim.send([b"after"])
@@ -323,7 +319,7 @@ def test_a_refused_batch_that_names_no_record_is_halved_until_the_bad_ones_are_f
         assert sim.session._accumulator.pool.used == 0
 
 
-def test_names_that_no_record_of_the_batch_has_are_no_names() -> None:
+def test_invalid_record_indexes_are_ignored() -> None:
     nobody = {"record_errors": [{"batch_index": 9, "batch_index_error_message": "?"}]}
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record, extra=nobody))
@@ -333,7 +329,7 @@ def test_names_that_no_record_of_the_batch_has_are_no_names() -> None:
         assert counts(sim) == {}
 
 
-def test_a_doubtful_batch_is_never_halved() -> None:
+def test_possibly_appended_batch_is_never_halved() -> None:
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(lose=True), *[Fault(error=ErrorCode.invalid_record)] * 9)
         sim.send([b"a", b"b"])
@@ -342,7 +338,7 @@ def test_a_doubtful_batch_is_never_halved() -> None:
         assert caught.value.error == "INVALID_RECORD"
 
 
-def test_without_tolerance_a_refused_batch_is_not_halved() -> None:
+def test_without_tolerance_rejected_batch_is_not_halved() -> None:
     with world(cluster()) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record))
         sim.send([b"a", b"b"])
@@ -352,15 +348,15 @@ def test_without_tolerance_a_refused_batch_is_not_halved() -> None:
         assert len(sim.cluster.seen) == 1
 
 
-# The slow way back after trouble.
+# Slow start after throttling.
 
 
 @pytest.mark.parametrize("trouble", [Fault(throttle_ms=5), None])
-def test_after_a_broker_asked_for_a_pause_rows_go_slowly_without_any_limit_given(
+def test_rate_is_limited_after_throttling_even_without_configured_limit(
     trouble: Fault | None,
 ) -> None:
     with world() as sim:
-        for _ in range(20):  # 30,000 bytes a second
+        for _ in range(20):  # 30,000 bytes per second
             sim.append_while_stepping(_many(100))
             sim.steps(20)
         sim.fault(trouble)
@@ -380,8 +376,8 @@ def _many(count: int) -> Rows:
     return Rows(columns=Columns(value=pa.array([b"v" * 20] * count, pa.binary())), topics=("t",))
 
 
-def test_a_topic_that_is_new_while_another_is_missing_is_asked_for_at_once() -> None:
-    """The request that is under way can't have asked for it; the back-off is for the other one."""
+def test_new_topic_is_requested_immediately_while_another_is_missing() -> None:
+    """The request in flight does not include it; the back-off applies only to the other topic."""
     backoff: dict[str, Any] = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 60_000}
     with world(cluster(), **backoff) as sim:
         seen = sim.cluster.requests

@@ -1,4 +1,4 @@
-"""A stalled broker: what it may hold of the buffer, and who goes on meanwhile."""
+"""Buffer shares of a stalled broker's partitions, and progress of the other partitions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STALLED = 2
 
 
 class StallingCluster(FakeCluster):
-    """A cluster whose stalled brokers take requests and don't look at them."""
+    """A cluster whose stalled brokers accept requests but do not process them."""
 
     def __init__(self) -> None:
         super().__init__(nodes=2, topics={"t": 4})
@@ -50,8 +50,8 @@ class StallingCluster(FakeCluster):
         else:
             super()._serve(peer, frame)
 
-    def go_on(self) -> None:
-        """The stalled brokers work off what they were sent."""
+    def resume(self) -> None:
+        """Process the requests that the stalled brokers have received."""
         self.stalled.clear()
         for peer, frame in self._waiting:
             if peer in self._peers:
@@ -60,7 +60,7 @@ class StallingCluster(FakeCluster):
 
 
 class Writer:
-    """Appends in a thread of its own; the test turns the clock meanwhile."""
+    """Append in a separate thread while the test advances the clock."""
 
     def __init__(self, sim: World, chunks: list[Rows]) -> None:
         self.sim = sim
@@ -83,7 +83,7 @@ class Writer:
         return not self._thread.is_alive()
 
     def step_until(self, done: Callable[[], bool], seconds: float = 20.0) -> bool:
-        """Steps of the sender until `done`; False when it does not come."""
+        """Step the sender until `done` returns True; return False after `seconds`."""
         if not self._thread.ident:
             self._thread.start()
         deadline = time.monotonic() + seconds
@@ -91,15 +91,15 @@ class Writer:
             if time.monotonic() > deadline:
                 return False
             self.sim.step()
-            time.sleep(0.0005)  # the writer's turn
+            time.sleep(0.0005)  # let the writer run
         return True
 
 
 @contextmanager
-def stalling(
+def stalled_cluster(
     settings: SessionSettings | None = None, **options: Any
 ) -> Iterator[tuple[World, StallingCluster]]:
-    """Two brokers; after `stall`, the second one takes nothing."""
+    """Create two brokers; the second one accepts nothing after `stall`."""
     cluster = StallingCluster()
     given: dict[str, Any] = {
         "buffer_memory": BUFFER,
@@ -126,8 +126,8 @@ def unkeyed(rows: int) -> Rows:
     return Rows(columns=Columns(value=pa.array([b"." * 90] * rows, pa.binary())), topics=("t",))
 
 
-def in_turn(first: int, rows: int) -> Rows:
-    """Numbered rows, spread over all partitions by their number."""
+def numbered_rows(first: int, rows: int) -> Rows:
+    """Create numbered rows, assigned to the partitions in rotation."""
     numbers = range(first, first + rows)
     return Rows(
         columns=Columns(value=pa.array([b"%06d" % n + b"." * 84 for n in numbers], pa.binary())),
@@ -136,13 +136,13 @@ def in_turn(first: int, rows: int) -> Rows:
     )
 
 
-def held_by_stalled(sim: World) -> int:
+def bytes_of_stalled(sim: World) -> int:
     quotas = sim.session._accumulator.quotas
     return sum(quotas.held(TopicPartition("t", number)) for number in (1, 3))
 
 
-def unassigned(sim: World) -> list[ProducerBatch]:
-    """What waits for a partition, open batches included."""
+def unassigned_records(sim: World) -> list[ProducerBatch]:
+    """Return the records without a partition, including those in open batches."""
     accumulator = sim.session._accumulator
     place = TopicPartition("t", UNASSIGNED)
     with accumulator.state.lock:
@@ -151,7 +151,7 @@ def unassigned(sim: World) -> list[ProducerBatch]:
 
 
 def in_flight(sim: World, *partitions: int) -> int:
-    """Records sent to these partitions and not yet answered."""
+    """Return the number of records sent to these partitions and not yet acknowledged."""
     mine = [
         each for each in sim.session._sender._partitions if each.partition.partition in partitions
     ]
@@ -162,34 +162,34 @@ def logged(cluster: FakeCluster, *partitions: int) -> int:
     return sum(cluster.logs["t", partition].end for partition in partitions)
 
 
-class Learning(dict[str, TopicInfo]):
-    """Topics as the sender looks them up; meanwhile the writer comes with rows of other ones."""
+class ConcurrentTopics(dict[str, TopicInfo]):
+    """Topics of a metadata lookup during which the writer appends rows of other topics."""
 
     def __init__(self, topics: Mapping[str, TopicInfo], sim: World) -> None:
         super().__init__(topics)
         others = [info for name, info in topics.items() if name != "t"]
-        self._writer = threading.Thread(target=self._come, args=(sim, others))
+        self._writer = threading.Thread(target=self._append_others, args=(sim, others))
 
     @staticmethod
-    def _come(sim: World, others: list[TopicInfo]) -> None:
+    def _append_others(sim: World, others: list[TopicInfo]) -> None:
         for info in others:
             list(sim.session._admission.in_turn(routed(sim, unkeyed(1), info)))
 
     def __contains__(self, name: object) -> bool:
         if not self._writer.ident:
             self._writer.start()
-            self._writer.join(0.3)  # it waits for the lock
+            self._writer.join(0.3)  # the writer waits for the lock
         return super().__contains__(name)
 
     def join(self) -> None:
         self._writer.join()
 
 
-def test_the_writer_learns_of_a_topic_while_the_sender_counts_shares() -> None:
+def test_writer_adds_topic_while_sender_counts_shares() -> None:
     with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as sim:
         sim.send([b"." * 5_000], 0)
         quotas, cluster = sim.session._accumulator.quotas, sim.client.metadata.cluster
-        learning = Learning(cluster.topics, sim)
+        learning = ConcurrentTopics(cluster.topics, sim)
         full = quotas.full(SHARE, replace(cluster, topics=learning))
         assert full.partitions == {TopicPartition("t", 0)}
         learning.join()
@@ -199,45 +199,47 @@ def test_the_writer_learns_of_a_topic_while_the_sender_counts_shares() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1_000, 8_000])
-def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> None:
-    with stalling(batch_size=batch_size) as (sim, cluster):
+def test_keyless_rows_do_not_wait_for_stalled_broker(batch_size: int) -> None:
+    with stalled_cluster(batch_size=batch_size) as (sim, cluster):
         rows = 10 * BUFFER // 100
         writer = Writer(sim, [unkeyed(40)] * (rows // 40))
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
-        assert held_by_stalled(sim) <= SHARE
-        sim.run(lambda: unassigned(sim) == [])
-        # With the stalled broker is nothing but what is under way to it.
-        stuck = in_flight(sim, 1, 3)
-        assert 0 < stuck <= 2 * sim.config.max_in_flight * batch_size // 90
-        assert logged(cluster, 0, 2) >= rows - stuck
+        assert bytes_of_stalled(sim) <= SHARE
+        sim.run(lambda: unassigned_records(sim) == [])
+        # The stalled broker has only the requests in flight.
+        is_blocked = in_flight(sim, 1, 3)
+        assert 0 < is_blocked <= 2 * sim.config.max_in_flight * batch_size // 90
+        assert logged(cluster, 0, 2) >= rows - is_blocked
         assert not sim.session._accumulator.queued(lambda _: True)
-        cluster.go_on()
+        cluster.resume()
         sim.finish()
         sim.check_accounting()
         assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended}
 
 
-def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_first() -> None:
-    with stalling() as (sim, cluster):
+def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue() -> None:
+    with stalled_cluster() as (sim, cluster):
         chunk, count = 40, 200
-        writer = Writer(sim, [in_turn(40 * number, chunk) for number in range(count)])
+        writer = Writer(sim, [numbered_rows(40 * number, chunk) for number in range(count)])
         most = quiet = 0
 
-        def stuck() -> bool:
-            """For two seconds the writer waits, and the others have nothing left to send."""
+        def is_blocked() -> bool:
+            """Return True if the writer has waited for two seconds and other partitions have no
+            data.
+            """
             nonlocal most, quiet
-            most = max(most, held_by_stalled(sim))
+            most = max(most, bytes_of_stalled(sim))
             waits = sim.session._accumulator.pool.waiting_since is not None
             quiet = quiet + 1 if waits and not any(held_now(sim)[::2]) else 0
             return quiet == 400
 
-        assert writer.step_until(stuck)
+        assert writer.step_until(is_blocked)
         assert SHARE * 3 // 4 < most <= SHARE
-        # Of the chunk that is stuck too, the rows of the others have been delivered.
+        # Rows of the other partitions in the blocked chunk have been delivered.
         assert logged(cluster, 0, 2) - 2 == (writer.appended + 1) * chunk // 2
         assert sim.session._accumulator.pool.used <= BUFFER
-        cluster.go_on()
+        cluster.resume()
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
         sim.finish()
@@ -252,9 +254,9 @@ def held_now(sim: World) -> list[int]:
     return [quotas.held(TopicPartition("t", number)) for number in range(4)]
 
 
-def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() -> None:
-    with stalling(max_block_ms=2_000) as (sim, _):
-        writer = Writer(sim, [in_turn(0, 40)] * 1_000)
+def test_wait_for_share_ends_after_max_block_ms_and_error_names_partition() -> None:
+    with stalled_cluster(max_block_ms=2_000) as (sim, _):
+        writer = Writer(sim, [numbered_rows(0, 40)] * 1_000)
         assert writer.step_until(lambda: writer.done)
         assert isinstance(writer.error, BufferTimeoutError)
         text = str(writer.error)
@@ -265,29 +267,32 @@ def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() ->
         assert sim.session._accumulator.pool.used < BUFFER
 
 
-def test_without_shares_the_stalled_broker_gets_all_of_the_buffer() -> None:
+def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
     no_quotas = SessionSettings(throttling=ThrottlingConfig(buffer_share=100))
-    with stalling(no_quotas) as (sim, _):
-        writer = Writer(sim, [in_turn(0, 40)] * 1_000)
-        assert writer.step_until(lambda: held_by_stalled(sim) > SHARE)
+    with stalled_cluster(no_quotas) as (sim, _):
+        writer = Writer(sim, [numbered_rows(0, 40)] * 1_000)
+        assert writer.step_until(lambda: bytes_of_stalled(sim) > SHARE)
         sim.session._accumulator.state.fail(DeliveryError("enough"))
         assert writer.step_until(lambda: writer.done)
 
 
-def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
-    with stalling(buffer_memory=1 << 20, batch_size=100_000, linger_ms=10**6) as (sim, cluster):
-        sim.session.append(in_turn(0, 400))
+def test_slice_that_pins_an_old_chunk_is_copied() -> None:
+    with stalled_cluster(buffer_memory=1 << 20, batch_size=100_000, linger_ms=10**6) as (
+        sim,
+        cluster,
+    ):
+        sim.session.append(numbered_rows(0, 400))
         sim.appended += 400
         close_all(sim)
         accumulator = sim.session._accumulator
         sim.run(lambda: not any(held_now(sim)[::2]))
         before = accumulator.pool.used
-        assert before > 1.8 * held_by_stalled(sim)
+        assert before > 1.8 * bytes_of_stalled(sim)
         sim.clock.advance(1.0)
         with sim.blocked_writer():
             sim.steps(2)
-        assert accumulator.pool.used == held_by_stalled(sim)
-        cluster.go_on()
+        assert accumulator.pool.used == bytes_of_stalled(sim)
+        cluster.resume()
         sim.finish()
         sim.check_accounting()
         assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
@@ -311,7 +316,7 @@ def guarded(breaker: BreakerConfig) -> SessionSettings:
     return SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
 
 
-def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
+def test_open_breaker_sends_nothing_until_its_pause_ends() -> None:
     breaker = BreakerConfig(each=Thresholds(retry_percent=75), min_batches=4, open_for=9.0)
     with world(settings=guarded(breaker)) as sim:
         sim.send_batches(1)
@@ -329,7 +334,7 @@ def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
         sim.check_accounting()
 
 
-def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
+def test_job_breaker_fails_session_with_its_reason() -> None:
     breaker = BreakerConfig(job=Thresholds(retry_percent=80), min_batches=5)
     with world(settings=guarded(breaker)) as sim:
         sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 50)
@@ -341,10 +346,10 @@ def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
         sim.check_accounting()
 
 
-def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
-    with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (sim, _):
+def test_rows_of_partition_with_open_breaker_are_known() -> None:
+    with stalled_cluster(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (sim, _):
         info = sim.client.metadata.cluster.topics["t"]
-        rows = in_turn(0, 8)
+        rows = numbered_rows(0, 8)
         assert broken_rows(sim, rows) is None
         breakers = sim.session.context.breakers
         breakers.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", sim.clock.monotonic())
@@ -356,8 +361,8 @@ def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
         assert sim.session._admission.broken(info) == frozenset()
 
 
-def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
-    with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (sim, _):
+def test_keyless_rows_are_rejected_only_if_all_partitions_have_open_breakers() -> None:
+    with stalled_cluster(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (sim, _):
         rows = unkeyed(3)
         for partition in range(4):
             assert broken_rows(sim, rows) is None
@@ -366,7 +371,7 @@ def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
         assert broken_rows(sim, rows) == [True] * 3
 
 
-def test_a_batch_is_full_at_its_number_of_records() -> None:
+def test_batch_closes_at_maximum_record_count() -> None:
     with world(batch_num_messages=3, linger_ms=10**6) as sim:
         sim.send([b"%d" % number for number in range(8)])
         sim.run(lambda: sim.cluster.logs["t", 0].end == 6)

@@ -1,4 +1,4 @@
-"""Rows without a key are taken before anything is known of their topic; others wait for it."""
+"""Keyless rows are appended before the topic's metadata is known; other rows wait for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DENIED = 29
 
 
 class WatchedClock(ManualClock):
-    """Knows what each thread has last seen on it."""
+    """A clock that records the last time each thread has read."""
 
     def __init__(self) -> None:
         super().__init__(seconds=100.0)
@@ -42,25 +42,25 @@ class WatchedClock(ManualClock):
         now = self._seen[get_ident()] = super().monotonic()
         return now
 
-    def was_seen_elsewhere(self) -> bool:
-        """Whether another thread than this one knows the time that it is."""
+    def was_read_by_other_thread(self) -> bool:
+        """Return True if another thread has read the current time."""
         now = super().monotonic()
         return any(at == now for thread, at in self._seen.copy().items() if thread != get_ident())
 
 
 class Writer:
-    """The writer's thread, while the test turns the clock."""
+    """Run calls in the writer's thread while the test advances the clock."""
 
     def __init__(self, sim: World, pool: ThreadPoolExecutor) -> None:
         self.sim = sim
         self._pool = pool
 
     def call(self, work: Callable[[], object], tick: float = 0.005) -> BaseException | None:
-        """Do it there, with turns of the sender beside; what it raises is returned."""
+        """Run `work` in the thread while stepping the sender; return its exception."""
         return self.finish(self._pool.submit(work), tick)
 
     def start(self, work: Callable[[], object]) -> Future[object]:
-        """Do it there until it wakes the sender, which stands still meanwhile."""
+        """Start `work` and return when it wakes the sender, which does not step meanwhile."""
         woken, wakeup = Event(), self.sim.client.network.wakeup
 
         def wake() -> None:
@@ -73,17 +73,17 @@ class Writer:
         return done
 
     def finish(self, done: Future[object], tick: float = 0.005) -> BaseException | None:
-        """Turns of the sender until what was started is done; what that raises is returned."""
+        """Step the sender until the started work is done; return the exception that it raised."""
         self.sim.run(lambda: _is_done(done), tick)
         return done.exception(SOON)
 
     def call_in_step(self, work: Callable[[], object], clock: WatchedClock, tick: float) -> Any:
-        """Do it there, while it looks at the clock, which goes on only when it has looked."""
+        """Run `work` in the thread; advance the clock only after the thread has read it."""
         done = self._pool.submit(work)
 
         def has_looked() -> bool:
             deadline = time.monotonic() + SOON
-            while not done.done() and not clock.was_seen_elsewhere():
+            while not done.done() and not clock.was_read_by_other_thread():
                 assert time.monotonic() < deadline, "it never looks at the clock"
                 self.sim.session._accumulator.state.notify()
                 time.sleep(0)
@@ -93,7 +93,7 @@ class Writer:
         return done.exception(SOON)
 
     def call_alone(self, work: Callable[[], object]) -> None:
-        """Do it while sender and clock stand still."""
+        """Run `work` in the thread without stepping the sender or the clock."""
         self._pool.submit(work).result(SOON)
 
 
@@ -112,7 +112,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def keyless(values: list[bytes], *topics: str) -> Rows:
-    """Without a key in each row, and without a partition."""
+    """Create rows without a key and without a partition."""
     return Rows(
         columns=Columns(
             value=pa.array(values, pa.binary()), key=pa.nulls(len(values), pa.binary())
@@ -127,7 +127,7 @@ def sizes(sim: World) -> list[int]:
     return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
 
 
-def test_rows_without_a_key_are_taken_at_once(pool: ThreadPoolExecutor) -> None:
+def test_keyless_rows_are_appended_immediately(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster()) as sim:
         writer = Writer(sim, pool)
         writer.call_alone(lambda: sim.send(VALUES, None))
@@ -144,7 +144,7 @@ def test_rows_without_a_key_are_taken_at_once(pool: ThreadPoolExecutor) -> None:
         assert sizes(sim) == laid_out
 
 
-def test_the_first_request_for_metadata_is_not_put_off(pool: ThreadPoolExecutor) -> None:
+def test_first_metadata_request_is_not_delayed(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(topics={"known": 1})) as sim:
         sim.send([b"first"], topic="known")
         sim.finish()
@@ -155,7 +155,7 @@ def test_the_first_request_for_metadata_is_not_put_off(pool: ThreadPoolExecutor)
         assert (1, ApiKey.METADATA) in sim.cluster.requests[asked:]
 
 
-def test_a_key_or_a_partition_waits_for_the_number_of_partitions(pool: ThreadPoolExecutor) -> None:
+def test_rows_with_key_or_partition_wait_for_partition_count(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster()) as sim:
         writer = Writer(sim, pool)
         writer.call_alone(lambda: sim.send(VALUES, None))
@@ -169,7 +169,7 @@ def test_a_key_or_a_partition_waits_for_the_number_of_partitions(pool: ThreadPoo
 
 
 @pytest.mark.parametrize("later", ["flush", "append"])
-def test_a_topic_that_does_not_come_is_named_in_time(pool: ThreadPoolExecutor, later: str) -> None:
+def test_missing_topic_is_reported_in_time(pool: ThreadPoolExecutor, later: str) -> None:
     clock = WatchedClock()
     with world(FakeCluster(), clock=clock, max_block_ms=3_000) as sim:
         writer = Writer(sim, pool)
@@ -188,10 +188,10 @@ def test_a_topic_that_does_not_come_is_named_in_time(pool: ThreadPoolExecutor, l
 
 
 @pytest.mark.parametrize("partition", [None, 0])
-def test_a_missing_topic_is_named_in_time_though_each_answer_is_throttled(
+def test_missing_topic_is_reported_in_time_despite_throttling(
     pool: ThreadPoolExecutor, partition: int | None
 ) -> None:
-    """Pauses without an end must not put off the end of max.block.ms."""
+    """Repeated throttling must not extend max.block.ms."""
     with world(FakeCluster(), load_metadata=False, max_block_ms=3_000) as sim:
         sim.cluster.throttle_ms = 1_000
         began = sim.clock.monotonic()
@@ -205,7 +205,7 @@ def test_a_missing_topic_is_named_in_time_though_each_answer_is_throttled(
         assert 3 <= sim.clock.monotonic() - began < 6
 
 
-def test_a_topic_that_is_refused_is_named_at_once(pool: ThreadPoolExecutor) -> None:
+def test_denied_topic_fails_immediately(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster()) as sim:
         sim.cluster.metadata_errors["t"] = DENIED
         writer = Writer(sim, pool)
@@ -217,7 +217,7 @@ def test_a_topic_that_is_refused_is_named_at_once(pool: ThreadPoolExecutor) -> N
         assert error.error == "TOPIC_AUTHORIZATION_FAILED"
 
 
-def test_without_a_broker_it_is_the_brokers_that_are_named(pool: ThreadPoolExecutor) -> None:
+def test_error_names_brokers_if_none_is_reachable(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(), max_block_ms=3_000) as sim:
         sim.cluster.stop(1)
         writer = Writer(sim, pool)
@@ -228,7 +228,7 @@ def test_without_a_broker_it_is_the_brokers_that_are_named(pool: ThreadPoolExecu
         assert "127.0.0.1:40000" in str(error)
 
 
-def test_a_full_buffer_waits_for_the_topic_and_names_it(pool: ThreadPoolExecutor) -> None:
+def test_full_buffer_waits_for_missing_topic_and_error_names_it(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(), max_block_ms=3_000, buffer_memory=20_000) as sim:
         writer = Writer(sim, pool)
         for _ in range(2):
@@ -237,7 +237,7 @@ def test_a_full_buffer_waits_for_the_topic_and_names_it(pool: ThreadPoolExecutor
         assert isinstance(error, UnknownTopicError)
 
 
-def test_one_topic_that_does_not_come_does_not_hide_behind_another(
+def test_missing_topic_is_reported_although_other_topics_exist(
     pool: ThreadPoolExecutor,
 ) -> None:
     with world(FakeCluster(topics={"known": 2}), max_block_ms=3_000) as sim:

@@ -1,4 +1,4 @@
-"""librdkafka's partitioners: the hashes against their definition, and rows without a key."""
+"""librdkafka's partitioners: hashes compared with their definition, and keyless rows."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ KEYS = [b"", b"k", b"key", b"1234", b"12345678", b"\xff\x80", b"a longer key tha
 PARTITIONS = 97
 
 
-def plain_fnv1a(key: bytes) -> int:
-    """FNV-1a, and the absolute value of its 32 bits as a signed integer."""
+def reference_fnv1a(key: bytes) -> int:
+    """Compute FNV-1a and the absolute value of its 32 bits as a signed integer."""
     found = 0x811C9DC5
     for byte in key:
         found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -38,22 +38,22 @@ def plain_fnv1a(key: bytes) -> int:
 EXPECTED: dict[str, Callable[[bytes], int]] = {
     "consistent": lambda key: zlib.crc32(key) % PARTITIONS,
     "murmur2": lambda key: partition_for_key(key, PARTITIONS),
-    "fnv1a": lambda key: plain_fnv1a(key) % PARTITIONS,
+    "fnv1a": lambda key: reference_fnv1a(key) % PARTITIONS,
 }
 
 
 @given(st.lists(st.none() | st.binary(max_size=40)), st.integers(0, 3))
-def test_hashes_are_those_of_their_definition(keys: list[bytes | None], skip: int) -> None:
+def test_hashes_match_their_definition(keys: list[bytes | None], skip: int) -> None:
     column = pa.array(keys, pa.binary()).slice(min(skip, len(keys)))
     plain = [key or b"" for key in keys[min(skip, len(keys)) :]]
     assert crc32(column).tolist() == [zlib.crc32(key) for key in plain]
-    assert fnv1a(column).tolist() == [plain_fnv1a(key) for key in plain]
+    assert fnv1a(column).tolist() == [reference_fnv1a(key) for key in plain]
 
 
-def test_fnv1a_of_the_lowest_integer() -> None:
-    """Its absolute value is no 32-bit integer: C leaves it as it is."""
+def test_fnv1a_of_minimum_int32() -> None:
+    """Its absolute value does not fit in 32 bits: C returns it unchanged."""
     key = b"\xf54\x17z\x01"
-    assert plain_fnv1a(key) == 1 << 31
+    assert reference_fnv1a(key) == 1 << 31
     assert fnv1a(pa.array([key], pa.binary())).tolist() == [1 << 31]
 
 
@@ -66,7 +66,7 @@ def test_keyed_rows(name: str, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_rows_without_a_key_are_hashed_as_empty(name: str) -> None:
+def test_keyless_rows_are_hashed_as_empty_key(name: str) -> None:
     nothing = EXPECTED[name](b"")
     mixed = assign(rows(3, [None, b"key", b""]), (PARTITIONS,), partitioner=name)
     assert partitions(mixed) == [nothing, EXPECTED[name](b"key"), nothing]
@@ -74,12 +74,12 @@ def test_rows_without_a_key_are_hashed_as_empty(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["consistent_random", "murmur2_random", "fnv1a_random"])
-def test_null_keys_are_left_to_the_sender(name: str) -> None:
+def test_null_keys_are_left_to_sender(name: str) -> None:
     found = partitions(assign(rows(2, [None, b"key"]), (PARTITIONS,), partitioner=name))
     assert found == [UNASSIGNED, EXPECTED[name.removesuffix("_random")](b"key")]
 
 
-def test_an_empty_key_is_none_to_consistent_random_alone() -> None:
+def test_only_consistent_random_treats_empty_key_as_missing() -> None:
     given_rows = rows(30, [b""] * 30)
     found = {
         name: set(partitions(assign(given_rows, (PARTITIONS,), partitioner=f"{name}_random")))
@@ -90,26 +90,26 @@ def test_an_empty_key_is_none_to_consistent_random_alone() -> None:
     assert found["fnv1a"] == {EXPECTED["fnv1a"](b"")}
 
 
-def test_random_spreads_rows_whatever_their_key() -> None:
+def test_random_ignores_keys() -> None:
     found = partitions(assign(rows(7_000, [b"k"] * 7_000), (7,), partitioner="random"))
     counts = Counter(found)
     assert set(counts) == set(range(7))
     assert all(count == pytest.approx(1_000, abs=150) for count in counts.values())
 
 
-def test_random_leaves_out_partitions_without_a_leader() -> None:
+def test_random_skips_partitions_without_leader() -> None:
     info = replace(topic("a", 4), leaders=(-1, 1, 1, -1))
     route = partitioner(partitioner="random").assign(rows(500), (info,))
     assert set(route.targets.tolist()) == {1, 2}
 
 
-def test_explicit_partitions_win_over_any_hash() -> None:
+def test_explicit_partitions_override_hashes() -> None:
     asked = [3, None, 5]
     found = partitions(assign(rows(3, [b"key"] * 3, asked), (PARTITIONS,), partitioner="fnv1a"))
     assert found == [3, EXPECTED["fnv1a"](b"key"), 5]
 
 
-def test_every_partitioner_that_hashes_has_a_rule() -> None:
+def test_every_hashing_partitioner_has_a_rule() -> None:
     others = {Partitioner.RANDOM, Partitioner.ROUND_ROBIN, Partitioner.FUNCTION}
     assert set(KEY_RULES) == set(Partitioner) - others
     assert set(LIBRDKAFKA_PARTITIONERS) - set(KEY_RULES) == {Partitioner.RANDOM}

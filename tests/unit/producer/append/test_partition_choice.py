@@ -1,4 +1,4 @@
-"""Which partitions batches without a key go to next, by the load of each."""
+"""Selection of partitions for keyless batches by their load."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from spark_kafka_sink.producer.append.partitioner import candidates, draw_order
 DRAWS = 20_000
 
 
-def firsts(queued: list[int]) -> list[float]:
-    """How often each partition is drawn first."""
+def first_choices(queued: list[int]) -> list[float]:
+    """Count how often each partition is drawn first."""
     random, partitions = Random(5), range(len(queued))
     counts = Counter(next(draw_order(partitions, queued, random)) for _ in range(DRAWS))
     return [counts[partition] / DRAWS for partition in partitions]
@@ -30,10 +30,10 @@ def firsts(queued: list[int]) -> list[float]:
 )
 def test_shorter_queues_are_drawn_more_often(queued: list[int], weights: list[int]) -> None:
     expected = [weight / sum(weights) for weight in weights]
-    assert firsts(queued) == pytest.approx(expected, abs=0.02)
+    assert first_choices(queued) == pytest.approx(expected, abs=0.02)
 
 
-def test_the_second_is_drawn_from_the_rest_by_the_same_weights() -> None:
+def test_second_choice_uses_the_same_weights_for_the_rest() -> None:
     random = Random(5)
     orders = [list(draw_order([0, 1, 2], [0, 3, 1], random)) for _ in range(DRAWS)]
     after_first = Counter(order[1] for order in orders if order[0] == 0)
@@ -46,13 +46,13 @@ def test_each_partition_is_drawn_once(queued: list[int] | None) -> None:
     assert list(draw_order([], None if queued is None else [], Random(1))) == []
 
 
-def test_without_loads_all_count_alike() -> None:
+def test_without_loads_all_partitions_are_equal() -> None:
     random = Random(5)
     counts = Counter(next(draw_order([4, 6], None, random)) for _ in range(DRAWS))
     assert counts[4] / DRAWS == pytest.approx(0.5, abs=0.02)
 
 
-def test_partitions_of_silent_brokers_count_only_where_nobody_else_leads() -> None:
+def test_partitions_of_stalled_brokers_are_used_only_if_no_other_has_a_leader() -> None:
     leaders = {0: 1, 1: 2, 4: 1, 5: 3}
     assert candidates(leaders, frozenset()) == [0, 1, 4, 5]
     assert candidates(leaders, {1}) == [1, 5]

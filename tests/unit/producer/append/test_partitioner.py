@@ -1,4 +1,4 @@
-"""Which partition a row goes to."""
+"""Assignment of rows to partitions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def partitions(route: Route) -> list[int]:
     return [partition for _, partition in places(route)]
 
 
-def test_explicit_partitions_are_taken() -> None:
+def test_explicit_partitions_are_used() -> None:
     asked = [6, 0, 3, 3]
     assert partitions(assign(rows(4, keys=[b"k"] * 4, partitions=asked))) == asked
 
@@ -75,36 +75,36 @@ def test_keys_are_hashed_as_in_java() -> None:
     assert partitions(route) == [partition_for_key(key, 7) for key in KEYS]
 
 
-def test_a_null_partition_leaves_it_to_the_key() -> None:
+def test_null_partition_falls_back_to_key() -> None:
     route = assign(rows(len(KEYS), keys=KEYS, partitions=[None, 1, None, 2, None, 0]))
     hashed = [partition_for_key(key, 7) for key in KEYS]
     assert partitions(route) == [hashed[0], 1, hashed[2], 2, hashed[4], 0]
 
 
-def test_a_partition_column_of_nulls_changes_nothing() -> None:
+def test_partition_column_of_nulls_is_ignored() -> None:
     route = assign(rows(len(KEYS), keys=KEYS, partitions=[None] * len(KEYS)))
     assert partitions(route) == [partition_for_key(key, 7) for key in KEYS]
 
 
-def test_null_keys_are_left_to_the_sender() -> None:
+def test_null_keys_are_left_to_sender() -> None:
     keys = [None, b"k", None, b"key", None]
     found = partitions(assign(rows(5, keys=keys)))
     hashed = [partition_for_key(key, 7) for key in (b"k", b"key")]
     assert found == [UNASSIGNED, hashed[0], UNASSIGNED, hashed[1], UNASSIGNED]
 
 
-def test_null_key_null_partition_and_explicit_partition_mixed() -> None:
+def test_mix_of_null_keys_null_partitions_and_explicit_partitions() -> None:
     keys = [None, None, b"k", b"k"]
     found = partitions(assign(rows(4, keys=keys, partitions=[5, None, None, 4])))
     assert found == [5, UNASSIGNED, partition_for_key(b"k", 7), 4]
 
 
-def test_ignored_keys_count_as_null() -> None:
+def test_ignored_keys_are_treated_as_null() -> None:
     found = partitions(assign(rows(6, keys=KEYS), partitioner_ignore_keys="true"))
     assert found == [UNASSIGNED] * 6
 
 
-def test_a_target_and_its_number() -> None:
+def test_target_has_number() -> None:
     route = assign(rows(3, topic_of=[0, 1, 2]), (3, 1, 90))
     for index, count in enumerate((3, 1, 90)):
         for partition in (UNASSIGNED, *range(count)):
@@ -112,13 +112,13 @@ def test_a_target_and_its_number() -> None:
             assert (info.name, found) == ("abc"[index], partition)
 
 
-def test_round_robin_goes_on_across_chunks_and_ignores_keys() -> None:
+def test_round_robin_continues_across_chunks_and_ignores_keys() -> None:
     one = partitioner(partitioner_class=Kind.ROUND_ROBIN.value)
     found = [partitions(one.assign(rows(5, keys=[b"k"] * 5), topics(3))) for _ in range(2)]
     assert found == [[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]]
 
 
-def test_round_robin_skips_partitions_without_a_leader_while_others_have_one() -> None:
+def test_round_robin_skips_partitions_without_leader() -> None:
     one = partitioner(partitioner_class=Kind.ROUND_ROBIN.value)
     whole = topic("a", 4)
     some, none = replace(whole, leaders=(-1, 1, -1, 1)), replace(whole, leaders=(-1,) * 4)
@@ -141,7 +141,7 @@ def test_each_topic_has_its_own_unassigned_queue() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 7, 2**31 - 1])
-def test_a_partition_out_of_range_is_named(wrong: int) -> None:
+def test_out_of_range_partition_is_reported(wrong: int) -> None:
     with pytest.raises(ColumnError) as caught:
         assign(rows(4, partitions=[0, None, wrong, 1]))
     assert "row 2 " in str(caught.value)
@@ -149,7 +149,7 @@ def test_a_partition_out_of_range_is_named(wrong: int) -> None:
     assert "0 to 6" in str(caught.value)
 
 
-def test_a_partition_out_of_range_of_its_own_topic() -> None:
+def test_partition_range_is_checked_per_topic() -> None:
     given = rows(3, partitions=[6, 1, 6], topic_of=[0, 1, 1]).slice(1, 3)
     with pytest.raises(ColumnError) as caught:
         assign(given, (7, 2))
@@ -158,13 +158,13 @@ def test_a_partition_out_of_range_of_its_own_topic() -> None:
 
 
 @pytest.mark.parametrize(("count", "kind"), [((1 << 15) - 1, np.int16), (1 << 15, np.int32)])
-def test_target_numbers_are_narrow_while_they_can(count: int, kind: type) -> None:
+def test_target_numbers_use_narrowest_type(count: int, kind: type) -> None:
     route = assign(rows(2, partitions=[count - 1, 0]), (count,))
     assert route.targets.dtype == kind
     assert partitions(route) == [count - 1, 0]
 
 
-def test_target_numbers_across_topics_at_the_border() -> None:
+def test_target_numbers_across_topics_at_type_limit() -> None:
     given = rows(4, partitions=[20_000, 12_764, None, None], topic_of=[0, 1, 1, 0])
     expected = [("a", 20_000), ("b", 12_764), ("b", UNASSIGNED), ("a", UNASSIGNED)]
     for second, kind in [(12_765, np.int16), (12_766, np.int32)]:
@@ -177,13 +177,17 @@ def test_target_numbers_across_topics_at_the_border() -> None:
     ("options", "keyed", "assigned"),
     [
         ({}, {"a": 1, "b": 1}, {"a": 1}),
-        ({"partitioner": "murmur2"}, {"a": 1, "b": 2}, {"a": 1}),  # hashes null keys as well
-        ({"partitioner": "consistent_random"}, {"a": 1}, {"a": 1}),  # an empty key is none
+        ({"partitioner": "murmur2"}, {"a": 1, "b": 2}, {"a": 1}),  # also hashes null keys
+        (
+            {"partitioner": "consistent_random"},
+            {"a": 1},
+            {"a": 1},
+        ),  # treats an empty key as missing
         ({"partitioner": "random"}, {}, {"a": 1}),
         ({"partitioner_ignore_keys": True}, {}, {"a": 1}),
     ],
 )
-def test_what_decides_the_partition_is_counted(
+def test_partition_sources_are_counted(
     options: dict[str, object], keyed: dict[str, int], assigned: dict[str, int]
 ) -> None:
     one = partitioner(**options)

@@ -1,4 +1,4 @@
-"""The plan by itself: order, cuts, deltas, continued batches, number widths."""
+"""The planner: order, batch boundaries, deltas, continued batches, integer widths."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def test_no_rows() -> None:
     assert laid_out.offset_deltas.shape == (0,)
 
 
-def test_an_open_batch_is_continued_and_left_when_full() -> None:
+def test_open_batch_is_continued_until_full() -> None:
     laid_out = run([0, 0, 0], [100, 100, 100], 400, t0=OpenBatch(7, 250, 9))
     spans = [(s.start, s.stop, s.first_delta, s.base_timestamp) for s in laid_out.segments]
     assert spans == [(0, 1, 7, 9), (1, 3, 0, NOW)]
 
 
-def test_an_oversized_record_stands_alone() -> None:
+def test_oversized_record_has_its_own_batch() -> None:
     laid_out = run([0, 0, 0], [50, 5_000, 50], 400)
     assert [(s.start, s.stop, s.opens) for s in laid_out.segments] == [
         (0, 1, True),
@@ -97,7 +97,7 @@ def test_an_oversized_record_stands_alone() -> None:
     ]
 
 
-def test_a_batch_has_at_most_as_many_records_as_its_deltas_can_count() -> None:
+def test_record_count_is_limited_by_delta_width() -> None:
     rows = MAX_BATCH_RECORDS + 5
     sizes = np.full(rows, 7, np.int64)
     laid_out = plan(np.zeros(rows, np.int16), sizes, NOW, lambda _: None, BatchLimits(1 << 40))
@@ -105,7 +105,7 @@ def test_a_batch_has_at_most_as_many_records_as_its_deltas_can_count() -> None:
     assert laid_out.offset_deltas.max() == MAX_BATCH_RECORDS - 1
 
 
-def test_timestamps_of_rows_count_from_their_own_batch() -> None:
+def test_timestamp_deltas_are_relative_to_own_batch() -> None:
     stamps = np.array([10, -5, 30, 7], np.int64)
     targets = np.array([0, 1, 0, 1], np.int32)
     laid_out = plan(targets, np.full(4, 20, np.int64), stamps, lambda _: None, BatchLimits(10**6))
@@ -114,7 +114,7 @@ def test_timestamps_of_rows_count_from_their_own_batch() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int16, np.int32])
-def test_targets_at_the_edge_of_their_type(kind: type[np.integer]) -> None:
+def test_targets_at_limits_of_their_type(kind: type[np.integer]) -> None:
     top = int(np.iinfo(kind).max)
     targets = np.array([top, 0, top - 1] * 40, kind)
     laid_out = plan(targets, np.full(120, 20, np.int64), NOW, lambda _: None, BatchLimits(10**6))
@@ -122,7 +122,7 @@ def test_targets_at_the_edge_of_their_type(kind: type[np.integer]) -> None:
     assert [s.stop - s.start for s in laid_out.segments] == [40, 40, 40]
 
 
-def test_batches_end_at_their_number_of_records() -> None:
+def test_batches_end_at_maximum_record_count() -> None:
     limits = BatchLimits(10**6, records=3)
     known = {0: OpenBatch(2, 300, NOW)}
     laid_out = plan(np.zeros(8, np.int16), np.full(8, 10, np.int64), NOW, known.get, limits)
@@ -130,7 +130,7 @@ def test_batches_end_at_their_number_of_records() -> None:
     assert found == [(0, 1, 2), (1, 4, 0), (4, 7, 0), (7, 8, 0)]
 
 
-def test_bytes_and_records_both_limit() -> None:
+def test_size_and_record_limits_both_apply() -> None:
     limits = BatchLimits(HEADER_SIZE + 50, records=3)
     sizes = np.array([10, 10, 10, 10, 40, 10], np.int64)
     laid_out = plan(np.zeros(6, np.int16), sizes, NOW, lambda _: None, limits)

@@ -1,4 +1,4 @@
-"""Rows without a key wait in one queue per topic until a partition can take a batch of them."""
+"""Keyless rows wait in one queue per topic until a partition can accept a batch."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ PLACE = TopicPartition("t", UNASSIGNED)
 PLACES = [TopicPartition("t", number) for number in range(4)]
 
 
-def waiting(sim: World) -> list[ProducerBatch]:
-    """Closed batches that wait for a partition."""
+def waiting_batches(sim: World) -> list[ProducerBatch]:
+    """Return the closed batches without a partition."""
     return sim.session._accumulator.queued(lambda each: each == PLACE)
 
 
-def prove(sim: World) -> None:
-    """Each partition has taken a batch: the next ones need not go alone."""
+def send_first_batches(sim: World) -> None:
+    """Send a batch to each partition, so that later batches may be pipelined."""
     for partition in range(sum(name == "t" for name, _ in sim.cluster.logs)):
         sim.send_batches(1, partition)
     close_all(sim)
@@ -44,8 +44,8 @@ def prove(sim: World) -> None:
     sim.cluster.seen.clear()
 
 
-def sent(sim: World) -> list[tuple[int, BatchHeader]]:
-    """Partition and header of each batch, as the brokers saw them."""
+def sent_batches(sim: World) -> list[tuple[int, BatchHeader]]:
+    """Return partition and header of each batch that the brokers have received."""
     found = [(place, data) for seen in sim.cluster.seen for place, data in seen.batches.items()]
     return [(partition, BatchHeader.parse(data)) for (_, partition), data in found]
 
@@ -60,8 +60,8 @@ def close_all(sim: World) -> None:
         close(sim, place)
 
 
-def leaderless() -> FakeCluster:
-    """The topic's only broker is gone; another one says so."""
+def leaderless_cluster() -> FakeCluster:
+    """Create a cluster whose topic has no leader; another broker returns the metadata."""
     cluster = FakeCluster(nodes=2, topics={"t": 3})
     for partition in range(3):
         cluster.move("t", partition, 2)
@@ -69,14 +69,14 @@ def leaderless() -> FakeCluster:
     return cluster
 
 
-def test_each_batch_of_a_chunk_has_a_partition_of_its_own() -> None:
+def test_each_batch_of_a_chunk_has_its_own_partition() -> None:
     with world(linger_ms=10**6) as sim:
-        prove(sim)
+        send_first_batches(sim)
         values = sim.send_batches(4, None)
         close_all(sim)
-        assert [batch.records for batch in waiting(sim)] == [3] * 4
+        assert [batch.records for batch in waiting_batches(sim)] == [3] * 4
         sim.finish()
-        assert sorted(partition for partition, _ in sent(sim)) == [0, 1, 2, 3]
+        assert sorted(partition for partition, _ in sent_batches(sim)) == [0, 1, 2, 3]
         found = [value for log in sim.cluster.logs.values() for value in log.values()[3:]]
         assert sorted(value or b"" for value in found) == values
         sim.check_accounting()
@@ -93,15 +93,15 @@ def test_rows_stay_in_one_batch_until_it_is_full() -> None:
         assert sorted(BatchHeader.parse(data).record_count for data in batches) == [1, 3, 3]
 
 
-def test_nothing_is_assigned_that_can_not_be_sent_at_once() -> None:
+def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
     with world() as sim:
-        prove(sim)
+        send_first_batches(sim)
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(100, None)
         sim.steps(20)
         in_flight = sum(len(each.in_flight) for each in sim.session._sender._partitions)
         assert in_flight == 20
-        assert len(waiting(sim)) == 80
+        assert len(waiting_batches(sim)) == 80
         quotas = sim.session._accumulator.quotas
         assert sum(quotas.held(each) for each in PLACES) < 20 * sim.config.batch_size
         assert not sim.session._accumulator.queued(lambda each: each != PLACE)
@@ -111,7 +111,7 @@ def test_nothing_is_assigned_that_can_not_be_sent_at_once() -> None:
         assert not any(quotas.held(each) for each in PLACES)
 
 
-def drawn_first(sim: World) -> Counter[int]:
+def first_choices(sim: World) -> Counter[int]:
     drainer, now = sim.session._sender._drainer, sim.clock.monotonic()
     leaders = {0: 1, 1: 2}
     draws = [drainer._drawn("t", leaders, Drained({1: 99, 2: 99}, now)) for _ in range(4_000)]
@@ -119,21 +119,21 @@ def drawn_first(sim: World) -> Counter[int]:
 
 
 @pytest.mark.parametrize(("adaptive", "share"), [("true", 1 / 5), ("false", 1 / 2)])
-def test_a_partition_with_more_under_way_is_drawn_less_often(adaptive: str, share: float) -> None:
+def test_partition_with_more_in_flight_is_drawn_less_often(adaptive: str, share: float) -> None:
     options: dict[str, Any] = {"partitioner_adaptive_partitioning_enable": adaptive}
     with world(FakeCluster(nodes=2, topics={"t": 2}), **options) as sim:
-        prove(sim)
+        send_first_batches(sim)
         sim.fault(*[Fault(hold=True)] * 3)
         sim.send_batches(3, 1)
         sim.steps(5)
-        assert drawn_first(sim)[1] / 4_000 == pytest.approx(share, abs=0.03)
+        assert first_choices(sim)[1] / 4_000 == pytest.approx(share, abs=0.03)
         sim.cluster.release()
         sim.finish()
 
 
 @pytest.mark.parametrize("keyed", [0, 1])
-def test_without_adaptive_partitioning_load_does_not_count(keyed: int) -> None:
-    """Each batch is drawn alike, as in Java (KIP-794), however slow a partition's broker is."""
+def test_load_is_ignored_without_adaptive_partitioning(keyed: int) -> None:
+    """All partitions have the same probability, as in Java (KIP-794), even if one is slow."""
     cluster = FakeCluster(nodes=4, topics={"t": 8})
     options: dict[str, Any] = {
         "partitioner_adaptive_partitioning_enable": "false",
@@ -159,12 +159,12 @@ def test_without_adaptive_partitioning_load_does_not_count(keyed: int) -> None:
             counts[partition] = sum(value != b"keyed" for value in log.values())
         draws = sum(counts.values()) / 3
         assert draws == pytest.approx(1_600, rel=0.01)
-        # Three standard deviations of the square sum of eight alike.
+        # Three standard deviations of the sum of squares for eight equal partitions.
         mean = draws / 8
         assert sum((count / 3 - mean) ** 2 / mean for count in counts.values()) < 7 + 3 * 14**0.5
 
 
-def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
+def test_retried_batch_keeps_its_partition() -> None:
     with world() as sim:
         sim.fault(
             Fault(error=ErrorCode.not_enough_replicas),
@@ -173,15 +173,15 @@ def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
         )
         sim.send_batches(1, None)
         sim.finish()
-        assert len(sent(sim)) == 4
-        assert len({partition for partition, _ in sent(sim)}) == 1
-        assert {header.base_sequence for _, header in sent(sim)} == {0}
+        assert len(sent_batches(sim)) == 4
+        assert len({partition for partition, _ in sent_batches(sim)}) == 1
+        assert {header.base_sequence for _, header in sent_batches(sim)} == {0}
         sim.check_accounting()
 
 
-def test_rows_with_a_partition_that_come_later_are_sent_later_and_go_again_later() -> None:
+def test_later_rows_with_partition_are_sent_and_retried_after_keyless_batch() -> None:
     with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as sim:
-        prove(sim)
+        send_first_batches(sim)
         sim.fault(
             Fault(error=ErrorCode.not_enough_replicas, hold=True),
             Fault(error=ErrorCode.not_enough_replicas),
@@ -192,22 +192,22 @@ def test_rows_with_a_partition_that_come_later_are_sent_later_and_go_again_later
         sim.run(lambda: len(sim.cluster.seen) == 3)
         sim.cluster.release()
         sim.finish()
-        assert [header.base_sequence for _, header in sent(sim)] == [3, 6, 9, 3, 6, 9]
+        assert [header.base_sequence for _, header in sent_batches(sim)] == [3, 6, 9, 3, 6, 9]
         assert sim.cluster.logs["t", 0].values()[3:] == [*values, b"newer"]
         sim.check_accounting()
 
 
-def test_rows_join_the_batch_of_rows_with_a_partition_that_still_wait() -> None:
+def test_keyless_rows_join_a_waiting_batch_of_rows_with_partition() -> None:
     with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as sim:
         for number, partition in enumerate([0, None] * 4):
             sim.send([b"%d" % number], partition)
         close_all(sim)
         sim.finish()
         assert sim.cluster.logs["t", 0].values() == [b"%d" % number for number in range(8)]
-        assert len(sent(sim)) == 1
+        assert len(sent_batches(sim)) == 1
 
 
-def test_rows_wait_unassigned_again_once_those_with_a_partition_are_sent() -> None:
+def test_rows_are_unassigned_again_after_the_assigned_ones_are_sent() -> None:
     with world(linger_ms=10**6) as sim:
         sim.send([b"first"], 2)
         sim.send([b"second"], None)
@@ -217,7 +217,7 @@ def test_rows_wait_unassigned_again_once_those_with_a_partition_are_sent() -> No
         sim.send([b"third"], None)
         assert unassigned_rows(sim) == 1
         sim.send([b"fourth"], 2)
-        assert [batch.records for batch in waiting(sim)] == [1]
+        assert [batch.records for batch in waiting_batches(sim)] == [1]
         close_all(sim)
         sim.finish()
         sim.check_accounting()
@@ -228,7 +228,7 @@ def unassigned_rows(sim: World) -> int:
     return open_batches[PLACE].records if PLACE in open_batches else 0
 
 
-def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
+def test_exhausted_share_does_not_block_other_queues() -> None:
     cluster = FakeCluster(topics={"t": 2})
     cluster.unanswered.add(ApiKey.INIT_PRODUCER_ID)
     with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as sim:
@@ -243,10 +243,10 @@ def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
         sim.check_accounting()
 
 
-def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None:
+def test_rejected_batch_does_not_affect_the_next_one() -> None:
     tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     with world(FakeCluster(topics={"t": 1}), tolerant) as sim:
-        prove(sim)
+        send_first_batches(sim)
         records = [{"batch_index": n, "batch_index_error_message": "no key"} for n in range(3)]
         sim.fault(
             Fault(error=ErrorCode.invalid_record, hold=True, extra={"record_errors": records})
@@ -257,13 +257,13 @@ def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None
         sim.run(lambda: len(sim.cluster.seen) == 2)
         sim.cluster.release()
         sim.finish()
-        assert [header.base_sequence for _, header in sent(sim)] == [3, 6, 0]
+        assert [header.base_sequence for _, header in sent_batches(sim)] == [3, 6, 0]
         assert sim.cluster.logs["t", 0].values()[3:] == values
         assert sim.statuses() == {DeliveryStatus.PERSISTED: 6}
 
 
-def test_what_expires_unassigned_is_not_persisted_and_of_no_partition() -> None:
-    with world(leaderless(), delivery_timeout_ms=2_000, request_timeout_ms=1_000) as sim:
+def test_unassigned_batch_that_expires_is_not_persisted_and_has_no_partition() -> None:
+    with world(leaderless_cluster(), delivery_timeout_ms=2_000, request_timeout_ms=1_000) as sim:
         sim.send([b"a", b"b"], None)
         with pytest.raises(DeliveryError) as caught:
             sim.finish(0.1)
@@ -277,11 +277,11 @@ def test_what_expires_unassigned_is_not_persisted_and_of_no_partition() -> None:
         sim.check_accounting()
 
 
-def test_what_waits_goes_to_a_topic_made_anew_with_fewer_partitions() -> None:
-    with world(leaderless()) as sim:
+def test_waiting_batches_are_sent_to_recreated_topic_with_fewer_partitions() -> None:
+    with world(leaderless_cluster()) as sim:
         sim.send_batches(3, None)
         sim.steps(50)
-        assert len(waiting(sim)) + len(sim.session._accumulator.open_batches()) == 3
+        assert len(waiting_batches(sim)) + len(sim.session._accumulator.open_batches()) == 3
         sim.cluster.logs.clear()
         sim.cluster.create("t", 1)
         sim.finish()
@@ -290,41 +290,41 @@ def test_what_waits_goes_to_a_topic_made_anew_with_fewer_partitions() -> None:
         sim.check_accounting()
 
 
-def test_a_partition_with_an_open_breaker_gets_nothing() -> None:
+def test_partition_with_open_breaker_receives_nothing() -> None:
     breaker = BreakerConfig(each=Thresholds(failures=1), open_for=100.0)
     settings = SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
     with world(settings=settings) as sim:
-        prove(sim)
+        send_first_batches(sim)
         breakers = sim.session.context.breakers
         for partition in (0, 2, 3):
             place, now = TopicPartition("t", partition), sim.clock.monotonic()
             breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
         sim.send_batches(8, None)
         sim.finish()
-        assert {partition for partition, _ in sent(sim)} == {1}
+        assert {partition for partition, _ in sent_batches(sim)} == {1}
 
 
-def test_a_broker_that_owes_an_answer_for_long_gets_nothing() -> None:
+def test_broker_with_overdue_response_receives_nothing() -> None:
     options: dict[str, Any] = {"partitioner_availability_timeout_ms": 1_000}
     with world(FakeCluster(nodes=2, topics={"t": 2}), **options) as sim:
-        prove(sim)
+        send_first_batches(sim)
         sim.fault(Fault(hold=True))
         sim.send_batches(1, 1)
         sim.steps(250)
         sim.send_batches(20, None)
         sim.run(lambda: sim.cluster.logs["t", 0].end == 63)
-        assert [partition for partition, _ in sent(sim)] == [1] + [0] * 20
+        assert [partition for partition, _ in sent_batches(sim)] == [1] + [0] * 20
         sim.cluster.release()
         sim.finish()
         sim.send_batches(20, None)
         sim.finish()
-        assert {partition for partition, _ in sent(sim)[21:]} == {0, 1}
+        assert {partition for partition, _ in sent_batches(sim)[21:]} == {0, 1}
         sim.check_accounting()
 
 
-def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
+def test_backlog_of_another_topic_does_not_block_waiting_batches() -> None:
     with world(FakeCluster(topics={"t": 2, "u": 2}), max_request_size=1_000) as sim:
-        prove(sim)
+        send_first_batches(sim)
         for _ in range(40):
             for partition in range(2):
                 sim.send_batches(4, partition, "u")
@@ -333,8 +333,8 @@ def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
         close_all(sim)
         others = len(sim.session._accumulator.queued(lambda _: True))
         assert others > 100
-        assert len(waiting(sim)) == 1
-        sim.run(lambda: not waiting(sim))
+        assert len(waiting_batches(sim)) == 1
+        sim.run(lambda: not waiting_batches(sim))
         left = len(sim.session._accumulator.queued(lambda _: True))
         assert left > others - 40
         sim.finish()
@@ -342,7 +342,7 @@ def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_order_and_sequences_hold_when_keyed_and_other_rows_mix(seed: int) -> None:
+def test_order_and_sequences_with_keyed_and_keyless_rows(seed: int) -> None:
     random = Random(seed)
     with world(FakeCluster(nodes=2, topics={"t": 3}), linger_ms=random.choice([0, 20])) as sim:
         faults = [
@@ -375,7 +375,7 @@ def test_order_and_sequences_hold_when_keyed_and_other_rows_mix(seed: int) -> No
             assert all(value[:1] in (b"N", b"%d" % partition) for value in found if value)
 
 
-def test_without_acknowledgements_each_batch_counts_for_its_partition() -> None:
+def test_with_acks_0_each_batch_counts_for_its_partition() -> None:
     with world(acks="0", enable_idempotence="false") as sim:
         sim.send_batches(8, None)
         sim.finish()
@@ -383,9 +383,9 @@ def test_without_acknowledgements_each_batch_counts_for_its_partition() -> None:
         assert {part.partition for part in sim.report().partitions} <= {0, 1, 2, 3}
 
 
-def test_statistics_show_what_waits_unassigned() -> None:
+def test_statistics_contain_unassigned_batches() -> None:
     with world() as sim:
-        prove(sim)
+        send_first_batches(sim)
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(25, None)
         sim.steps(10)

@@ -1,4 +1,4 @@
-"""A partitioner of the user's own: what it is called with, and what is said when it is wrong."""
+"""A user's partitioner: its arguments, and the errors if it fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME = "spread_by_test"
 
 @pytest.fixture
 def module() -> Iterator[ModuleType]:
-    """A module that the option can name."""
+    """Return a module that the option can name."""
     made = ModuleType(NAME)
     sys.modules[NAME] = made
     yield made
@@ -48,7 +48,7 @@ def failure(module: ModuleType, answer: Any) -> str:
 
 
 @pytest.mark.parametrize("as_arrow", [False, True])
-def test_rows_go_where_the_function_says(module: ModuleType, as_arrow: bool) -> None:
+def test_rows_are_assigned_by_the_function(module: ModuleType, as_arrow: bool) -> None:
     def function(key: Any, value: pa.BinaryArray, count: int) -> Any:
         assert key.to_pylist() == [b"x", None, b"y"]
         assert value.to_pylist() == [b"v"] * 3
@@ -58,7 +58,7 @@ def test_rows_go_where_the_function_says(module: ModuleType, as_arrow: bool) -> 
     assert partitions(spread(module, function, count=3, keys=[b"x", None, b"y"])) == [4, 0, 2]
 
 
-def test_it_may_leave_the_choice_as_for_rows_without_a_key(module: ModuleType) -> None:
+def test_minus_one_is_handled_like_a_row_without_key(module: ModuleType) -> None:
     keys: list[bytes | None] = [b"a", b"b", b"c"]
     answer = np.array([UNASSIGNED, 4, UNASSIGNED], np.int32)
     found = spread(module, lambda *_: answer, count=3, keys=keys)
@@ -75,7 +75,7 @@ def test_it_may_leave_the_choice_as_for_rows_without_a_key(module: ModuleType) -
     assert places(found) == [("b", UNASSIGNED), ("a", UNASSIGNED), ("b", UNASSIGNED)]
 
 
-def test_without_a_key_column_the_key_is_none(module: ModuleType) -> None:
+def test_key_is_none_without_key_column(module: ModuleType) -> None:
     def function(key: Any, value: pa.BinaryArray, count: int) -> Any:
         assert key is None
         return np.zeros(len(value), np.int32)
@@ -83,7 +83,7 @@ def test_without_a_key_column_the_key_is_none(module: ModuleType) -> None:
     assert partitions(spread(module, function, count=2)) == [0, 0]
 
 
-def test_rows_with_a_partition_are_not_asked_about(module: ModuleType) -> None:
+def test_rows_with_partition_are_not_passed(module: ModuleType) -> None:
     def function(key: Any, value: pa.BinaryArray, count: int) -> Any:
         assert key.to_pylist() == [b"b", b"d"]
         return np.array([1, 2], np.int32)
@@ -93,7 +93,7 @@ def test_rows_with_a_partition_are_not_asked_about(module: ModuleType) -> None:
     assert partitions(found) == [4, 1, 0, 2]
 
 
-def test_it_is_called_per_topic_with_the_topics_own_count(module: ModuleType) -> None:
+def test_function_is_called_per_topic_with_its_partition_count(module: ModuleType) -> None:
     calls = []
 
     def function(key: Any, value: pa.BinaryArray, count: int) -> Any:
@@ -106,13 +106,13 @@ def test_it_is_called_per_topic_with_the_topics_own_count(module: ModuleType) ->
     assert calls == [([b"2"], 5), ([b"1", b"3"], 9)]
 
 
-def test_a_nested_name(module: ModuleType) -> None:
-    class Ours:
+def test_nested_name(module: ModuleType) -> None:
+    class Namespace:
         @staticmethod
         def spread(*columns: Any) -> Any:
             return np.full(len(columns[1]), 3, np.int32)
 
-    module.Ours = Ours  # type: ignore[attr-defined]
+    module.Ours = Namespace  # type: ignore[attr-defined]
     assert partitions(assign(rows(2), (5,), partitioner=f"{NAME}:Ours.spread")) == [3, 3]
 
 
@@ -130,13 +130,13 @@ def test_a_nested_name(module: ModuleType) -> None:
         (pa.array([0, 0, 0], pa.int16()), "returned int16"),
     ],
 )
-def test_a_wrong_answer_is_named(module: ModuleType, answer: Any, said: str) -> None:
+def test_invalid_result_is_reported(module: ModuleType, answer: Any, said: str) -> None:
     text = failure(module, answer)
     assert f"the partitioner {NAME}:spread {said}" in text
     assert "[topic=a]" in text
 
 
-def test_what_it_raises_is_named_and_kept(module: ModuleType) -> None:
+def test_exception_is_named_and_chained(module: ModuleType) -> None:
     def function(*_: Any) -> Any:
         raise ZeroDivisionError("by nothing")
 
@@ -153,7 +153,7 @@ def test_what_it_raises_is_named_and_kept(module: ModuleType) -> None:
         (f"{NAME}:__name__", "is not callable"),
     ],
 )
-def test_a_name_that_leads_nowhere(module: ModuleType, name: str, said: str) -> None:
+def test_name_that_does_not_resolve(module: ModuleType, name: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         partitioner(partitioner=name)
     assert name in str(caught.value)

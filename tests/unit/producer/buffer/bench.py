@@ -21,7 +21,7 @@ PLACES = [TopicPartition("t", number) for number in range(20)]
 
 
 class Bench:
-    """An accumulator, and what it calls."""
+    """An accumulator with its clock, memory and wakeups."""
 
     def __init__(self, clock: Clock, **options: object) -> None:
         defaults = {"linger_ms": 100, "batch_size": 1_000, "buffer_memory": 10_000}
@@ -46,7 +46,7 @@ class Bench:
         self.wakes += 1
 
     def put(self, sizes: dict[int, int], *, opens: bool = True) -> bytes:
-        """A chunk with a slice of so many bytes for each partition."""
+        """Append a chunk with slices of these sizes, one per partition."""
         chunk = bytes(sum(sizes.values()))
         pieces, at = [], 0
         for partition, size in sizes.items():

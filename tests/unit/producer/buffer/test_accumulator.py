@@ -1,4 +1,4 @@
-"""Memory, waiting and lingering: what the writer and the sender share."""
+"""Memory, waits and linger.ms of the accumulator that the writer and the sender share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def test_a_chunk_is_charged_until_its_last_slice_is_complete(bench: Bench) -> None:
+def test_chunk_is_charged_until_its_last_slice_completes(bench: Bench) -> None:
     bench.put({0: 500, 1: 400})
     assert bench.memory.used == 900
     first, second = bench.accumulator.take_all()
@@ -51,7 +51,7 @@ def test_a_chunk_is_charged_until_its_last_slice_is_complete(bench: Bench) -> No
     assert bench.memory.used == 0
 
 
-def test_small_slices_are_copied_and_do_not_hold_the_chunk(bench: Bench) -> None:
+def test_small_slices_are_copied_to_release_the_chunk(bench: Bench) -> None:
     chunk = bench.put({0: 880, 1: 60, 2: 60})
     assert bench.memory.used == 1_000 + 120
     batches = {batch.partition.partition: batch for batch in bench.accumulator.take_all()}
@@ -64,14 +64,14 @@ def test_small_slices_are_copied_and_do_not_hold_the_chunk(bench: Bench) -> None
     assert bench.memory.used == 0
 
 
-def test_a_chunk_of_small_slices_only_is_not_charged_itself(bench: Bench) -> None:
+def test_chunk_of_small_slices_is_not_charged(bench: Bench) -> None:
     bench.put(dict.fromkeys(range(20), 50))
     assert bench.memory.used == 1_000
     bench.complete_all()
     assert bench.memory.used == 0
 
 
-def test_what_was_reserved_is_given_up(bench: Bench) -> None:
+def test_unused_reservation_is_returned(bench: Bench) -> None:
     bench.accumulator.pool.reserve(700)
     bench.accumulator.begin()
     bench.accumulator.give_up(700)
@@ -97,7 +97,7 @@ def test_batches_linger(bench: Bench) -> None:
     assert len(bench.queued()) == 2
 
 
-def test_the_sender_is_woken_for_the_first_open_batch_alone() -> None:
+def test_sender_is_woken_only_for_the_first_open_batch() -> None:
     bench = Bench(ManualClock(seconds=1.0), linger_ms=4)
     for expected in (1, 1):
         bench.put({0: 10}, opens=False)
@@ -109,7 +109,7 @@ def test_the_sender_is_woken_for_the_first_open_batch_alone() -> None:
 
 
 @pytest.mark.parametrize(("linger_ms", "wakes"), [(0, 1), (4, 1), (5, 0), (1_000, 0)])
-def test_the_sender_is_told_of_an_open_batch_only_where_it_would_learn_of_it_late(
+def test_sender_is_woken_only_if_it_would_miss_the_deadline_of_an_open_batch(
     linger_ms: int, wakes: int
 ) -> None:
     bench = Bench(ManualClock(seconds=1.0), linger_ms=linger_ms)
@@ -118,11 +118,11 @@ def test_the_sender_is_told_of_an_open_batch_only_where_it_would_learn_of_it_lat
     assert bench.wakes == wakes
 
 
-def test_a_batch_that_falls_due_during_an_append_is_closed_right_after(bench: Bench) -> None:
+def test_batch_due_during_append_is_closed_after_it(bench: Bench) -> None:
     bench.put({0: 100})
     wakes = bench.wakes
     bench.put({1: 100})
-    assert bench.wakes == wakes  # the sender knows already when to look
+    assert bench.wakes == wakes  # the sender's timer is already set
     bench.accumulator.begin()
     bench.accumulator.close_due(1.1)
     assert bench.queued() == []
@@ -130,13 +130,13 @@ def test_a_batch_that_falls_due_during_an_append_is_closed_right_after(bench: Be
     assert bench.wakes == wakes + 1
     bench.accumulator.begin()
     bench.accumulator.append([], Charge(0, holders=0), 0)
-    assert bench.wakes == wakes + 1  # it knows by now
+    assert bench.wakes == wakes + 1  # already set
     bench.accumulator.close_due(1.1)
     assert len(bench.queued()) == 2
 
 
 @pytest.mark.parametrize("start", [0.0, 1.0])
-def test_records_linger_from_when_they_came_and_not_from_when_they_are_encoded(
+def test_linger_starts_at_append_not_at_encoding(
     start: float,
 ) -> None:
     bench = Bench(ManualClock(start))
@@ -153,8 +153,8 @@ def test_records_linger_from_when_they_came_and_not_from_when_they_are_encoded(
 @pytest.mark.parametrize(
     ("linger_ms", "closes_after"), [(0, 0.0), (1, 0.00075), (2, 0.0015), (5, 0.004), (50, 0.049)]
 )
-def test_a_batch_is_early_rather_than_late(linger_ms: int, closes_after: float) -> None:
-    """The sender's timer counts in milliseconds, and rounds up."""
+def test_batch_is_sent_early_rather_than_late(linger_ms: int, closes_after: float) -> None:
+    """The sender's timer has millisecond resolution and rounds up."""
     bench = Bench(ManualClock(1.0), linger_ms=linger_ms)
     bench.put({0: 100})
     created = bench.clock.monotonic()
@@ -180,7 +180,7 @@ def test_open_batches_leave_half_of_the_buffer_to_the_writer(bench: Bench) -> No
 
 
 @pytest.mark.parametrize(("more", "left"), [(0, 10), (1, 4)])
-def test_up_to_half_of_the_buffer_batches_stay_open_and_then_a_quarter(
+def test_open_batches_may_use_half_of_the_buffer_then_a_quarter(
     bench: Bench, more: int, left: int
 ) -> None:
     for partition in range(10):
@@ -191,7 +191,7 @@ def test_up_to_half_of_the_buffer_batches_stay_open_and_then_a_quarter(
     assert len(bench.accumulator.open_batches()) == left
 
 
-def test_what_is_closed_beside_half_of_the_buffer_closes_nothing(bench: Bench) -> None:
+def test_closed_batches_beyond_half_of_the_buffer_close_nothing(bench: Bench) -> None:
     bench.put({10: 1_000})
     closed = bench.queued()
     for partition in range(10):
@@ -201,7 +201,7 @@ def test_what_is_closed_beside_half_of_the_buffer_closes_nothing(bench: Bench) -
     assert bench.queued() == closed
 
 
-def test_where_closed_batches_take_the_buffer_the_open_ones_stay(bench: Bench) -> None:
+def test_open_batches_stay_open_if_closed_ones_fill_the_buffer(bench: Bench) -> None:
     for partition in range(4):
         bench.put({partition: 1_000})
     closed = bench.queued()
@@ -213,7 +213,7 @@ def test_where_closed_batches_take_the_buffer_the_open_ones_stay(bench: Bench) -
     assert len(bench.accumulator.open_batches()) == 4
 
 
-def test_an_open_batch_stays_open_while_a_plan_counts_on_it(bench: Bench) -> None:
+def test_open_batch_stays_open_while_a_plan_uses_it(bench: Bench) -> None:
     bench.put({0: 100})
     bench.accumulator.begin()
     bench.accumulator.close_due(50.0)
@@ -226,7 +226,7 @@ def test_an_open_batch_stays_open_while_a_plan_counts_on_it(bench: Bench) -> Non
     assert len(bench.queued()) == 1
 
 
-def test_a_full_batch_closes_at_once(bench: Bench) -> None:
+def test_full_batch_closes_immediately(bench: Bench) -> None:
     bench.put({0: 1_000 - 61})
     assert len(bench.queued()) == 1
 
@@ -238,7 +238,7 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
     until(lambda: bench.wakes >= 2)
     time.sleep(0.02)
     assert not waiting.done()
-    # Lingering is over early, as what is open must go before the writer can.
+    # Open batches are closed early, because the writer waits for their memory.
     bench.accumulator.close_due(bench.clock.monotonic())
     first, second = bench.queued()
     assert bench.queued() == [first, second]
@@ -253,7 +253,7 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
     assert (meters.buffer_waits, meters.buffer_wait > 0.03) == (1, True)
 
 
-def test_reserve_gives_up_after_max_block() -> None:
+def test_reserve_fails_after_max_block_ms() -> None:
     bench = Bench(SystemClock(), max_block_ms=80)
     bench.put({0: 9_500})
     started = time.monotonic()
@@ -265,13 +265,13 @@ def test_reserve_gives_up_after_max_block() -> None:
     assert bench.memory.used == 1_000
 
 
-def test_an_empty_buffer_takes_what_is_larger_than_itself(bench: Bench) -> None:
+def test_empty_buffer_accepts_a_chunk_larger_than_itself(bench: Bench) -> None:
     bench.accumulator.pool.reserve(50_000)
     assert bench.memory.used == 50_000
 
 
 @pytest.mark.parametrize("wait", ["reserve", "flush", "topics"])
-def test_the_end_of_the_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -> None:
+def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -> None:
     bench = Bench(SystemClock(), max_block_ms=600_000)
     accumulator = bench.accumulator
     bench.put({0: 9_500})
@@ -290,7 +290,7 @@ def test_the_end_of_the_sender_wakes_the_writer(wait: str, writer: ThreadPoolExe
         accumulator.pool.reserve(1)
 
 
-def test_append_after_the_end_takes_nothing(bench: Bench) -> None:
+def test_append_after_the_end_is_ignored(bench: Bench) -> None:
     bench.accumulator.pool.reserve(100)
     bench.accumulator.begin()
     bench.accumulator.state.fail(DeliveryError("gone"))
@@ -301,7 +301,7 @@ def test_append_after_the_end_takes_nothing(bench: Bench) -> None:
     assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)
 
 
-def test_flush_waits_for_what_was_appended(writer: ThreadPoolExecutor) -> None:
+def test_flush_waits_for_appended_batches(writer: ThreadPoolExecutor) -> None:
     bench = Bench(SystemClock())
     bench.put({0: 100, 1: 100})
     flushing = writer.submit(bench.accumulator.flush)
@@ -314,7 +314,7 @@ def test_flush_waits_for_what_was_appended(writer: ThreadPoolExecutor) -> None:
     flushing.result(SOON)
 
 
-def test_a_compressed_batch_is_charged_for_what_it_then_takes() -> None:
+def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939, 1: 939})
     first, second = bench.queued()
@@ -329,7 +329,7 @@ def test_a_compressed_batch_is_charged_for_what_it_then_takes() -> None:
     assert bench.memory.used == 0
 
 
-def test_a_batch_that_expires_while_it_is_compressed_costs_nothing() -> None:
+def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939})
     (expired,) = bench.accumulator.take_while(lambda batch: batch.created <= 0.0)
@@ -340,7 +340,7 @@ def test_a_batch_that_expires_while_it_is_compressed_costs_nothing() -> None:
     assert bench.accumulator.state.incomplete == 0
 
 
-def test_pieces_of_a_split_take_over_the_charge(bench: Bench) -> None:
+def test_split_batches_inherit_the_charge(bench: Bench) -> None:
     bench.put({0: 939})
     (batch,) = bench.accumulator.take_all()
     pieces = [ProducerBatch(PLACES[0], 0.0, 0, 0) for _ in range(2)]
@@ -354,7 +354,7 @@ def test_pieces_of_a_split_take_over_the_charge(bench: Bench) -> None:
     assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)
 
 
-def test_only_what_is_old_enough_expires(bench: Bench) -> None:
+def test_only_batches_beyond_the_timeout_expire(bench: Bench) -> None:
     bench.put({0: 939})
     bench.clock.advance(5.0)  # type: ignore[attr-defined]
     bench.put({0: 939, 1: 939})
@@ -363,7 +363,7 @@ def test_only_what_is_old_enough_expires(bench: Bench) -> None:
     assert len(bench.queued()) == 2
 
 
-def test_many_writers_of_memory_never_lose_a_byte(bench: Bench) -> None:
+def test_concurrent_reservations_and_completions_keep_accounting_exact(bench: Bench) -> None:
     """The codec and sender threads complete batches while the writer appends."""
     stop = threading.Event()
 

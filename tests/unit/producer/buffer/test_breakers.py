@@ -1,4 +1,4 @@
-"""Breakers by partition, broker and job; storms of retries; brokers that take nothing."""
+"""Breakers per partition, broker and job; retry storms; stalled brokers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def breakers(each: Thresholds | None = None, job: Thresholds | None = None) -> C
     return CircuitBreakers(ThrottlingConfig(breaker=breaker))
 
 
-def test_a_partitions_failures_open_its_breaker_and_not_its_neighbours() -> None:
+def test_failures_open_only_the_breaker_of_their_partition() -> None:
     one = breakers(Thresholds(failures=2))
     for at in (10.0, 11.0):
         one.record(A, NODE, FAILED, "X", at)
@@ -33,7 +33,7 @@ def test_a_partitions_failures_open_its_breaker_and_not_its_neighbours() -> None
     assert one.has_breakers
 
 
-def test_a_brokers_failures_open_all_its_partitions() -> None:
+def test_failures_of_a_broker_open_all_its_partitions() -> None:
     one = breakers(Thresholds(failures=2))
     one.record(A, NODE, FAILED, "X", 10.0)
     one.record(B, NODE, FAILED, "X", 10.0)
@@ -41,7 +41,7 @@ def test_a_brokers_failures_open_all_its_partitions() -> None:
     assert not one.is_open(A, OTHER, 10.0)
 
 
-def test_open_means_nothing_is_sent_and_half_open_one_at_a_time() -> None:
+def test_open_breaker_sends_nothing_and_half_open_sends_one_batch() -> None:
     one = breakers(Thresholds(failures=1))
     one.record(A, NODE, FAILED, "X", 10.0)
     for thing in (A, NODE):
@@ -53,7 +53,7 @@ def test_open_means_nothing_is_sent_and_half_open_one_at_a_time() -> None:
     assert one.may_send(A, busy=True, now=15.0)
 
 
-def test_nothing_opens_by_default() -> None:
+def test_no_breaker_opens_by_default() -> None:
     one = breakers()
     for _ in range(100):
         assert one.record(A, NODE, FAILED, "X", 10.0) is None
@@ -62,7 +62,7 @@ def test_nothing_opens_by_default() -> None:
     assert not one.has_breakers
 
 
-def test_the_jobs_breaker_is_a_reason_to_stop_with_figures() -> None:
+def test_job_breaker_reports_its_counts() -> None:
     one = breakers(job=Thresholds(retry_percent=60))
     reasons: list[DeliveryError | None] = [
         one.record(A, NODE, outcome, error, 10.0)
@@ -82,7 +82,7 @@ def test_the_jobs_breaker_is_a_reason_to_stop_with_figures() -> None:
     assert one.record(A, NODE, RETRIED, "X", 10.0) is None
 
 
-def test_the_jobs_breaker_counts_over_all_partitions() -> None:
+def test_job_breaker_counts_all_partitions() -> None:
     one = breakers(each=Thresholds(failures=9), job=Thresholds(failures=3))
     reasons = [
         one.record(TopicPartition("t", n), n, FAILED, "TOPIC_AUTHORIZATION_FAILED", 10.0)
@@ -93,7 +93,7 @@ def test_the_jobs_breaker_counts_over_all_partitions() -> None:
     assert not any(one.is_open(TopicPartition("t", n), n, 10.0) for n in range(3))
 
 
-def test_a_storm_of_retries_brings_the_rates_down() -> None:
+def test_retry_storm_lowers_the_rates() -> None:
     one = breakers()
     for number in range(9):
         one.record(A, NODE, RETRIED, "X", 10.0 + number / 10)
@@ -103,20 +103,20 @@ def test_a_storm_of_retries_brings_the_rates_down() -> None:
     assert one.ramp.factor(12.5) == 1 / 8
 
 
-def test_a_few_retries_among_many_answers_are_no_storm() -> None:
+def test_few_retries_are_not_a_storm() -> None:
     one = breakers()
     for number in range(100):
         one.record(A, NODE, RETRIED if number % 3 == 0 else GOOD, "X", 10.0)
     assert one.ramp.factor(10.0) == 1.0
 
 
-def test_throttling_brings_the_rates_down() -> None:
+def test_throttling_lowers_the_rates() -> None:
     one = breakers()
     one.throttled(10.0)
     assert one.ramp.factor(10.0) == 1 / 16
 
 
-def test_one_partition_in_trouble_among_others_is_no_storm() -> None:
+def test_failures_of_one_partition_are_not_a_storm() -> None:
     one = breakers()
     for number in range(100):
         one.record(A, NODE, RETRIED, "X", 10.0 + number / 100)

@@ -1,4 +1,4 @@
-"""buffer.memory: charged, shared by holders, freed, waited for."""
+"""buffer.memory: charges, shared charges, releases and waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT = 10_000
 
 
 class Bench:
-    """A pool whose clock moves on whenever the writer has waited for a while."""
+    """A pool whose clock advances when the writer waits."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(seconds=1.0)
@@ -40,19 +40,19 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_what_fits_is_charged_without_a_wait(bench: Bench) -> None:
+def test_reservation_that_fits_does_not_wait(bench: Bench) -> None:
     bench.pool.reserve(LIMIT)
     assert bench.pool.used == LIMIT
     assert (bench.wakes, bench.meters().buffer_waits) == (0, 0)
 
 
-def test_an_empty_pool_takes_what_is_larger_than_itself(bench: Bench) -> None:
+def test_empty_pool_accepts_more_than_its_size(bench: Bench) -> None:
     assert bench.pool.fits(5 * LIMIT)
     bench.pool.reserve(5 * LIMIT)
     assert not bench.pool.fits(1)
 
 
-def test_a_full_pool_is_waited_for_at_most_max_block_ms(bench: Bench) -> None:
+def test_full_pool_waits_at_most_max_block_ms(bench: Bench) -> None:
     bench.pool.reserve(9_000)
     with pytest.raises(BufferTimeoutError, match="9,000 of 10,000 bytes"):
         bench.pool.reserve(2_000)
@@ -62,7 +62,7 @@ def test_a_full_pool_is_waited_for_at_most_max_block_ms(bench: Bench) -> None:
     assert bench.pool.waiting_since is None
 
 
-def test_the_wait_is_seen_while_it_lasts(bench: Bench) -> None:
+def test_waiting_since_is_set_during_the_wait(bench: Bench) -> None:
     seen: list[float | None] = []
 
     def done() -> bool:
@@ -74,14 +74,14 @@ def test_the_wait_is_seen_while_it_lasts(bench: Bench) -> None:
     assert bench.pool.waiting_since is None
 
 
-def test_nothing_is_reserved_in_a_session_that_has_failed(bench: Bench) -> None:
+def test_failed_session_reserves_nothing(bench: Bench) -> None:
     bench.state.fail(DeliveryError("gone"))
     with pytest.raises(DeliveryError, match="gone"):
         bench.pool.reserve(1)
     assert bench.pool.used == 0
 
 
-def test_a_charge_is_freed_when_its_last_holder_releases_it(bench: Bench) -> None:
+def test_shared_charge_is_released_with_its_last_holder(bench: Bench) -> None:
     shared, own = Charge(600, holders=2), Charge(50)
     bench.pool.charge(650)
     first, second = [shared, own], [shared]

@@ -1,4 +1,4 @@
-"""The circuit breaker's state table, its thresholds and its window."""
+"""The circuit breaker's states, thresholds and window."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_the_state_table(state: BreakerState, event: Event, expected: BreakerSta
     assert next_state(state, event) is expected
 
 
-def test_it_opens_at_its_number_of_failures() -> None:
+def test_breaker_opens_at_failure_threshold() -> None:
     one = breaker(failures=3)
     assert [one.record(FAILED, float(at)) for at in (100, 101, 102)] == [False, False, True]
     assert one.state(102.0) is OPEN
 
 
-def test_it_opens_at_its_percent_of_retries_once_there_are_enough() -> None:
+def test_breaker_opens_at_retry_percentage_after_minimum_count() -> None:
     one = breaker(retry_percent=50)
     assert not any(one.record(RETRIED, 100.0) for _ in range(4))
     assert not any(one.record(GOOD, 100.0) for _ in range(5))
@@ -59,7 +59,7 @@ def test_it_opens_at_its_percent_of_retries_once_there_are_enough() -> None:
     assert one.record(RETRIED, 100.0)
 
 
-def test_good_answers_keep_it_closed() -> None:
+def test_successes_keep_it_closed() -> None:
     one = breaker(retry_percent=50)
     for _ in range(100):
         assert not one.record(GOOD, 100.0)
@@ -67,12 +67,12 @@ def test_good_answers_keep_it_closed() -> None:
         assert not one.record(RETRIED, 100.0)
 
 
-def test_thresholds_of_nothing_are_never_reached() -> None:
+def test_unset_thresholds_are_never_reached() -> None:
     one = breaker()
     assert not any(one.record(outcome, 100.0) for outcome in [RETRIED, FAILED] * 100)
 
 
-def test_it_rests_and_tries_again() -> None:
+def test_breaker_pauses_and_probes() -> None:
     one = breaker(failures=1)
     assert one.record(FAILED, 100.0)
     assert one.state(104.9) is OPEN
@@ -82,7 +82,7 @@ def test_it_rests_and_tries_again() -> None:
 
 
 @pytest.mark.parametrize("outcome", [RETRIED, FAILED])
-def test_a_probe_that_fails_opens_it_again(outcome: BatchOutcome) -> None:
+def test_failed_probe_reopens_it(outcome: BatchOutcome) -> None:
     one = breaker(failures=1)
     one.record(FAILED, 100.0)
     assert one.record(outcome, 107.0)
@@ -90,7 +90,7 @@ def test_a_probe_that_fails_opens_it_again(outcome: BatchOutcome) -> None:
     assert one.state(112.0) is HALF_OPEN
 
 
-def test_answers_that_come_while_it_is_open_change_nothing() -> None:
+def test_responses_while_open_are_ignored() -> None:
     one = breaker(failures=1)
     one.record(FAILED, 100.0)
     assert not one.record(FAILED, 101.0)
@@ -99,7 +99,7 @@ def test_answers_that_come_while_it_is_open_change_nothing() -> None:
     assert one.state(105.0) is HALF_OPEN
 
 
-def test_after_it_closed_the_old_count_is_forgotten() -> None:
+def test_closing_resets_the_counts() -> None:
     one = breaker(failures=2)
     one.record(FAILED, 100.0)
     one.record(FAILED, 100.0)
@@ -108,14 +108,14 @@ def test_after_it_closed_the_old_count_is_forgotten() -> None:
     assert one.state(107.0) is CLOSED
 
 
-def test_what_is_older_than_the_window_does_not_count() -> None:
+def test_responses_outside_the_window_are_ignored() -> None:
     one = breaker(failures=2)
     assert not one.record(FAILED, 100.0)
     assert not one.record(FAILED, 131.0)
     assert one.record(FAILED, 140.0)
 
 
-def test_a_window_slides() -> None:
+def test_window_slides() -> None:
     window = Window(10.0)
     for second in range(30):
         window.add(GOOD, float(second))
@@ -126,7 +126,7 @@ def test_a_window_slides() -> None:
     assert window.tally(60.0) == Tally()
 
 
-def test_percents() -> None:
+def test_percentages() -> None:
     assert Tally(3, 1, 0).retry_percent == 25.0
     assert Tally().retry_percent == 0.0
     assert Tally(5, 5, 0).reaches(Thresholds(50), 10)

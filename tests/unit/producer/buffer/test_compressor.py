@@ -1,4 +1,4 @@
-"""Closed batches go in, results come out: payload and time, or what went wrong."""
+"""The compressor: closed batches in; payload and time, or an error, out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def batch(records: bytes = RECORDS) -> ProducerBatch:
 
 
 class Bench:
-    """A compressor whose work is done when a test says so."""
+    """A compressor whose work runs when the test calls for it."""
 
     def __init__(self) -> None:
         self.executor = ManualExecutor()
@@ -47,13 +47,13 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_nothing_comes_out_before_it_is_done(bench: Bench) -> None:
+def test_no_result_before_completion(bench: Bench) -> None:
     bench.compressor.submit(batch())
     assert bench.compressor.take_results() == []
     assert bench.calls == 0
 
 
-def test_results_come_in_the_order_of_the_batches_and_once(bench: Bench) -> None:
+def test_results_keep_batch_order_and_are_returned_once(bench: Bench) -> None:
     batches = [batch(), batch(b"another")]
     for each in batches:
         bench.compressor.submit(each)
@@ -67,14 +67,14 @@ def test_results_come_in_the_order_of_the_batches_and_once(bench: Bench) -> None
     assert bench.compressor.take_results() == []
 
 
-def test_the_batch_itself_stays_as_it_is(bench: Bench) -> None:
+def test_batch_itself_is_unchanged(bench: Bench) -> None:
     given = batch()
     bench.compressor.submit(given)
     bench.executor.run()
     assert (given.parts, given.codec, given.ready) == ([RECORDS], Codec.NONE, False)
 
 
-def test_what_goes_wrong_comes_out_as_well(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_returned_as_results(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> bytes:
         raise MemoryError
 
@@ -95,7 +95,7 @@ def threaded() -> Iterator[Compressor]:
     made.close()
 
 
-def test_close_waits_for_what_is_being_compressed(threaded: Compressor) -> None:
+def test_close_waits_for_running_compression(threaded: Compressor) -> None:
     threaded.submit(batch())
     threaded.close()
     assert len(threaded.take_results()) <= 1
@@ -103,7 +103,7 @@ def test_close_waits_for_what_is_being_compressed(threaded: Compressor) -> None:
         threaded.submit(batch())
 
 
-def test_a_given_executor_does_the_work() -> None:
+def test_custom_executor_is_used() -> None:
     with ThreadPoolExecutor(1) as executor:
         made = Compressor(config(compression_type="lz4"), ManualClock(), lambda: None, executor)
         given = batch()

@@ -1,4 +1,4 @@
-"""Who has used up a share of the buffer."""
+"""Buffer shares of partitions and brokers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_partitions(held: dict[int, int], more: int, full: set[int]) -> None:
     assert bool(found) == bool(full)
 
 
-def test_a_broker_holds_what_its_partitions_hold() -> None:
+def test_broker_uses_the_sum_of_its_partitions() -> None:
     held = {place(0): 85, place(2): 85, place(1): 85}
     assert not find_full(held, known(WIDE), 15, LIMIT)
     held |= {place(4): 16}
@@ -54,31 +54,31 @@ def test_a_broker_holds_what_its_partitions_hold() -> None:
     assert found.of(WIDE) == {0, 2, 4}
 
 
-def test_a_full_partition_leaves_its_neighbours_room() -> None:
+def test_full_partition_leaves_room_for_others() -> None:
     found = find_full({place(0): 100}, known(WIDE), 10, LIMIT)
     assert found.of(WIDE) == {0}
 
 
-def test_the_only_partition_may_hold_everything() -> None:
+def test_single_partition_may_use_the_whole_buffer() -> None:
     assert not find_full({place(0): 1_000}, known(topic("t", 1)), 1, LIMIT)
     both = known(topic("t", 1), topic("u", 1))
     assert find_full({place(0): 1_000}, both, 1, LIMIT).partitions == {place(0)}
 
 
-def test_the_only_broker_may_hold_everything() -> None:
+def test_single_broker_may_use_the_whole_buffer() -> None:
     held = {place(number): 90 for number in range(6)}
     assert not find_full(held, known(topic("t", 6)), 10, LIMIT)
     assert find_full(held, known(WIDE), 10, LIMIT).brokers == {1, 2}
 
 
-def test_partitions_without_a_leader_are_nobodys() -> None:
+def test_partitions_without_leader_belong_to_no_broker() -> None:
     info = replace(topic("t", 4), leaders=(-1, -1, 1, 2))
     held = {place(0): 190, place(1): 90}
     assert find_full(held, known(info), 10, LIMIT).brokers == frozenset()
     assert find_full(held, known(info), 11, LIMIT).partitions == {place(0), place(1)}
 
 
-def test_a_topic_that_is_gone_counts_by_partition_alone() -> None:
+def test_deleted_topic_counts_only_per_partition() -> None:
     held = {place(7): 90, place(0, "gone"): 90}
     found = find_full(held, known(WIDE), 20, LIMIT)
     assert found == Full(frozenset({place(7), place(0, "gone")}))
@@ -88,7 +88,7 @@ def cluster(*topics: TopicInfo) -> Cluster:
     return Cluster(topics=MappingProxyType(known(*topics)))
 
 
-def test_accounts() -> None:
+def test_usage_per_partition_and_broker() -> None:
     quotas = BufferQuotas(LIMIT, RLock())
     quotas.add_topics([WIDE])
     quotas.change(place(0), 80)
@@ -99,7 +99,7 @@ def test_accounts() -> None:
     assert quotas.full(90, cluster(WIDE)) is NOTHING_FULL
 
 
-def test_only_topics_that_are_written_to_count_as_others() -> None:
+def test_only_written_topics_count_for_shares() -> None:
     quotas = BufferQuotas(LIMIT, RLock())
     quotas.add_topics([topic("t", 1)])
     quotas.change(place(0), 1_000)

@@ -1,4 +1,4 @@
-"""Token buckets and the ramp after trouble, with a clock that only the test moves."""
+"""Token buckets and the ramp after retries, with a manual clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_TROUBLE = Ramp()
 HUGE = 1 << 40
 
 
-def test_a_bucket_is_overdrawn_and_waits() -> None:
+def test_overdrawn_bucket_waits() -> None:
     bucket = Bucket(100.0, at=50.0).refilled(50.0, 1.0).taken(30)
     assert bucket.wait(1.0) == pytest.approx(0.3)
     assert bucket.wait(0.5) == pytest.approx(0.6)
@@ -19,12 +19,12 @@ def test_a_bucket_is_overdrawn_and_waits() -> None:
     assert bucket.refilled(50.3, 1.0).wait(1.0) == pytest.approx(0.0)
 
 
-def test_what_was_not_used_is_not_saved_up() -> None:
+def test_unused_tokens_do_not_accumulate() -> None:
     rested = Bucket(100.0, at=0.0).refilled(1_000.0, 1.0)
     assert rested.level == pytest.approx(10.0)
 
 
-def test_a_clock_that_stands_still_fills_nothing() -> None:
+def test_stopped_clock_adds_no_tokens() -> None:
     assert Bucket(100.0, level=-5.0, at=7.0).refilled(7.0, 1.0).level == -5.0
 
 
@@ -32,25 +32,25 @@ def test_a_clock_that_stands_still_fills_nothing() -> None:
     ("after", "factor"),
     [(0.0, 1 / 16), (0.99, 1 / 16), (1.0, 1 / 8), (2.5, 1 / 4), (3.0, 1 / 2), (4.0, 1), (1e9, 1)],
 )
-def test_after_trouble_the_rate_doubles_each_second(after: float, factor: float) -> None:
+def test_rate_doubles_each_second_after_trouble(after: float, factor: float) -> None:
     assert Ramp(100.0).factor(100.0 + after) == factor
     assert NO_TROUBLE.factor(100.0 + after) == 1.0
 
 
-def refilled(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
-    """Seconds that a chunk must wait."""
+def wait_of_chunk(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
+    """Return the seconds that a chunk must wait."""
     limiter.refill(now, ramp)
     return limiter.wait
 
 
 def written(limits: RateLimits, seconds: float, troubled_at: float | None = None) -> int:
-    """Rows of 10 bytes that get through in so many seconds."""
+    """Count the rows of 10 bytes that are written in `seconds`."""
     limiter, now, end, rows = RateLimiter(limits, 0.0), 0.0, seconds, 0
     chunk, size = limiter.chunk(10_000, HUGE)
     count = min(chunk, max(1, size // 10))
     while True:
         ramp = Ramp(troubled_at) if troubled_at is not None and now >= troubled_at else NO_TROUBLE
-        while wait := refilled(limiter, now, ramp):
+        while wait := wait_of_chunk(limiter, now, ramp):
             now += wait
             if troubled_at is not None and now >= troubled_at:
                 ramp = Ramp(troubled_at)
@@ -61,32 +61,32 @@ def written(limits: RateLimits, seconds: float, troubled_at: float | None = None
 
 
 @pytest.mark.parametrize("rate", [1, 7, 1_000, 250_000])
-def test_a_limit_of_records_holds(rate: int) -> None:
+def test_record_limit(rate: int) -> None:
     assert written(RateLimits(records=rate), 40.0) == pytest.approx(40 * rate, rel=0.02, abs=1)
 
 
-def test_a_limit_of_bytes_holds() -> None:
+def test_byte_limit() -> None:
     assert written(RateLimits(size=50_000.0), 40.0) == pytest.approx(200_000, rel=0.02)
 
 
-def test_the_tighter_of_two_limits_holds() -> None:
+def test_stricter_limit_wins() -> None:
     assert written(RateLimits(300.0, 50_000.0), 40.0) == pytest.approx(12_000, rel=0.02)
     assert written(RateLimits(30_000.0, 5_000.0), 40.0) == pytest.approx(20_000, rel=0.02)
 
 
-def test_trouble_slows_it_down_for_a_while() -> None:
+def test_trouble_lowers_the_rate_temporarily() -> None:
     quiet = written(RateLimits(records=16_000), 20.0)
     troubled = written(RateLimits(records=16_000), 20.0, troubled_at=10.0)
-    # Four seconds at 1/16, 1/8, 1/4 and 1/2 of the rate are worth 15/16 of a second.
+    # Four seconds at 1/16, 1/8, 1/4 and 1/2 of the rate allow 15/16 of a second's data.
     assert quiet - troubled == pytest.approx(16_000 * (4 - 15 / 16), rel=0.1)
 
 
-def test_trouble_without_end_leaves_a_sixteenth() -> None:
+def test_continuous_trouble_leaves_a_sixteenth() -> None:
     limiter = RateLimiter(RateLimits(records=1_600), 0.0)
     limiter.acquire(100, 0)
     now, rows = 0.0, 0
     while now < 20.0:
-        wait = refilled(limiter, now, Ramp(now))
+        wait = wait_of_chunk(limiter, now, Ramp(now))
         now += min(wait, 0.5) or 0.0
         if not wait:
             limiter.acquire(10, 0)
@@ -94,7 +94,7 @@ def test_trouble_without_end_leaves_a_sixteenth() -> None:
     assert rows == pytest.approx(20 * 100 - 100, rel=0.05)
 
 
-def test_chunks_are_a_fraction_of_a_second() -> None:
+def test_chunk_size_is_a_fraction_of_a_second() -> None:
     assert RateLimiter(RateLimits(records=1_000), 0.0).chunk(10_000, 77) == (250, 77)
     assert RateLimiter(RateLimits(records=1), 0.0).chunk(10_000, 77) == (1, 77)
     assert RateLimiter(RateLimits(size=1_000), 0.0).chunk(10_000, 9_999) == (10_000, 250)
@@ -105,21 +105,21 @@ def test_no_limits() -> None:
     assert not limiter.limited
     assert limiter.chunk(10, 20) == (10, 20)
     limiter.acquire(1 << 40, 1 << 40)
-    assert refilled(limiter, 0.0, NO_TROUBLE) == 0.0
+    assert wait_of_chunk(limiter, 0.0, NO_TROUBLE) == 0.0
 
 
 def steady(limiter: RateLimiter, start: float, stop: float, size: int = 100) -> None:
-    """Write 100 times a second, so many bytes each time, and never wait."""
+    """Write `size` bytes 100 times per second without waiting."""
     for tick in range(int(start * 100), int(stop * 100)):
-        assert refilled(limiter, tick / 100, NO_TROUBLE) == 0.0
+        assert wait_of_chunk(limiter, tick / 100, NO_TROUBLE) == 0.0
         limiter.acquire(1, size)
 
 
 def ramping(limiter: RateLimiter, ramp: Ramp, start: float, seconds: float) -> int:
-    """Bytes that get through in so many seconds, in chunks of 100."""
+    """Count the bytes written in `seconds` in chunks of 100."""
     now, taken = start, 0
     while now < start + seconds:
-        wait = refilled(limiter, now, ramp)
+        wait = wait_of_chunk(limiter, now, ramp)
         now += wait or 0.001
         if not wait:
             limiter.acquire(1, 100)
@@ -127,17 +127,17 @@ def ramping(limiter: RateLimiter, ramp: Ramp, start: float, seconds: float) -> i
     return taken
 
 
-def test_without_a_limit_the_ramp_begins_at_a_part_of_what_was_measured() -> None:
+def test_without_limit_ramp_starts_at_a_fraction_of_the_measured_rate() -> None:
     limiter = RateLimiter(RateLimits(), 0.0)
-    steady(limiter, 0.0, 8.0)  # 10,000 bytes a second
+    steady(limiter, 0.0, 8.0)  # 10,000 bytes per second
     assert ramping(limiter, Ramp(8.0), 8.0, 1.0) == pytest.approx(10_000 / 16, abs=400)
     assert ramping(limiter, Ramp(8.0), 9.0, 3.0) == pytest.approx(
         10_000 * (1 / 8 + 1 / 4 + 1 / 2), rel=0.1
     )
-    assert ramping(limiter, Ramp(8.0), 12.0, 1.0) > 90_000  # no limit any more
+    assert ramping(limiter, Ramp(8.0), 12.0, 1.0) > 90_000  # the limit has been lifted
 
 
-def test_trouble_again_and_again_does_not_take_the_slow_rate_for_the_measure() -> None:
+def test_repeated_trouble_does_not_lower_the_measured_rate() -> None:
     limiter = RateLimiter(RateLimits(), 0.0)
     steady(limiter, 0.0, 8.0)
     for round_ in range(4):
@@ -147,21 +147,21 @@ def test_trouble_again_and_again_does_not_take_the_slow_rate_for_the_measure() -
         steady(limiter, at + 4.0, at + 4.5)
 
 
-def test_trouble_before_anything_was_measured_slows_nothing_down() -> None:
+def test_trouble_before_any_measurement_has_no_effect() -> None:
     limiter = RateLimiter(RateLimits(), 0.0)
     assert ramping(limiter, Ramp(0.0), 0.0, 1.0) > 90_000
     steady(limiter, 100.0, 100.5)
     assert ramping(limiter, Ramp(100.5), 100.5, 1.0) > 90_000
 
 
-def test_only_the_last_seconds_are_the_measure() -> None:
+def test_only_the_last_seconds_are_measured() -> None:
     limiter = RateLimiter(RateLimits(), 0.0)
     steady(limiter, 0.0, 100.0, size=1_000)
     steady(limiter, 100.0, 115.0)
     assert ramping(limiter, Ramp(115.0), 115.0, 1.0) == pytest.approx(10_000 / 16, abs=400)
 
 
-def test_a_limit_that_is_given_needs_no_measure() -> None:
+def test_explicit_limit_needs_no_measurement() -> None:
     limiter = RateLimiter(RateLimits(size=16_000.0), 0.0)
     steady(limiter, 0.0, 8.0)
     assert ramping(limiter, Ramp(8.0), 8.0, 1.0) == pytest.approx(1_000, rel=0.2, abs=1_700)

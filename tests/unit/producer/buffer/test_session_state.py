@@ -1,4 +1,4 @@
-"""What the writer waits for, and what ends its waits."""
+"""Waits of the writer and how they end."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def writer() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def test_what_is_done_is_not_waited_for(state: SessionState) -> None:
+def test_completed_condition_does_not_wait(state: SessionState) -> None:
     assert state.wait_for(lambda: True, 0.0)
 
 
-def test_a_wait_ends_when_its_time_is_over() -> None:
+def test_wait_ends_at_timeout() -> None:
     clock = ManualClock(seconds=1.0)
     state = SessionState(clock, nothing, lambda: clock.advance(1.0))
     assert not state.wait_for(lambda: False, 2.5)
     assert clock.monotonic() >= 3.5
 
 
-def test_a_wait_ends_when_it_is_notified(state: SessionState, writer: ThreadPoolExecutor) -> None:
+def test_wait_ends_on_notification(state: SessionState, writer: ThreadPoolExecutor) -> None:
     asked, done = Event(), Event()
 
     def is_done() -> bool:
@@ -58,7 +58,7 @@ def test_a_wait_ends_when_it_is_notified(state: SessionState, writer: ThreadPool
     assert waiting.result(SOON)
 
 
-def test_the_first_error_ends_every_wait(state: SessionState, writer: ThreadPoolExecutor) -> None:
+def test_first_error_ends_all_waits(state: SessionState, writer: ThreadPoolExecutor) -> None:
     first = DeliveryError("first")
     waiting = writer.submit(state.wait_for, lambda: False, None)
     state.fail(first)
@@ -71,7 +71,7 @@ def test_the_first_error_ends_every_wait(state: SessionState, writer: ThreadPool
         state.wait_for(lambda: True, None)
 
 
-def test_all_batches_are_waited_for(state: SessionState, writer: ThreadPoolExecutor) -> None:
+def test_flush_waits_for_all_batches(state: SessionState, writer: ThreadPoolExecutor) -> None:
     state.add_incomplete(2)
     waiting = writer.submit(state.wait_until_complete)
     state.complete()
@@ -81,8 +81,8 @@ def test_all_batches_are_waited_for(state: SessionState, writer: ThreadPoolExecu
     waiting.result(SOON)
 
 
-def test_a_failed_batch_is_no_success(state: SessionState, writer: ThreadPoolExecutor) -> None:
-    """Between the failure of the last batch and the error, nothing is incomplete."""
+def test_failed_batch_is_not_a_success(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    """Between the failure of the last batch and the session's error, nothing is incomplete."""
     state.add_incomplete(1)
     waiting = writer.submit(state.wait_until_complete)
     state.mark_failed()
@@ -93,7 +93,7 @@ def test_a_failed_batch_is_no_success(state: SessionState, writer: ThreadPoolExe
     assert isinstance(waiting.exception(SOON), DeliveryError)
 
 
-def test_the_sender_is_looked_after_while_the_writer_waits() -> None:
+def test_sender_is_checked_while_the_writer_waits() -> None:
     def check_sender() -> None:
         watched.fail(DeliveryError("the sender has died"))
 

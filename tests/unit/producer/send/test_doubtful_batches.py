@@ -1,6 +1,5 @@
-"""What the log may hold already goes again as it was or not at all, whatever is answered.
-
-One that is too large goes in parts, which have its sequences: the log takes none if it has it.
+"""A batch that may be in the log is retried unchanged, or not at all.
+/ If it is too large, it is split with the same sequences: the log rejects duplicates.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def place(data: bytes) -> tuple[int, int, int, int]:
 
 
 def check(sim: World, doubtful: list[bytes]) -> None:
-    """The log holds each row once, the report tells of doubt, and nobody else has the rows."""
+    """Check that the log has each row once, doubts are reported, and dead letters have no copy."""
     with pytest.raises(DeliveryError) as caught:
         sim.finish(0.02)
     sim.check_accounting()
@@ -77,7 +76,7 @@ def check(sim: World, doubtful: list[bytes]) -> None:
 @pytest.mark.parametrize("refusal", REFUSALS)
 @pytest.mark.parametrize("doubt", DOUBTS)
 @pytest.mark.parametrize("rows", [3, 1])
-def test_what_may_be_in_the_log_is_not_appended_again(
+def test_possibly_appended_batch_is_not_appended_twice(
     settings: SessionSettings, doubt: str, refusal: str, rows: int
 ) -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
@@ -96,8 +95,8 @@ def test_what_may_be_in_the_log_is_not_appended_again(
 
 
 @pytest.mark.parametrize("refusal", ["invalid timestamp", "invalid record", "unnamed"])
-def test_what_was_clearly_refused_before_still_goes_in_parts(refusal: str) -> None:
-    """An answer that says that nothing was appended is no doubt."""
+def test_clearly_rejected_batch_is_still_split(refusal: str) -> None:
+    """A response that confirms that nothing was appended leaves no doubt."""
     tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     cluster = FakeCluster(topics={"t": 1})
     rows = 1 if refusal == "unnamed" else 3
@@ -113,7 +112,7 @@ def test_what_was_clearly_refused_before_still_goes_in_parts(refusal: str) -> No
         assert sim.statuses() == {PERSISTED: 1 + len(log)}
 
 
-def test_a_batch_too_large_without_doubt_is_split() -> None:
+def test_batch_too_large_without_doubt_is_split() -> None:
     with world() as sim:
         sim.send([b"first"])
         sim.finish()

@@ -1,4 +1,4 @@
-"""Every row of the Produce error table: what is done about it, for both kinds of producer."""
+"""The action for each Produce error code, with and without idempotence."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("code", "idempotent", "plain"), TABLE)
-def test_first_answer(code: int, idempotent: Action, plain: Action) -> None:
+def test_action_for_first_response(code: int, idempotent: Action, plain: Action) -> None:
     assert decide(code, FACTS).action is idempotent
     assert decide(code, PLAIN).action is plain
 
@@ -55,23 +55,23 @@ TRANSACTIONAL = replace(FACTS, transactional=True)
 
 
 @pytest.mark.parametrize(("code", "idempotent"), [(code, action) for code, action, _ in TABLE])
-def test_in_a_transaction_no_epoch_is_bumped(code: int, idempotent: Action) -> None:
+def test_epoch_is_not_bumped_in_transaction(code: int, idempotent: Action) -> None:
     bumps = idempotent is Action.BUMP_AND_RETRY
     assert decide(code, TRANSACTIONAL).action is (Action.FAIL if bumps else idempotent)
 
 
 @pytest.mark.parametrize("code", [45, 47, 48, 59, 120])
-def test_what_must_be_aborted_is_not_retried(code: int) -> None:
+def test_abortable_error_is_not_retried(code: int) -> None:
     assert decide(code, TRANSACTIONAL) == FAIL_NOT
 
 
-def test_a_transaction_that_is_being_added_to_is_waited_for() -> None:
+def test_concurrent_transactions_error_is_retried() -> None:
     assert decide(51, TRANSACTIONAL) == Decision(Action.RETRY)
     assert decide(51, FACTS) == FAIL_NOT
     assert decide(51, replace(TRANSACTIONAL, expired=True)) == FAIL_NOT
 
 
-def test_behind_another_batch_a_gap_is_retried_in_a_transaction_too() -> None:
+def test_sequence_gap_behind_another_batch_is_retried_in_transaction() -> None:
     assert decide(45, replace(TRANSACTIONAL, head=False)) == Decision(Action.RETRY)
 
 
@@ -83,66 +83,66 @@ def test_every_action_is_reached() -> None:
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
 @pytest.mark.parametrize("facts", [FACTS, PLAIN])
 @pytest.mark.parametrize("end", [{"expired": True}, {"attempts_left": False}])
-def test_what_can_be_retried_ends_with_time_or_attempts(
-    code: int, facts: Facts, end: dict[str, bool]
-) -> None:
+def test_retries_end_by_time_or_attempts(code: int, facts: Facts, end: dict[str, bool]) -> None:
     expected = FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT
     assert decide(code, replace(facts, **end)) == expected
 
 
 @pytest.mark.parametrize("code", [code for code, action, _ in TABLE if action is Action.FAIL])
-def test_status_of_what_fails_at_once(code: int) -> None:
+def test_status_after_permanent_error(code: int) -> None:
     assert decide(code, FACTS) == (FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT)
 
 
 @pytest.mark.parametrize(
     "code", [code for code, action, _ in TABLE if action not in (Action.COMPLETE, Action.SPLIT)]
 )
-def test_an_answer_lost_before_leaves_doubt_for_good(code: int) -> None:
+def test_lost_response_leaves_doubt_permanently(code: int) -> None:
     late = replace(FACTS, ambiguous=True, expired=True)
     assert decide(code, late).status is POSSIBLY
 
 
 @pytest.mark.parametrize("code", [0, 46])
-def test_success_counts_however_late(code: int) -> None:
+def test_late_success_counts(code: int) -> None:
     late = replace(FACTS, expired=True, attempts_left=False, ambiguous=True)
     assert decide(code, late) == COMPLETE
 
 
-def test_sequence_gap_behind_an_unsettled_batch_is_retried() -> None:
+def test_sequence_gap_behind_unsettled_batch_is_retried() -> None:
     assert decide(45, replace(FACTS, head=False)).action is Action.RETRY
     assert decide(45, replace(FACTS, head=False, expired=True)) == FAIL_NOT
     assert decide(45, replace(PLAIN, head=False)) == FAIL_NOT
 
 
-def test_unknown_producer_is_not_repeated_where_the_records_may_be_in_the_log() -> None:
+def test_unknown_producer_id_is_not_retried_if_records_may_be_in_the_log() -> None:
     assert decide(59, replace(FACTS, ambiguous=True)) == FAIL_POSSIBLY
 
 
-def test_one_record_too_large_fails() -> None:
+def test_single_record_too_large_fails() -> None:
     assert decide(10, replace(FACTS, records=1)) == FAIL_NOT
 
 
-def test_a_split_costs_no_attempt_but_takes_time() -> None:
+def test_split_uses_no_attempt_but_time() -> None:
     assert decide(10, replace(FACTS, attempts_left=False)).action is Action.SPLIT
     assert decide(10, replace(FACTS, expired=True)) == FAIL_NOT
 
 
-def test_a_batch_too_large_may_still_be_in_the_log_from_before() -> None:
-    """Its parts are refused then, as they have its sequences; a single record has no parts."""
+def test_batch_too_large_may_be_in_the_log_from_an_earlier_attempt() -> None:
+    """Its splits are rejected then, because they reuse its sequences. A single record cannot be
+    split.
+    """
     assert decide(10, replace(FACTS, records=1, ambiguous=True)) == FAIL_POSSIBLY
     for facts in (FACTS, PLAIN):
         assert decide(10, replace(facts, ambiguous=True)).action is Action.SPLIT
 
 
-def test_refused_records_may_still_be_in_the_log_from_before() -> None:
+def test_rejected_records_may_be_in_the_log_from_an_earlier_attempt() -> None:
     for records in (1, 10):
         facts = replace(FACTS, records=records)
         assert decide(87, facts) == FAIL_NOT
         assert decide(87, replace(facts, ambiguous=True)) == FAIL_POSSIBLY
 
 
-def test_names_of_codes() -> None:
+def test_error_code_names() -> None:
     assert error_name(6) == "NOT_LEADER_OR_FOLLOWER"
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(DISCONNECTED) == "DISCONNECTED"
@@ -164,22 +164,22 @@ GAPLESS = replace(FACTS, gapless=True)
 
 
 @pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 45, 47, -1, 87])
-def test_gapless_makes_a_failure_for_good_fatal(code: int) -> None:
+def test_gapless_makes_permanent_failure_fatal(code: int) -> None:
     assert decide(code, FACTS).action is Action.FAIL
     assert decide(code, GAPLESS) == Decision(Action.FATAL, decide(code, FACTS).status)
 
 
-def test_gapless_takes_no_record_out_of_a_batch() -> None:
+def test_gapless_does_not_remove_records_from_batch() -> None:
     assert decide(87, GAPLESS).action is Action.FATAL
     assert decide(10, replace(GAPLESS, records=1)).action is Action.FATAL
     assert decide(10, GAPLESS).action is Action.SPLIT
 
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES, 10])
-def test_gapless_permits_what_timed_out(code: int) -> None:
+def test_gapless_allows_timeouts(code: int) -> None:
     assert decide(code, replace(GAPLESS, expired=True)).action is Action.FAIL
 
 
 @pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
-def test_gapless_does_not_permit_retries_used_up(code: int) -> None:
+def test_gapless_does_not_allow_exhausted_retries(code: int) -> None:
     assert decide(code, replace(GAPLESS, attempts_left=False)).action is Action.FATAL

@@ -1,4 +1,4 @@
-"""A topic that is deleted and recreated in mid-write: no acknowledged record is lost unsaid."""
+"""A topic that is deleted and recreated during a write: lost acknowledged records are reported."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ WITHOUT_IDS = VersionRange(0, 9)
 SLOW_RETRIES: dict[str, Any] = {"retry_backoff_ms": 500, "retry_backoff_max_ms": 500}
 
 
-def by_name() -> FakeCluster:
-    """Brokers that know no topic ids in Produce requests."""
+def cluster_without_produce_ids() -> FakeCluster:
+    """Create brokers whose Produce requests have no topic ids."""
     cluster = FakeCluster(topics={"t": 1})
     cluster.versions[ApiKey.PRODUCE] = BY_NAME
     return cluster
 
 
-def without_ids() -> FakeCluster:
-    """Brokers before Kafka 2.8."""
-    cluster = by_name()
+def cluster_without_topic_ids() -> FakeCluster:
+    """Create brokers of releases before Kafka 2.8."""
+    cluster = cluster_without_produce_ids()
     cluster.versions[ApiKey.METADATA] = WITHOUT_IDS
     return cluster
 
 
-def begun(sim: World, *faults: Fault | None) -> list[bytes]:
-    """A partition that has taken a batch; these faults await the next ones."""
+def write_first_batch(sim: World, *faults: Fault | None) -> list[bytes]:
+    """Write a batch to the partition, then add faults for the next ones."""
     values = sim.send_batches(1)
     sim.finish()
     sim.fault(*faults)
@@ -41,12 +41,12 @@ def begun(sim: World, *faults: Fault | None) -> list[bytes]:
 
 
 def recreate(sim: World) -> None:
-    """The topic is recreated, and the client has not heard of it."""
+    """Recreate the topic without updating the client's metadata."""
     sim.cluster.create("t", 4)
 
 
-def learn(sim: World) -> None:
-    """Let the client hear of the new topic."""
+def refresh_metadata(sim: World) -> None:
+    """Let the client receive the new topic's metadata."""
     metadata, topic_id = sim.client.metadata, sim.cluster.ids["t"]
     metadata.refresh()
     sim.run(lambda: "t" in metadata.cluster.topics and metadata_id(sim) == topic_id)
@@ -61,7 +61,7 @@ def log_of(sim: World) -> list[bytes | None]:
 
 
 def check_failure(sim: World, deleted: int) -> None:
-    """The write fails, says how many records are gone, and each one has an outcome."""
+    """Check the number of lost records in the error, and that each record has an outcome."""
     with pytest.raises(DeliveryError) as caught:
         sim.finish()
     assert caught.value.topic == "t"
@@ -78,9 +78,11 @@ def all_delivered(sim: World) -> None:
 
 
 @pytest.mark.parametrize("doubtful", [0, 1, 2])
-def test_what_the_deleted_topic_has_acknowledged_fails_the_write(doubtful: int) -> None:
+def test_records_acknowledged_by_deleted_topic_fail_the_write(doubtful: int) -> None:
     with world(**SLOW_RETRIES) as sim:
-        begun(sim, *[None] * doubtful, Fault(error=ErrorCode.request_timed_out, append=True))
+        write_first_batch(
+            sim, *[None] * doubtful, Fault(error=ErrorCode.request_timed_out, append=True)
+        )
         values = sim.send_batches(5)
         sim.run(lambda: len(sim.cluster.seen) == 6)
         recreate(sim)
@@ -89,7 +91,7 @@ def test_what_the_deleted_topic_has_acknowledged_fails_the_write(doubtful: int) 
         assert log_of(sim) == values[3 * doubtful : 3 * doubtful + 3]
 
 
-def test_the_error_counts_a_single_record() -> None:
+def test_error_for_a_single_record_uses_singular() -> None:
     with world() as sim:
         sim.send([b"first"])
         sim.finish()
@@ -98,21 +100,23 @@ def test_the_error_counts_a_single_record() -> None:
         check_failure(sim, 1)
 
 
-def test_acks_1_fails_as_well() -> None:
+def test_acks_1_fails_too() -> None:
     with world(acks="1") as sim:
-        begun(sim)
+        write_first_batch(sim)
         recreate(sim)
         sim.send([b"second"])
         check_failure(sim, 3)
 
 
-@pytest.mark.parametrize("kind", [FakeCluster, by_name, without_ids])
+@pytest.mark.parametrize(
+    "kind", [FakeCluster, cluster_without_produce_ids, cluster_without_topic_ids]
+)
 @pytest.mark.parametrize("append", [True, False])
 @pytest.mark.parametrize("lost", [Fault(lose=True), Fault(hold=True)])
-def test_where_nothing_was_acknowledged_nothing_is_lost(
+def test_recreation_before_any_acknowledgement_loses_nothing(
     kind: Any, lost: Fault, append: bool
 ) -> None:
-    """The write goes on with the new topic, in order."""
+    """The write continues in the new topic, in order."""
     fault = (
         lost
         if append
@@ -129,47 +133,47 @@ def test_where_nothing_was_acknowledged_nothing_is_lost(
 
 
 @pytest.mark.parametrize("code", [3, 6, 100, 103])
-def test_a_leader_that_does_not_have_the_new_topic_yet(code: int) -> None:
+def test_leader_that_does_not_yet_know_the_new_topic(code: int) -> None:
     with world() as sim:
         recreate(sim)
-        learn(sim)
+        refresh_metadata(sim)
         sim.fault(*[Fault(error=code)] * 3)
         values = sim.send_batches(5)
         all_delivered(sim)
         assert log_of(sim) == values
 
 
-def test_a_late_acknowledgement_of_the_deleted_topic_counts() -> None:
+def test_late_acknowledgement_of_deleted_topic_counts() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster, metadata_max_age_ms=50) as sim:
         sim.fault(Fault(hold=True))
         sim.send_batches(1)
         sim.run(lambda: len(cluster.seen) == 1)
         cluster.create("t", 1)
-        learn(sim)
+        refresh_metadata(sim)
         cluster.release()
         sim.send_batches(2)
         check_failure(sim, 3)
 
 
-def test_the_next_session_goes_on_with_the_new_topic() -> None:
-    """It has lost nothing of its own."""
+def test_next_session_writes_to_the_new_topic() -> None:
+    """The next session itself has lost nothing."""
     with world() as sim:
-        begun(sim)
+        write_first_batch(sim)
         recreate(sim)
         sim.next_session()
-        learn(sim)
+        refresh_metadata(sim)
         values = sim.send_batches(4)
         all_delivered(sim)
         assert log_of(sim) == values
 
 
-def test_metadata_that_lags_behind_does_not_bring_the_old_topic_back() -> None:
-    """The answer is lost: under a new number the batch would be there twice."""
+def test_outdated_metadata_does_not_restore_the_old_topic() -> None:
+    """The response is lost: with a new sequence the batch would be duplicated."""
     with world(metadata_max_age_ms=50, **SLOW_RETRIES) as sim:
         old = sim.cluster.ids["t"]
         recreate(sim)
-        learn(sim)
+        refresh_metadata(sim)
         sim.fault(Fault(lose=True))
         values = sim.send_batches(4)
         sim.run(lambda: len(sim.cluster.seen) == 1)
@@ -181,13 +185,13 @@ def test_metadata_that_lags_behind_does_not_bring_the_old_topic_back() -> None:
         assert log_of(sim) == values
 
 
-def test_metadata_of_a_topic_that_was_deleted_before_the_write_fails_nothing() -> None:
+def test_outdated_metadata_of_topic_deleted_before_the_write_fails_nothing() -> None:
     with world(metadata_max_age_ms=50, **SLOW_RETRIES) as sim:
         old = sim.cluster.ids["t"]
         recreate(sim)
         sim.next_session()
-        learn(sim)
-        values = begun(sim)
+        refresh_metadata(sim)
+        values = write_first_batch(sim)
         sim.cluster.stale_topic_ids["t"] = old
         sim.run(lambda: metadata_id(sim) == old)
         values += sim.send_batches(4)
@@ -198,20 +202,20 @@ def test_metadata_of_a_topic_that_was_deleted_before_the_write_fails_nothing() -
 
 
 @pytest.mark.parametrize("code", [3, 5, 6])
-def test_by_name_a_topic_that_is_gone_for_a_while(code: int) -> None:
-    with world(by_name(), **SLOW_RETRIES) as sim:
-        begun(sim, *[Fault(error=code)] * 5)
+def test_by_name_temporarily_missing_topic(code: int) -> None:
+    with world(cluster_without_produce_ids(), **SLOW_RETRIES) as sim:
+        write_first_batch(sim, *[Fault(error=code)] * 5)
         sim.send_batches(5)
         sim.run(lambda: len(sim.cluster.seen) == 6)
         recreate(sim)
         check_failure(sim, 3)
 
 
-@pytest.mark.parametrize("kind", [by_name, without_ids])
-def test_by_name_offsets_that_go_back_fail_the_write(kind: Any) -> None:
-    """The new topic answers to the name, and nothing else says that it is another one."""
+@pytest.mark.parametrize("kind", [cluster_without_produce_ids, cluster_without_topic_ids])
+def test_by_name_offsets_that_decrease_fail_the_write(kind: Any) -> None:
+    """Without topic ids, only the offsets show that the topic was recreated."""
     with world(kind()) as sim:
-        begun(sim)
+        write_first_batch(sim)
         sim.send([b"more"])
         sim.finish()
         recreate(sim)
@@ -221,10 +225,10 @@ def test_by_name_offsets_that_go_back_fail_the_write(kind: Any) -> None:
         assert (caught.value.topic, caught.value.partition) == ("t", 0)
 
 
-def test_topics_that_a_session_has_written_to() -> None:
+def test_written_topics_of_a_session() -> None:
     cluster = FakeCluster(topics={"t": 4, "u": 1})
     with world(cluster) as sim:
-        begun(sim)
+        write_first_batch(sim)
         sim.send([b"a"], 1)
         sim.send([b"b"], 0, "u")
         sim.finish()

@@ -1,4 +1,4 @@
-"""What is said of refusals that the task outlives: in dead letters, reports and errors."""
+"""Reports of tolerated rejections: dead letters, reports and errors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import Fault
 from tests.support.harness.world import world
-from tests.unit.producer.test_tolerance import DEAD, Picky, cluster, letters, reason, tolerant
+from tests.unit.producer.test_tolerance import (
+    DEAD,
+    RejectingLog,
+    cluster,
+    letters,
+    reason,
+    tolerant,
+)
 
 
-def test_each_letter_says_what_the_broker_said_of_its_record() -> None:
+def test_each_dead_letter_contains_the_brokers_message() -> None:
     named = [(3, "late"), (0, "no key"), (2, None)]
     extra = {
         "error_message": "in general",
@@ -37,7 +44,7 @@ def test_each_letter_says_what_the_broker_said_of_its_record() -> None:
         (87, "INVALID_RECORD"),
     ],
 )
-def test_an_example_of_a_broker_that_says_nothing_explains_itself(code: int, example: str) -> None:
+def test_example_explains_itself_without_a_broker_message(code: int, example: str) -> None:
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(error=code))
         sim.send([b"a"])
@@ -46,9 +53,9 @@ def test_an_example_of_a_broker_that_says_nothing_explains_itself(code: int, exa
         assert count.examples == (f"t-0: {example}",)
 
 
-def test_errors_that_the_task_outlives_are_reported() -> None:
+def test_tolerated_errors_are_reported() -> None:
     with world(cluster(), tolerant(), batch_size=16_384) as sim:
-        sim.cluster.logs["t", 0] = Picky(87)
+        sim.cluster.logs["t", 0] = RejectingLog(87)
         sim.cluster.logs["t", 1].max_batch = 300
         sim.cluster.logs[DEAD, 0].max_batch = 600
         sim.send([b"bad"])
@@ -62,7 +69,7 @@ def test_errors_that_the_task_outlives_are_reported() -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_too_many_bad_rows_are_named_by_the_error(*, keep: bool) -> None:
+def test_error_counts_bad_rows_beyond_the_maximum(*, keep: bool) -> None:
     with (
         world(cluster(), tolerant(letters=keep)) as sim,
         pytest.raises(DeliveryError, match="2,000 PARTITION_OUT_OF_RANGE, first row 0"),
@@ -71,10 +78,8 @@ def test_too_many_bad_rows_are_named_by_the_error(*, keep: bool) -> None:
 
 
 @pytest.mark.parametrize("repeats", [True, False])
-def test_the_time_of_a_batch_that_the_broker_had_already_is_no_append_time(
-    *, repeats: bool
-) -> None:
-    """The topic keeps CreateTime: a broker that finds the batch in its log answers with that."""
+def test_append_time_of_duplicate_batch_is_ignored(*, repeats: bool) -> None:
+    """The topic uses CreateTime: for a batch already in the log, the broker returns that time."""
     with world() as sim:
         sim.fault(Fault(lose=True) if repeats else Fault(hold=True))
         sim.send([b"a"])

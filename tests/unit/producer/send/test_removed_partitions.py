@@ -1,4 +1,4 @@
-"""A topic that is made anew with fewer partitions: what waits for one that is gone ends soon."""
+"""A topic is recreated with fewer partitions: batches for removed partitions fail soon."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SOON = 15.0
 """Seconds; delivery.timeout.ms is 120."""
 
 
-def shrink(sim: World, count: int = 1) -> None:
-    """The topic is made anew with fewer partitions, and the client has not heard of it."""
+def recreate_smaller(sim: World, count: int = 1) -> None:
+    """Recreate the topic with fewer partitions without updating the client's metadata."""
     for partition in range(4):
         del sim.cluster.logs["t", partition]
     sim.cluster.create("t", count)
@@ -35,11 +35,11 @@ def check_end(sim: World, left: str = "partitions 0 to 0") -> None:
     sim.check_memory_accounting()
 
 
-def test_rows_that_were_never_sent() -> None:
+def test_rows_never_sent() -> None:
     with world(**SLOW_RETRIES) as sim:
         sim.send_batches(1)
         sim.finish()
-        shrink(sim)
+        recreate_smaller(sim)
         sim.client.metadata.refresh()
         sim.send_batches(2, 3)
         check_end(sim)
@@ -54,34 +54,34 @@ def test_rows_that_were_never_sent() -> None:
         Fault(lose=True),
     ],
 )
-def test_rows_that_go_again(fault: Fault) -> None:
+def test_rows_being_retried(fault: Fault) -> None:
     with world(**SLOW_RETRIES) as sim:
         sim.send_batches(1, 3)
         sim.finish()
         sim.fault(fault)
         sim.send_batches(3, 3)
         sim.run(lambda: len(sim.cluster.seen) > 1)
-        shrink(sim, 2)
+        recreate_smaller(sim, 2)
         check_end(sim, "partitions 0 to 1")
 
 
-def test_rows_that_another_partition_can_take_go_there() -> None:
+def test_rows_without_partition_are_sent_elsewhere() -> None:
     with world(**SLOW_RETRIES, linger_ms=1_000) as sim:
-        sim.send([b"a"], None)  # stays open, and so without a partition
-        shrink(sim)
+        sim.send([b"a"], None)  # stays open and therefore unassigned
+        recreate_smaller(sim)
         sim.client.metadata.refresh()
         sim.steps(100)
         sim.finish()
         assert sim.cluster.logs["t", 0].values() == [b"a"]
 
 
-def test_a_broker_that_lags_behind_for_a_moment_ends_nothing() -> None:
-    """It tells of a topic of the same name that there was before."""
+def test_temporarily_outdated_broker_fails_nothing() -> None:
+    """The broker returns metadata of a deleted topic with the same name."""
     with world(metadata_max_age_ms=50, **SLOW_RETRIES) as sim:
         sim.send_batches(1, 3)
         sim.finish()
         logs, topic_id = dict(sim.cluster.logs), sim.cluster.ids["t"]
-        shrink(sim)
+        recreate_smaller(sim)
         values = sim.send_batches(2, 3)
         sim.steps(100, 0.02)
         sim.cluster.logs, sim.cluster.ids["t"] = logs, topic_id
@@ -89,8 +89,8 @@ def test_a_broker_that_lags_behind_for_a_moment_ends_nothing() -> None:
         assert sim.cluster.logs["t", 3].values()[3:] == values
 
 
-def test_fewer_partitions_of_the_same_topic_are_a_broker_that_lags_behind() -> None:
-    """Partitions were added that it has not heard of yet; a topic never loses any."""
+def test_fewer_partitions_of_the_same_topic_mean_outdated_metadata() -> None:
+    """The broker does not know added partitions yet; a topic never loses partitions."""
     cluster = FakeCluster(topics={"t": 4})
     with world(cluster, metadata_max_age_ms=50, **SLOW_RETRIES) as sim:
         sim.send_batches(1, 3)

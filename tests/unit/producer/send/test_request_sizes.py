@@ -1,4 +1,4 @@
-"""How large requests of several batches get, and what is done where a broker takes less."""
+"""Sizes of requests with several batches, and smaller requests for slow brokers."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ MIB = 1 << 20
 PARTITIONS = 8
 
 
-def sizes(sim: World) -> list[int]:
-    """Bytes of the batches of each request that a broker has seen."""
+def request_sizes(sim: World) -> list[int]:
+    """Return the batch bytes of each request that a broker has received."""
     return [sum(map(len, seen.batches.values())) for seen in sim.cluster.seen]
 
 
 def send_to_all(sim: World, size: int) -> None:
-    """One batch to each partition."""
+    """Send one batch to each partition."""
     sim.cluster.seen.clear()
     for partition in range(PARTITIONS):
         sim.send([b"." * size], partition)
 
 
-def test_requests_are_larger_than_records_may_be() -> None:
+def test_requests_may_exceed_max_record_size() -> None:
     producer = config()
     assert (producer.max_request_size, producer.largest_request) == (MIB, 4 * MIB)
     with world(FakeCluster(topics={"t": PARTITIONS}), batch_size=MIB, linger_ms=1_000) as sim:
         send_to_all(sim, 900 * KIB)
         sim.finish()
-        assert max(sizes(sim)) > 3 * MIB
-        assert max(sizes(sim)) <= 4 * MIB
+        assert max(request_sizes(sim)) > 3 * MIB
+        assert max(request_sizes(sim)) <= 4 * MIB
 
 
-def test_max_request_size_limits_both_where_it_is_set() -> None:
+def test_explicit_max_request_size_limits_records_and_requests() -> None:
     for size in (1_000, MIB, 16 * MIB):
         producer = config(max_request_size=size)
         assert (producer.max_request_size, producer.largest_request) == (size, size)
@@ -45,12 +45,12 @@ def test_max_request_size_limits_both_where_it_is_set() -> None:
 @pytest.mark.parametrize(
     "options", [{"acks": 0}, {"acks": 1}, {"retries": 0}, {"enable_idempotence": "false"}]
 )
-def test_what_may_be_lost_or_repeated_is_not_risked(options: dict[str, object]) -> None:
+def test_requests_stay_small_without_idempotence(options: dict[str, object]) -> None:
     assert config(**options).largest_request == MIB
     assert config(**options, max_request_size=2 * MIB).largest_request == 2 * MIB
 
 
-def test_a_broker_that_owes_an_answer_for_long_gets_smaller_requests() -> None:
+def test_broker_with_slow_responses_receives_smaller_requests() -> None:
     cluster = FakeCluster(topics={"t": PARTITIONS})
     with world(cluster, batch_size=900 * KIB, request_timeout_ms=30_000) as sim:
         send_to_all(sim, 1_000)
@@ -62,14 +62,14 @@ def test_a_broker_that_owes_an_answer_for_long_gets_smaller_requests() -> None:
             sim.clock.advance(owed)
             send_to_all(sim, 900 * KIB)
             sim.steps(20, tick=0.001)
-            assert largest - MIB < max(sizes(sim)) <= largest
+            assert largest - MIB < max(request_sizes(sim)) <= largest
             cluster.release()
             sim.finish()
         sim.check_accounting()
 
 
-def test_the_time_of_a_request_begins_when_the_socket_takes_it() -> None:
-    """Five of them would be too late together, and none of them is alone."""
+def test_request_time_starts_when_the_socket_accepts_it() -> None:
+    """Five requests together would exceed the timeout, but no single one does."""
     with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as sim:
         sim.send_batches(1)
         sim.finish()
@@ -78,33 +78,33 @@ def test_the_time_of_a_request_begins_when_the_socket_takes_it() -> None:
         state = sim.session._accumulator.state
         while state.incomplete:
             assert sim.client.network.in_flight(1) <= 2
-            sim.cluster.writable_bytes[1] += 100  # 2 KB a second, of batches of nearly 1 KB
+            sim.cluster.writable_bytes[1] += 100  # 2 KB per second, in batches of nearly 1 KB
             sim.step(0.05)
         assert sim.report().retries == 0
         sim.check_accounting()
 
 
-def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
+def test_broker_that_closes_the_connection_receives_smaller_requests() -> None:
     cluster = FakeCluster(topics={"t": PARTITIONS})
     with world(cluster, batch_size=MIB, linger_ms=1_000, buffer_memory=64 * MIB) as sim:
         cluster.faults.append(Fault(lose=True))
         send_to_all(sim, 900 * KIB)
         sim.finish()
-        lost, *later = sizes(sim)
+        lost, *later = request_sizes(sim)
         assert lost > 3 * MIB
         assert max(later) <= MIB
         send_to_all(sim, 900 * KIB)
         sim.finish()
-        assert max(sizes(sim)) <= MIB
+        assert max(request_sizes(sim)) <= MIB
 
         sim.clock.advance(DOUBLED_AFTER_S)
         send_to_all(sim, 900 * KIB)
         sim.finish()
-        assert max(sizes(sim)) > 3 * MIB
+        assert max(request_sizes(sim)) > 3 * MIB
         sim.check_accounting()
 
 
-def test_what_is_lost_teaches_nothing_where_it_was_small() -> None:
+def test_lost_small_requests_do_not_lower_the_limit() -> None:
     limit = RequestSizeLimit(largest=4 * MIB, safe=MIB)
     limit.lost(MIB, 10.0)
     assert limit.at(10.0) == 4 * MIB
@@ -116,7 +116,7 @@ def test_what_is_lost_teaches_nothing_where_it_was_small() -> None:
     assert limit.at(300.0 + DOUBLED_AFTER_S) == 4 * MIB
 
 
-def test_a_limit_that_was_set_is_never_raised() -> None:
+def test_explicit_limit_is_never_raised() -> None:
     limit = RequestSizeLimit(largest=1_000, safe=2_000)
     limit.lost(3_000, 1.0)
     assert limit.at(1.0) == 1_000

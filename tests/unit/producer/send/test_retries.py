@@ -1,4 +1,4 @@
-"""What goes wrong and passes: the same records, once, in order, with the same sequences."""
+"""Transient failures: records arrive once, in order, with the same sequences."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PERSISTED = DeliveryStatus.PERSISTED
 RETRIABLE = (2, 3, 5, 6, 7, 9, 13, 19, 20, 56, 72, 74, 100, 103)
 
 
-def settled(sim: World, count: int = 1) -> None:
-    """Let the partition's first batch be acknowledged, so that the next ones go together."""
+def acknowledge_first(sim: World, count: int = 1) -> None:
+    """Wait until the partition's first batch is acknowledged, so that the next are pipelined."""
     sim.send_batches(count)
     sim.finish()
 
@@ -44,7 +44,7 @@ def check_log(sim: World, values: list[bytes], partition: int = 0) -> None:
 
 
 @pytest.mark.parametrize("code", RETRIABLE)
-def test_a_retriable_error_costs_nothing_but_time(code: int) -> None:
+def test_retriable_errors_only_cost_time(code: int) -> None:
     with world() as sim:
         first = sim.send_batches(1)
         sim.finish()
@@ -57,7 +57,7 @@ def test_a_retriable_error_costs_nothing_but_time(code: int) -> None:
 
 
 @pytest.mark.parametrize("position", range(5))
-def test_an_error_anywhere_among_those_under_way_keeps_the_order(position: int) -> None:
+def test_error_at_any_position_in_flight_keeps_order(position: int) -> None:
     with world() as sim:
         first = sim.send_batches(1)
         sim.finish()
@@ -69,9 +69,7 @@ def test_an_error_anywhere_among_those_under_way_keeps_the_order(position: int) 
 
 @pytest.mark.parametrize("append", [True, False])
 @pytest.mark.parametrize("position", range(5))
-def test_a_lost_answer_is_asked_for_again_with_the_same_sequence(
-    position: int, append: bool
-) -> None:
+def test_lost_response_is_retried_with_same_sequence(position: int, append: bool) -> None:
     with world() as sim:
         first = sim.send_batches(1)
         sim.finish()
@@ -84,7 +82,7 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_sequence(
         assert len(again) > len(set(again))
 
 
-def test_duplicate_sequence_is_success_with_an_unknown_offset() -> None:
+def test_duplicate_sequence_is_success_with_unknown_offset() -> None:
     with world() as sim:
         sim.fault(Fault(lose=True), Fault(error=ErrorCode.duplicate_sequence_number))
         sim.send_batches(1)
@@ -94,13 +92,13 @@ def test_duplicate_sequence_is_success_with_an_unknown_offset() -> None:
         sim.check_accounting()
 
 
-def test_a_sequence_gap_behind_a_failed_batch_is_retried() -> None:
+def test_sequence_gap_behind_failed_batch_is_retried() -> None:
     with world() as sim:
         first = sim.send_batches(1)
         sim.finish()
         sim.fault(
             Fault(error=ErrorCode.not_enough_replicas)
-        )  # the four behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
+        )  # the four batches behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
         values = first + sim.send_batches(5)
         sim.finish()
         check_log(sim, values)
@@ -118,20 +116,20 @@ def test_retries_back_off() -> None:
         assert sum(gaps) > 2.0
 
 
-def moved(sim: World, *, hint: bool) -> None:
-    """The partition moves from broker 1 to broker 2, and broker 1 says so, by hint or bare."""
+def move_leader(sim: World, *, hint: bool) -> None:
+    """Move the partition from broker 1 to broker 2; broker 1 reports it with or without a hint."""
     sim.cluster.move("t", 0, 2)
     extra = {"current_leader": {"leader_id": 2, "leader_epoch": 1}} if hint else {}
     sim.fault(*[Fault(error=ErrorCode.not_leader_or_follower, extra=extra)] * 5)
 
 
 @pytest.mark.parametrize("hint", [True, False])
-def test_a_moved_partition_goes_to_its_new_leader(hint: bool) -> None:
+def test_moved_partition_is_written_to_its_new_leader(hint: bool) -> None:
     with world(FakeCluster(nodes=2, topics={"t": 1})) as sim:
         first = sim.send_batches(1)
         sim.finish()
         before = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
-        moved(sim, hint=hint)
+        move_leader(sim, hint=hint)
         values = first + sim.send_batches(5)
         sim.finish()
         check_log(sim, values)
@@ -140,7 +138,7 @@ def test_a_moved_partition_goes_to_its_new_leader(hint: bool) -> None:
         assert (after == before) is hint
 
 
-def test_nothing_goes_to_the_new_leader_before_the_old_one_has_answered() -> None:
+def test_new_leader_receives_nothing_before_the_old_one_has_responded() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
         first = sim.send_batches(1)
@@ -161,11 +159,11 @@ def test_nothing_goes_to_the_new_leader_before_the_old_one_has_answered() -> Non
         check_log(sim, values)
 
 
-def test_a_hint_may_name_a_broker_that_is_new() -> None:
+def test_hint_may_name_a_new_broker() -> None:
     cluster = FakeCluster(nodes=3, topics={"t": 1})
     cluster.alive = {1}
     with world(cluster) as sim:
-        settled(sim)
+        acknowledge_first(sim)
         cluster.alive = {1, 3}
         cluster.move("t", 0, 3)
         sim.fault(
@@ -180,10 +178,10 @@ def test_a_hint_may_name_a_broker_that_is_new() -> None:
         assert [api for _, api in cluster.requests].count(ApiKey.METADATA) == 1
 
 
-def test_an_old_hint_is_not_believed() -> None:
+def test_outdated_hint_is_ignored() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
-        settled(sim)
+        acknowledge_first(sim)
         sim.fault(
             Fault(
                 error=ErrorCode.not_leader_or_follower,
@@ -195,7 +193,7 @@ def test_an_old_hint_is_not_believed() -> None:
         assert {seen.node for seen in cluster.seen} == {1}
 
 
-def test_a_broker_that_dies_and_its_partition_moves() -> None:
+def test_partition_moves_after_broker_failure() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
         first = sim.send_batches(1)
@@ -211,10 +209,10 @@ def test_a_broker_that_dies_and_its_partition_moves() -> None:
         check_log(sim, values)
 
 
-def test_a_transient_metadata_error_does_not_lose_an_answer() -> None:
-    """Topic ids in the answer are those of the request, whatever the cluster knows by then."""
+def test_transient_metadata_error_does_not_lose_a_response() -> None:
+    """Topic ids in the response are those of the request, not those of the current metadata."""
     with world(metadata_max_age_ms=100) as sim:
-        settled(sim)
+        acknowledge_first(sim)
         sim.fault(Fault(hold=True))
         sim.send_batches(1)
         sim.steps(5)
@@ -225,10 +223,10 @@ def test_a_transient_metadata_error_does_not_lose_an_answer() -> None:
         assert sim.statuses() == {PERSISTED: 6}
 
 
-def test_unknown_producer_id_begins_a_new_epoch() -> None:
+def test_unknown_producer_id_starts_a_new_epoch() -> None:
     with world() as sim:
         sim.send_batches(2, partition=1)
-        settled(sim, 2)
+        acknowledge_first(sim, 2)
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
         sim.send_batches(3)
         sim.finish()
@@ -247,9 +245,9 @@ def test_unknown_producer_id_begins_a_new_epoch() -> None:
         assert sim.statuses() == {PERSISTED: sim.appended}
 
 
-def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
+def test_new_producer_id_follows_the_last_epoch() -> None:
     with world() as sim:
-        settled(sim)
+        acknowledge_first(sim)
         sim.session.producer_state.epoch = (1 << 15) - 1
         old = sim.session.producer_state.producer_id
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
@@ -274,17 +272,17 @@ def test_two_partitions_bump_at_the_last_epoch() -> None:
 
 
 @pytest.mark.parametrize("code", [15, 14, 16, 7, 51])
-def test_a_producer_id_is_asked_for_until_there_is_one(code: int) -> None:
+def test_producer_id_request_is_retried(code: int) -> None:
     cluster = FakeCluster(topics={"t": 1})
     cluster.init_errors.extend([code] * 3)
     with world(cluster) as sim:
-        settled(sim)
+        acknowledge_first(sim)
         asked = [api for _, api in cluster.requests].count(ApiKey.INIT_PRODUCER_ID)
         assert asked == 4
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_too_large_is_split_and_keeps_its_content(codec: str) -> None:
+def test_batch_too_large_is_split_without_loss(codec: str) -> None:
     with world(compression_type=codec, batch_size=4_000, retries=1) as sim:
         sim.send([b"first"])
         sim.finish()
@@ -298,7 +296,7 @@ def test_a_batch_too_large_is_split_and_keeps_its_content(codec: str) -> None:
         assert found == {codec}
 
 
-def test_batches_behind_one_that_is_split_keep_their_order() -> None:
+def test_batches_behind_a_split_batch_keep_order() -> None:
     with world() as sim:
         first = sim.send_batches(1)
         sim.finish()
@@ -308,7 +306,7 @@ def test_batches_behind_one_that_is_split_keep_their_order() -> None:
         check_log(sim, values)
 
 
-def test_request_timeout_closes_the_connection_and_resends() -> None:
+def test_request_timeout_closes_connection_and_resends() -> None:
     with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as sim:
         first = sim.send_batches(1)
         sim.finish()
@@ -321,7 +319,7 @@ def test_request_timeout_closes_the_connection_and_resends() -> None:
         assert dict(sim.report().errors)["DISCONNECTED"] == 3
 
 
-def test_a_move_seen_in_metadata_waits_for_the_old_leader_too() -> None:
+def test_leader_change_in_metadata_waits_for_old_leader() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster, metadata_max_age_ms=50, max_in_flight_requests_per_connection=2) as sim:
         first = sim.send_batches(1)
@@ -339,8 +337,8 @@ def test_a_move_seen_in_metadata_waits_for_the_old_leader_too() -> None:
         check_log(sim, values)
 
 
-def test_a_dead_leader_is_asked_about_until_there_is_a_new_one() -> None:
-    """The cluster takes a while to notice, and names the old leader meanwhile."""
+def test_metadata_is_refreshed_until_a_dead_leader_is_replaced() -> None:
+    """The cluster detects the failure late and returns the old leader until then."""
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster) as sim:
         first = sim.send_batches(1)
@@ -356,8 +354,10 @@ def test_a_dead_leader_is_asked_about_until_there_is_a_new_one() -> None:
         check_log(sim, values)
 
 
-def test_a_retry_stays_among_the_batches_that_brokers_remember() -> None:
-    """It is in the log, four more behind it; four new ones behind its retry would be too many."""
+def test_retry_stays_within_the_batches_that_brokers_remember() -> None:
+    """The batch is in the log with four behind it; four new ones behind its retry would be too
+    many.
+    """
     with world(request_timeout_ms=1_000) as sim:
         first = sim.send_batches(1)
         sim.finish()

@@ -1,4 +1,4 @@
-"""Records stay in the order of appends over the sessions of a client, whatever brokers forget."""
+"""Records keep append order across sessions of a client, even if brokers lose producer state."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ def brokers(since_2_5: bool, partitions: int = 1) -> FakeCluster:
 
 
 def kept(_one: World) -> None:
-    """The brokers remember all."""
+    """Keep all producer state on the brokers."""
 
 
 def forgotten(sim: World) -> None:
-    """As after producer.id.expiration.ms."""
+    """Drop the producer state, as after producer.id.expiration.ms."""
     sim.cluster.forget_producers()
 
 
 def outdated(sim: World) -> None:
-    """As after a move to a replica that has not seen the last batch."""
+    """Restore older producer state, as after a move to a replica without the last batch."""
     for state in sim.cluster.logs["t", 0].producers.values():
         state.next -= 3
         del state.last[-1]
 
 
 def moved(sim: World) -> None:
-    """To a replica that has got nothing, as all was deleted."""
+    """Move to an empty replica, because all records were deleted."""
     sim.cluster.forget_producers()
     sim.cluster.move("t", 0, 2)
 
@@ -82,7 +82,7 @@ def moved(sim: World) -> None:
     ],
     ids=str,
 )
-def test_what_brokers_know_of_an_earlier_session_does_not_matter(
+def test_producer_state_of_earlier_session_does_not_matter(
     since_2_5: bool, lost: Callable[[World], None], fault: Fault | None
 ) -> None:
     with world(brokers(since_2_5)) as sim:
@@ -99,10 +99,10 @@ def test_what_brokers_know_of_an_earlier_session_does_not_matter(
 
 @BROKERS
 @pytest.mark.parametrize("lost", [forgotten, moved])
-def test_the_first_batch_after_a_pause_goes_alone(
+def test_first_batch_after_a_pause_is_sent_alone(
     since_2_5: bool, lost: Callable[[World], None]
 ) -> None:
-    """Within a session: brokers may have lost the producer state, and one refuses a batch."""
+    """Within a session: brokers may have lost the producer state, and one rejects a batch."""
     with world(brokers(since_2_5)) as sim:
         values = sim.send_batches(6)
         sim.finish()
@@ -116,7 +116,7 @@ def test_the_first_batch_after_a_pause_goes_alone(
         assert log_of(sim) == values
 
 
-def test_a_new_leader_gets_one_batch_first() -> None:
+def test_new_leader_receives_one_batch_first() -> None:
     with world(brokers(since_2_5=True)) as sim:
         values = sim.send_batches(2)
         sim.finish()
@@ -130,15 +130,15 @@ def test_a_new_leader_gets_one_batch_first() -> None:
 
 
 @pytest.mark.parametrize("refused", [19, 45, 59, 13])
-def test_a_batch_that_was_passed_by_a_later_one_is_not_written_behind_it(refused: int) -> None:
-    """A broker that forgets the producer in mid-stream takes any batch as the next."""
+def test_batch_overtaken_by_a_later_one_is_not_written_after_it(refused: int) -> None:
+    """A broker that loses the producer state accepts any batch as the next one."""
     with world(brokers(since_2_5=True), max_in_flight_requests_per_connection=3) as sim:
         values = sim.send_batches(2)
         sim.finish()
         sim.fault(None, Fault(error=refused), Fault(forget=True))
         values += sim.send_batches(3)
         sim.steps(12)
-        forgotten(sim)  # so that the broker would take the batch that was refused, too
+        forgotten(sim)  # so that the broker would also accept the rejected batch
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
         assert "out of order" in str(caught.value) or refused == 45
@@ -147,7 +147,7 @@ def test_a_batch_that_was_passed_by_a_later_one_is_not_written_behind_it(refused
         sim.check_accounting()
 
 
-# How a batch ends that is in no log: what its session leaves to the next one.
+# Ways in which a batch can end without being in a log, before the next session starts.
 
 
 def refused_last(sim: World) -> int:
@@ -170,8 +170,8 @@ def denied(sim: World) -> int:
     return 6
 
 
-def denied_while_it_waits(sim: World) -> int:
-    """The right is revoked while a batch waits to be sent again."""
+def denied_during_retry(sim: World) -> int:
+    """Revoke the permission while a batch waits for its retry."""
     sim.fault(None, *[Fault(error=ErrorCode.not_enough_replicas)] * 40)
     sim.send_batches(3)
     sim.run(lambda: len(sim.cluster.seen) > 4)
@@ -212,13 +212,13 @@ def refused_behind_a_retry(sim: World) -> int:
         refused_last,
         all_refused_last,
         denied,
-        denied_while_it_waits,
+        denied_during_retry,
         halved,
         refused_behind_a_retry,
     ],
 )
 @BROKERS
-def test_a_gap_is_not_handed_to_the_next_session(
+def test_gap_is_not_passed_to_the_next_session(
     since_2_5: bool, ends: Callable[[World], int]
 ) -> None:
     with world(brokers(since_2_5), TOLERANT) as sim:
@@ -235,8 +235,8 @@ def test_a_gap_is_not_handed_to_the_next_session(
         assert sim.report().retries == 0
 
 
-def test_each_session_has_an_epoch_of_its_own() -> None:
-    """And the producer id is the same, so that brokers keep one state for many tasks."""
+def test_each_session_has_its_own_epoch() -> None:
+    """The producer id stays the same, so that brokers keep one state for many tasks."""
     with world(brokers(since_2_5=True)) as sim:
         for _ in range(3):
             sim.send_batches(2)
@@ -244,13 +244,13 @@ def test_each_session_has_an_epoch_of_its_own() -> None:
             sim.next_session()
         assert epochs(sim) == [0, 0, 1, 1, 2, 2]
         assert len(sim.cluster.logs["t", 0].producers) == 1
-        sim.next_session()  # a session that sends nothing takes no epoch
+        sim.next_session()  # a session that sends nothing uses no epoch
         sim.send([b"."])
         sim.finish()
         assert epochs(sim)[-1] == 3
 
 
-def test_after_the_last_epoch_a_session_gets_a_new_producer_id() -> None:
+def test_session_after_the_last_epoch_gets_a_new_producer_id() -> None:
     with world(brokers(since_2_5=True)) as sim:
         sim.send([b"first"])
         sim.finish()
@@ -263,11 +263,11 @@ def test_after_the_last_epoch_a_session_gets_a_new_producer_id() -> None:
         assert len(sim.cluster.logs["t", 0].producers) == 2
 
 
-# Seeded runs.
+# Runs with random seeds.
 
 
-def any_fault(random: Random) -> Fault | None:
-    """What happens to a Produce request; more than half of the time nothing does."""
+def random_fault(random: Random) -> Fault | None:
+    """Return a fault for a Produce request, or None in more than half of the cases."""
     kind = random.choice(["none"] * 6 + ["clear", "unclear", "lost", "refused", "forget"])
     forget = random.random() < 0.2
     match kind:
@@ -285,7 +285,7 @@ def any_fault(random: Random) -> Fault | None:
 
 
 def disturb(sim: World, random: Random, states: list[object]) -> None:
-    """Between two sessions: brokers forget, remember what was long ago, or move."""
+    """Between two sessions, drop or restore producer state, or move partitions."""
     for place, log in sim.cluster.logs.items():
         match random.choice(["keep", "keep", "forget", "outdated", "move"]):
             case "forget":
@@ -297,7 +297,7 @@ def disturb(sim: World, random: Random, states: list[object]) -> None:
 
 
 def run(seed: int, *, since_2_5: bool) -> int:
-    """Sessions of one client with faults; returns how many delivered everything."""
+    """Run sessions of one client with faults; return how many delivered all records."""
     random, cluster = Random(seed), brokers(since_2_5, PARTITIONS)
     options: dict[str, Any] = {
         "request_timeout_ms": 1_000,
@@ -308,7 +308,7 @@ def run(seed: int, *, since_2_5: bool) -> int:
         appended: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
         delivered = 0
         for session in range(4):
-            sim.fault(*[any_fault(random) for _ in range(random.randint(0, 8))])
+            sim.fault(*[random_fault(random) for _ in range(random.randint(0, 8))])
             for burst in range(random.randint(1, 3)):
                 partition = random.randrange(PARTITIONS)
                 name = b"%d-%d-%d" % (seed, session, burst)
@@ -336,6 +336,6 @@ def run(seed: int, *, since_2_5: bool) -> int:
 
 
 @BROKERS
-def test_acknowledged_records_are_in_the_order_of_appends(since_2_5: bool) -> None:
+def test_acknowledged_records_are_in_append_order(since_2_5: bool) -> None:
     delivered = sum(run(seed, since_2_5=since_2_5) for seed in range(SEEDS))
     assert delivered > SEEDS

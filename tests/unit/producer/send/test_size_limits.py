@@ -1,4 +1,4 @@
-"""A topic that takes smaller batches than batch.size: learned once, planned for from then on."""
+"""A topic with a smaller limit than batch.size: the limit is learned once and then applied."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def sim(request: pytest.FixtureRequest) -> Iterator[World]:
         yield made
 
 
-def values(count: int, first: int = 0) -> list[bytes]:
-    """Random, so that compression does not help."""
+def random_values(count: int, first: int = 0) -> list[bytes]:
+    """Return random values, which do not compress."""
     noise = np.random.default_rng(first)
     return [b"%05d" % (first + row) + noise.bytes(60) for row in range(count)]
 
 
 def write(sim: World, count: int, first: int = 0, topic: str = "t") -> int:
-    """Rows for partition 0; how many splits they cost."""
+    """Write rows to partition 0 and return the number of splits."""
     before = sim.report().splits
-    sim.send(values(count, first), topic=topic)
+    sim.send(random_values(count, first), topic=topic)
     sim.finish()
     return sim.report().splits - before
 
@@ -64,7 +64,7 @@ def test_later_batches_are_not_split(sim: World) -> None:
     assert write(sim, 300) > 0
     sent = len(sim.cluster.seen)
     assert write(sim, 300, 300) == 0
-    assert sim.cluster.logs["t", 0].values() == values(300) + values(300, 300)
+    assert sim.cluster.logs["t", 0].values() == random_values(300) + random_values(300, 300)
     sizes = [len(data) for seen in sim.cluster.seen[sent:] for data in seen.batches.values()]
     assert max(sizes) <= LIMIT
     assert sum(sizes) / len(sizes) > LIMIT / 2 - 100
@@ -72,10 +72,10 @@ def test_later_batches_are_not_split(sim: World) -> None:
     sim.check_accounting()
 
 
-def test_the_other_partition_and_the_next_session_know_it(sim: World) -> None:
+def test_limit_applies_to_other_partition_and_next_session(sim: World) -> None:
     write(sim, 300)
     before = sim.report().splits
-    sim.send(values(300), partition=1)
+    sim.send(random_values(300), partition=1)
     sim.finish()
     assert sim.report().splits == before
     sim.next_session()
@@ -88,12 +88,12 @@ def test_other_topics_keep_their_size(sim: World) -> None:
     assert max(map(len, sim.cluster.logs["wide", 0].batches)) > 6_000
 
 
-def test_what_was_closed_before_is_cut_to_size_at_once(sim: World) -> None:
-    """Not in half, and each half in half again."""
-    assert write(sim, 2_000) <= 30  # of some 18 batches
+def test_closed_batches_are_split_to_the_limit_directly(sim: World) -> None:
+    """Not into halves repeatedly."""
+    assert write(sim, 2_000) <= 30  # of about 18 batches
 
 
-def test_a_limit_that_was_raised_is_found_out(sim: World) -> None:
+def test_raised_limit_is_detected(sim: World) -> None:
     write(sim, 300)
     sim.cluster.logs["t", 0].max_batch = 1 << 20
     sim.clock.advance(4 * DOUBLED_AFTER_S)
@@ -101,7 +101,7 @@ def test_a_limit_that_was_raised_is_found_out(sim: World) -> None:
     assert max(map(len, sim.cluster.logs["t", 0].batches)) > 6_000
 
 
-def test_a_limit_that_was_not_raised_costs_little_to_try(sim: World) -> None:
+def test_probing_an_unchanged_limit_costs_little(sim: World) -> None:
     write(sim, 300)
     sim.clock.advance(DOUBLED_AFTER_S)
     tries = write(sim, 300, 300)
@@ -110,8 +110,8 @@ def test_a_limit_that_was_not_raised_costs_little_to_try(sim: World) -> None:
     assert len(sim.cluster.logs["t", 0].values()) == 900
 
 
-def test_one_large_record_says_little_of_the_others(sim: World) -> None:
-    """It can't be written here; that it is refused alone must not shrink all batches."""
+def test_one_large_record_does_not_lower_the_limit(sim: World) -> None:
+    """A record that is rejected alone must not shrink all batches."""
     sim.send([np.random.default_rng(1).bytes(2 * LIMIT)])
     with pytest.raises(DeliveryError) as caught:
         sim.finish()
@@ -119,7 +119,7 @@ def test_one_large_record_says_little_of_the_others(sim: World) -> None:
     assert not sim.client.batch_size_limits
 
 
-def test_a_ceiling_falls_and_rises() -> None:
+def test_limit_is_lowered_and_raised() -> None:
     ceilings = BatchSizeLimits()
     assert not ceilings
     assert ceilings.of("t", 5.0) is None
@@ -135,7 +135,7 @@ def test_a_ceiling_falls_and_rises() -> None:
 
 
 def _batch(codec: Codec) -> ProducerBatch:
-    """Records with and without keys, values and headers, of all sizes, out of time."""
+    """Create records with and without keys, values and headers, of different sizes and times."""
     count = 60
     lists = pa.array(
         [
@@ -160,7 +160,7 @@ def _batch(codec: Codec) -> ProducerBatch:
 
 @pytest.mark.parametrize("size", [1, 300, 1_000, 5_000, None])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_parts_hold_what_the_whole_held(codec: Codec, size: int | None) -> None:
+def test_split_batches_contain_the_same_records(codec: Codec, size: int | None) -> None:
     batch = _batch(codec)
     size = half(batch.raw_size) if size is None else size
     pieces = split(batch, size, None)
@@ -184,7 +184,7 @@ def test_parts_hold_what_the_whole_held(codec: Codec, size: int | None) -> None:
 
 
 @pytest.mark.parametrize("records", [2, 3, 17])
-def test_even_two_records_are_taken_apart(records: int) -> None:
+def test_two_records_are_split(records: int) -> None:
     stamps = np.zeros(records, np.int64)
     rows = [b"x"] * (records - 1) + [b"y" * 500]
     batch = closed_batch(
@@ -195,7 +195,7 @@ def test_even_two_records_are_taken_apart(records: int) -> None:
     assert len(pieces) >= 2
 
 
-# Batches that grow when they are compressed.
+# Batches that grow when compressed.
 
 
 def noise(size: int, seed: int = 1) -> bytes:
@@ -203,8 +203,10 @@ def noise(size: int, seed: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-@pytest.mark.parametrize("sizes", [[100_000], [10_000] * 10], ids=["sim", "many"])
-def test_what_fits_uncompressed_alone_is_sent_so(codec: str, sizes: list[int]) -> None:
+@pytest.mark.parametrize("sizes", [[100_000], [10_000] * 10], ids=["one", "many"])
+def test_batch_that_fits_only_uncompressed_is_sent_uncompressed(
+    codec: str, sizes: list[int]
+) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, batch_size=1_000_000, compression_type=codec) as sim:
         log = cluster.logs["t", 0]
@@ -223,18 +225,20 @@ def test_what_fits_uncompressed_alone_is_sent_so(codec: str, sizes: list[int]) -
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_pieces_that_would_grow_stay_uncompressed(codec: Codec) -> None:
-    values = pa.array([noise(500), noise(500, 2), b"." * 500, b"." * 500], pa.binary())
-    columns = Columns(value=values, timestamps=np.zeros(4, np.int64))
+def test_splits_that_would_grow_stay_uncompressed(codec: Codec) -> None:
+    random_values = pa.array([noise(500), noise(500, 2), b"." * 500, b"." * 500], pa.binary())
+    columns = Columns(value=random_values, timestamps=np.zeros(4, np.int64))
     batch = closed_batch(TopicPartition("t", 0), 0.0, columns)
     recompress(batch, codec, None)
     assert batch.codec is codec
     pieces = split(batch, half(batch.raw_size), None)
     assert [piece.codec for piece in pieces] == [Codec.NONE, codec]
-    assert [record.value for piece in pieces for record in records_of(piece)] == values.to_pylist()
+    assert [
+        record.value for piece in pieces for record in records_of(piece)
+    ] == random_values.to_pylist()
 
 
-# The answer to a batch that is too large gets lost.
+# The response to a batch that is too large is lost.
 
 
 @pytest.mark.parametrize(
@@ -247,14 +251,14 @@ def test_pieces_that_would_grow_stay_uncompressed(codec: Codec) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_a_limit_is_learned_also_if_the_answer_is_lost(lost: Fault, codec: str) -> None:
+def test_limit_is_learned_after_a_lost_response(lost: Fault, codec: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, batch_size=8_000, compression_type=codec) as sim:
         cluster.logs["t", 0].max_batch = LIMIT
         sim.fault(*[lost] * 3)
-        sim.send(values(300))
+        sim.send(random_values(300))
         sim.finish()
-        assert cluster.logs["t", 0].values() == values(300)
+        assert cluster.logs["t", 0].values() == random_values(300)
         assert sim.statuses() == {DeliveryStatus.PERSISTED: 300}
         sim.check_accounting()
 
@@ -262,32 +266,32 @@ def test_a_limit_is_learned_also_if_the_answer_is_lost(lost: Fault, codec: str) 
 @pytest.mark.parametrize(
     "lost", [Fault(lose=True), Fault(error=ErrorCode.request_timed_out, append=True)], ids=str
 )
-def test_what_was_appended_before_the_limit_fell_is_not_appended_again(lost: Fault) -> None:
+def test_batch_appended_before_the_limit_was_lowered_is_not_appended_again(lost: Fault) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, batch_size=8_000) as sim:
         sim.send([b"first"])
         sim.finish()
         sim.fault(lost)
-        sim.send(values(60))
+        sim.send(random_values(60))
         sim.run(lambda: len(cluster.seen) == 2)
         cluster.logs["t", 0].max_batch = LIMIT
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
         assert caught.value.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-        assert cluster.logs["t", 0].values() == [b"first", *values(60)]
+        assert cluster.logs["t", 0].values() == [b"first", *random_values(60)]
         statuses = sim.statuses()
         assert statuses == {DeliveryStatus.PERSISTED: 1, DeliveryStatus.POSSIBLY_PERSISTED: 60}
         sim.check_accounting()
 
 
-def test_a_piece_that_is_accepted_ends_the_doubt_about_the_others() -> None:
-    """What is refused of them is set aside, as of a batch that was never in doubt."""
+def test_accepted_split_resolves_the_doubt_about_the_others() -> None:
+    """Rejected records become dead letters, as in a batch that was never in doubt."""
     tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     named = {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]}
     with world(FakeCluster(topics={"t": 1}), tolerant, batch_size=8_000) as sim:
         sim.cluster.logs["t", 0].max_batch = 2_500
         sim.fault(Fault(lose=True), None, None, Fault(error=ErrorCode.invalid_record, extra=named))
-        rows = values(60)
+        rows = random_values(60)
         sim.send(rows)
         sim.finish()
         there = sim.cluster.logs["t", 0].values()

@@ -1,4 +1,4 @@
-"""What a session counts, on a clock that the test turns: statistics lines and the report."""
+"""Counters of a session with a manual clock: statistics lines and the report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
 
 
-def test_a_line_at_every_interval_and_one_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_line_per_interval_and_one_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     with world(statistics_interval_ms=1_000) as sim:
         started = sim.clock.monotonic()
         while sim.clock.monotonic() < started + 3.5:
@@ -56,14 +56,14 @@ def test_a_line_at_every_interval_and_one_at_the_end(caplog: pytest.LogCaptureFi
     assert ages[0] == pytest.approx(1.0, abs=0.2)
 
 
-def test_none_by_default(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_lines_by_default(caplog: pytest.LogCaptureFixture) -> None:
     with world() as sim:
         sim.steps(100, 0.1)
     assert lines(caplog) == []
 
 
 def paths(value: Any, path: str = "") -> set[str]:
-    """Paths of the values in a line, without Java's names and the requests' own."""
+    """Return the paths of values in a line, without Java's names and the per-request values."""
     if not isinstance(value, dict) or path.endswith(".req"):
         return {path}
     named = path.rpartition(".")[2] in NAMED
@@ -75,7 +75,7 @@ def paths(value: Any, path: str = "") -> set[str]:
     }
 
 
-def test_each_of_librdkafkas_paths_is_there_or_documented_as_left_out() -> None:
+def test_each_librdkafka_path_is_present_or_documented_as_missing() -> None:
     with world(statistics_interval_ms=1_000) as sim:
         sim.send_batches(2)
         sim.finish()
@@ -94,7 +94,7 @@ def test_each_of_librdkafkas_paths_is_there_or_documented_as_left_out() -> None:
     } == set()
 
 
-def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
+def test_request_is_counted_after_it_is_written_completely() -> None:
     with world(statistics_interval_ms=1_000) as sim:
         sim.send_batches(1)
         sim.finish()
@@ -120,7 +120,7 @@ def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
         sim.finish()
 
 
-def test_a_request_that_finds_its_connection_gone_was_not_sent(
+def test_request_on_a_closed_connection_is_not_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with world() as sim:
@@ -136,11 +136,11 @@ def test_a_request_that_finds_its_connection_gone_was_not_sent(
         sim.finish(0.02)
         metrics = sim.report().metrics
         (broker,) = [b for b in metrics.brokers if b.node_id == 1]
-    assert (broker.tx, broker.rx, broker.tx_errors) == (4, 4, 1)  # two of them ApiVersions
+    assert (broker.tx, broker.rx, broker.tx_errors) == (4, 4, 1)  # two of them are ApiVersions
     assert (metrics.request_records.count, metrics.batch_records.count) == (2, 2)
 
 
-def test_writing_to_the_socket_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_write_time_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     with world() as sim:
 
         def slow(self: FakeTransport, buffers: Sequence[Buffer]) -> int:
@@ -178,7 +178,7 @@ def test_ages_and_idle_times_are_those_of_the_connection() -> None:
         assert (line["brokers"][BROKER]["txidle"], line["brokers"][BROKER]["rxidle"]) == (-1, -1)
 
 
-def test_retried_requests_are_counted_and_connections_are_older_than_a_session() -> None:
+def test_retries_are_counted_and_connections_outlive_sessions() -> None:
     with world(statistics_interval_ms=60_000) as sim:
         sim.fault(Fault(error=ErrorCode.request_timed_out))
         sim.send_batches(1)
@@ -196,7 +196,7 @@ def test_retried_requests_are_counted_and_connections_are_older_than_a_session()
 @pytest.mark.parametrize(
     ("frame", "strange"), [(bytes(8), 1), ((1 << 31).to_bytes(4, "big"), 0)], ids=["answer", "size"]
 )
-def test_what_cannot_be_read_is_an_error_of_its_broker(frame: bytes, strange: int) -> None:
+def test_invalid_response_counts_as_error_of_its_broker(frame: bytes, strange: int) -> None:
     data = len(frame).to_bytes(4, "big") + frame if strange else frame
     with world(statistics_interval_ms=60_000) as sim:
         sim.send_batches(1)
@@ -215,21 +215,21 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def test_lines_go_to_a_file_that_shows_the_cluster_as_the_task_knew_it(
+def test_lines_in_a_file_describe_the_tasks_cluster(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = SessionSettings(statistics_path=str(tmp_path / "new" / "t"))
     with world(settings=settings) as sim:
         sim.send_batches(2)
         sim.finish()
-        sim.steps(40, 0.1)  # so that the client forgets the topics when the task ends
+        sim.steps(40, 0.1)  # so that the client drops the topics when the task ends
     (line,) = read(tmp_path / "new")
     assert line["topics"]["t"]["partitions"]["0"]["leader"] == 1
     assert (line["txmsgs"], line["metadata_cache_cnt"]) == (6, 1)
     assert lines(caplog) == []
 
 
-def test_many_lines_fill_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_lines_use_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "PART_BYTES", 1)
     monkeypatch.setattr(statistics, "_MOST_PARTS", 100)
     settings = SessionSettings(statistics_path=str(tmp_path / "t"))
@@ -240,7 +240,7 @@ def test_many_lines_fill_several_files(tmp_path: Path, monkeypatch: pytest.Monke
     assert [each["ts"] for each in found] == sorted(each["ts"] for each in found)
 
 
-def test_a_slow_or_broken_place_costs_lines_and_nothing_else(
+def test_slow_or_failing_destination_only_loses_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow, written = Event(), []
@@ -262,7 +262,7 @@ def test_a_slow_or_broken_place_costs_lines_and_nothing_else(
     assert "cannot write the statistics: the statistics cannot be written to" in caplog.text
 
 
-def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:
+def test_partitions_contain_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:
     late: dict[str, Any] = {"retry_backoff_ms": 50_000, "retry_backoff_max_ms": 50_000}
     with world(statistics_interval_ms=1_000, **late) as sim:
         sim.send_batches(2)
@@ -284,7 +284,7 @@ def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) 
         assert line["msg_size"] > 0
 
 
-def test_windows_begin_anew_and_counters_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_windows_are_reset_and_counters_continue(caplog: pytest.LogCaptureFixture) -> None:
     with world(statistics_interval_ms=1_000) as sim:
         sim.send_batches(4)
         sim.steps(24, 0.05)
@@ -300,8 +300,8 @@ def test_windows_begin_anew_and_counters_go_on(caplog: pytest.LogCaptureFixture)
     assert first["brokers"][BROKER]["req"] == {"ApiVersion": 1, "Produce": 4}
 
 
-def test_times_are_measured_where_they_pass() -> None:
-    """The clock moves by a tick a turn: an answer comes one turn after its request."""
+def test_latencies_are_measured() -> None:
+    """The clock advances by one tick per step: a response arrives one step after its request."""
     with world(linger_ms=30) as sim:
         sim.send([b"x"], 0)
         sim.finish()
@@ -314,8 +314,8 @@ def test_times_are_measured_where_they_pass() -> None:
         assert metrics.fill_time.low >= 30_000
 
 
-def test_internal_latency_is_that_of_each_record() -> None:
-    """As in librdkafka: from when a record was handed over until its request is put together."""
+def test_internal_latency_is_measured_per_record() -> None:
+    """As in librdkafka: from the append of a record until its request is built."""
     with world(linger_ms=1_000) as sim:
         sim.send([b"a"] * 3, 0)
         sim.clock.advance(0.4)
@@ -332,9 +332,9 @@ def test_internal_latency_is_that_of_each_record() -> None:
         assert latency.mean - latency.low == pytest.approx((3 * 800_000 + 2 * 400_000) / 6, abs=2)
 
 
-def test_every_reason_to_close_is_counted() -> None:
+def test_every_close_reason_is_counted() -> None:
     with world(linger_ms=50) as sim:
-        sim.send([b"." * 900, b"." * 900])  # the second one does not fit any more
+        sim.send([b"." * 900, b"." * 900])  # the second one does not fit
         sim.steps(30)
         sim.send([b"no room"], 1)
         with sim.blocked_writer():
@@ -379,18 +379,18 @@ def test_compression_is_measured(caplog: pytest.LogCaptureFixture) -> None:
         assert sim.report().metrics.compression_rate.count == 0
 
 
-def test_bytes_on_the_wire_are_those_that_the_brokers_saw() -> None:
+def test_wire_bytes_match_what_brokers_received() -> None:
     with world() as sim:
         sim.send_batches(3)
         sim.finish()
         (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
         produced = sum(seen.size + 4 for seen in sim.cluster.seen)
         negotiation = broker.tx_bytes - produced
-    assert 0 < negotiation < 100  # the ApiVersions request of the connection
+    assert 0 < negotiation < 100  # the connection's ApiVersions request
     assert broker.rx_bytes > 0
 
 
-def test_a_sessions_figures_are_its_own() -> None:
+def test_session_counts_only_its_own_requests() -> None:
     with world() as sim:
         sim.send_batches(3)
         sim.finish()
@@ -403,7 +403,7 @@ def test_a_sessions_figures_are_its_own() -> None:
     assert dict(metrics.settings)["linger.ms"] == "0"
 
 
-def test_the_gauges_of_the_moment(caplog: pytest.LogCaptureFixture) -> None:
+def test_current_gauges(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, statistics_interval_ms=100) as sim:
         sim.fault(Fault(hold=True))

@@ -1,4 +1,4 @@
-"""Queues have their turn, however little room requests have."""
+"""Fair rotation of queues, even if requests have little room."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from tests.support.harness.world import world
 
 @pytest.mark.parametrize("in_flight", [1, 2, 5])
 @pytest.mark.parametrize("partitions", [2, 3])
-def test_queues_have_their_turn_where_requests_have_room_for_one_batch(
-    partitions: int, in_flight: int
-) -> None:
-    """Rows without a partition lie beside those of another topic's partitions."""
+def test_queues_rotate_if_requests_have_room_for_one_batch(partitions: int, in_flight: int) -> None:
+    """Keyless rows are queued beside partitions of another topic."""
     cluster = FakeCluster(topics={"other": partitions, "t": 1})
     options: dict[str, Any] = {
         "max_request_size": 1_000,
         "max_in_flight_requests_per_connection": in_flight,
     }
     with world(cluster, linger_ms=10**6, **options) as sim:
-        for count in (1, 12):  # a partition's first batch goes alone
+        for count in (1, 12):  # a partition's first batch is sent alone
             sim.cluster.seen.clear()
             for partition in range(partitions):
                 sim.send_batches(count, partition, "other")
@@ -39,7 +37,7 @@ def test_queues_have_their_turn_where_requests_have_room_for_one_batch(
             assert len(set(places[start : start + partitions + 1])) == partitions + 1
 
 
-def test_what_finds_no_room_in_a_request_is_overtaken_by_nothing_smaller() -> None:
+def test_batch_that_does_not_fit_is_not_overtaken_by_smaller_ones() -> None:
     cluster = FakeCluster(topics={"t": 3})
     with world(cluster, max_request_size=1_000) as sim:
         for partition, size in enumerate((300, 800, 100)):
@@ -49,10 +47,10 @@ def test_what_finds_no_room_in_a_request_is_overtaken_by_nothing_smaller() -> No
     assert places == [[("t", 0)], [("t", 1)], [("t", 2)]]
 
 
-def test_what_found_no_room_goes_with_the_next_request_of_the_same_turn() -> None:
+def test_batch_that_does_not_fit_is_sent_with_the_next_request_of_the_step() -> None:
     cluster = FakeCluster(topics={"other": 1, "t": 1})
     with world(cluster, max_request_size=1_000) as sim:
-        for _ in range(2):  # a partition's first batch goes alone
+        for _ in range(2):  # a partition's first batch is sent alone
             sim.finish()
             sim.send_batches(1, 0, "other")
             sim.send_batches(1, None)
@@ -61,10 +59,10 @@ def test_what_found_no_room_goes_with_the_next_request_of_the_same_turn() -> Non
         sim.finish()
 
 
-def test_a_request_that_is_closed_takes_nothing_more() -> None:
+def test_closed_request_accepts_no_more_batches() -> None:
     drained = Drained({1: 1_000, 2: 1_000}, 0.0)
     place = TopicPartition("t", 0)
-    assert drained.fits(place, 1, 1_001)  # the first may have any size
+    assert drained.fits(place, 1, 1_001)  # the first batch may have any size
     drained.requests[1] = []
     assert drained.fits(place, 1, 1_000)
     assert not drained.fits(place, 1, 1_001)

@@ -1,4 +1,4 @@
-"""A request that the socket never took whole had no effect: nothing of it is in doubt."""
+"""A request that was not written to the socket completely has no effect and leaves no doubt."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ SENT = DeliveryStatus.SENT
 
 
 def size_of_a_request(sim: World) -> int:
-    """With the four bytes of its length; it is sent on the way."""
+    """Return the request size, including the four length bytes; the request is sent."""
     sim.send_batches(1)
     sim.finish()
     return sim.cluster.seen[-1].size + 4
 
 
 def send_into(sim: World, room: int, batches: int, whole: int = 0) -> None:
-    """Let the socket take so many bytes of the requests, one for each batch; then it breaks.
-
-    Those after the first that it does not take whole wait for that.
+    """Let the socket accept `room` bytes of the requests, one per batch, then fail.
+    / Batches behind the first incomplete request stay queued.
     """
     sim.cluster.writable_bytes[1] = room
     sim.cluster.unanswered.add(ApiKey.PRODUCE)
@@ -41,7 +40,7 @@ def send_into(sim: World, room: int, batches: int, whole: int = 0) -> None:
 @pytest.mark.parametrize(
     ("requests", "more", "whole"), [(0, 0, 0), (0, 7, 0), (1, -1, 0), (1, 0, 1), (2, 300, 2)]
 )
-def test_what_was_not_written_whole_is_not_persisted(requests: int, more: int, whole: int) -> None:
+def test_incompletely_written_batch_is_not_persisted(requests: int, more: int, whole: int) -> None:
     with world(delivery_timeout_ms=31_000) as sim:
         size = size_of_a_request(sim)
         send_into(sim, requests * size + more, 4, whole)
@@ -52,7 +51,7 @@ def test_what_was_not_written_whole_is_not_persisted(requests: int, more: int, w
         sim.check_accounting()
 
 
-def test_it_is_sent_again_and_named_for_what_it_was() -> None:
+def test_incompletely_written_batch_is_resent_and_reported_as_such() -> None:
     with world() as sim:
         size = size_of_a_request(sim)
         send_into(sim, size + 10, 3, 1)
@@ -64,8 +63,8 @@ def test_it_is_sent_again_and_named_for_what_it_was() -> None:
         sim.check_accounting()
 
 
-def test_an_unknown_producer_is_no_failure_where_nothing_was_written() -> None:
-    """What may be in the log can't go under a new epoch; what was never written can."""
+def test_unknown_producer_id_is_no_failure_if_nothing_was_written() -> None:
+    """A batch that may be in the log cannot use a new epoch; one that was never written can."""
     with world() as sim:
         size_of_a_request(sim)
         send_into(sim, 100, 1)
@@ -77,7 +76,7 @@ def test_an_unknown_producer_is_no_failure_where_nothing_was_written() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 150])
-def test_without_acknowledgements_it_is_not_counted_as_sent(room: int) -> None:
+def test_with_acks_0_it_is_not_counted_as_sent(room: int) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, acks=0, enable_idempotence="false") as sim:
         sim.send_batches(1)

@@ -1,4 +1,4 @@
-"""Every version of every API that the producer speaks, and whole brokers of older releases."""
+"""All versions of all APIs that the producer uses, and brokers of older releases."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ HIGHEST: Mapping[str, Mapping[ApiKey, int]] = {
 
 
 def cluster_of(highest: Mapping[ApiKey, int]) -> FakeCluster:
-    """Two brokers that serve nothing newer than these versions."""
+    """Create two brokers whose highest versions are these."""
     cluster = FakeCluster(nodes=2, topics={"t": 2, "u": 1})
     for api, version in highest.items():
         cluster.versions[api] = VersionRange(min(version, 0), version)
     return cluster
 
 
-def write_through_trouble(sim: World) -> None:
-    """Retries, a lost answer, a leader that moves, a split, a broker that dies; all arrives."""
+def write_with_faults(sim: World) -> None:
+    """Write with retries, a lost response, a leader change, a split and a broker failure; check
+    that all records arrive.
+    """
     cluster, sent = sim.cluster, []
     for faults in (
         (),
@@ -74,7 +76,7 @@ def write_through_trouble(sim: World) -> None:
 @pytest.mark.parametrize(("api", "version"), EVERY, ids=lambda value: getattr(value, "name", None))
 def test_every_version_of_every_api(api: ApiKey, version: int) -> None:
     with world(cluster_of({api: version})) as sim:
-        write_through_trouble(sim)
+        write_with_faults(sim)
         assert (api, version) in sim.cluster.served_versions
 
 
@@ -82,15 +84,15 @@ def test_every_version_of_every_api(api: ApiKey, version: int) -> None:
 @pytest.mark.parametrize("release", HIGHEST)
 def test_every_codec_on_brokers_of_each_release(release: str, codec: str) -> None:
     with world(cluster_of(HIGHEST[release]), compression_type=codec) as sim:
-        write_through_trouble(sim)
+        write_with_faults(sim)
         assert sim.cluster.served_versions == set(HIGHEST[release].items())
         headers = map(BatchHeader.parse, sim.cluster.logs["t", 0].batches)
         assert {header.codec.name.lower() for header in headers} == {codec}
 
 
 @pytest.mark.parametrize("release", HIGHEST)
-def test_a_topic_that_does_not_exist_yet(release: str) -> None:
-    """A broker that creates it says so with LEADER_NOT_AVAILABLE."""
+def test_topic_that_does_not_exist_yet(release: str) -> None:
+    """A broker that creates the topic responds with LEADER_NOT_AVAILABLE."""
     with world(cluster_of(HIGHEST[release])) as sim:
         sim.cluster.metadata_errors["late"] = 5
         sim.session._topics.want(("late",))
@@ -106,7 +108,7 @@ def test_a_topic_that_does_not_exist_yet(release: str) -> None:
 
 @pytest.mark.parametrize("release", HIGHEST)
 @pytest.mark.parametrize("code", [10, 17, 29, 43, 87, 90])
-def test_a_refusal_on_brokers_of_each_release(release: str, code: int) -> None:
+def test_rejection_by_brokers_of_each_release(release: str, code: int) -> None:
     with world(cluster_of(HIGHEST[release])) as sim:
         sim.send([b"one"])
         sim.fault(Fault(error=code))
@@ -117,8 +119,8 @@ def test_a_refusal_on_brokers_of_each_release(release: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 7))
-def test_zstd_needs_produce_7(version: int) -> None:
-    """As in Java: a broker that old would refuse the batch, or not understand it (KIP-110)."""
+def test_zstd_requires_produce_7(version: int) -> None:
+    """As in Java: older brokers would reject the batch or misread it (KIP-110)."""
     with world(cluster_of({ApiKey.PRODUCE: version}), compression_type="zstd") as sim:
         sim.send_batches(2)
         with pytest.raises(DeliveryError) as caught:
@@ -130,7 +132,7 @@ def test_zstd_needs_produce_7(version: int) -> None:
         sim.check_accounting()
 
 
-def test_no_common_version_leaves_each_record_with_a_status() -> None:
+def test_without_common_version_each_record_has_a_status() -> None:
     with world(cluster_of({ApiKey.PRODUCE: 2})) as sim:
         sim.send_batches(2)
         with pytest.raises(DeliveryError) as caught:
@@ -141,8 +143,8 @@ def test_no_common_version_leaves_each_record_with_a_status() -> None:
 
 
 @pytest.mark.parametrize("version", [7, 8])
-def test_leader_epochs_before_metadata_9_are_not_believed(version: int) -> None:
-    """Such brokers may name an epoch that is too old while partitions are reassigned."""
+def test_leader_epochs_before_metadata_9_are_ignored(version: int) -> None:
+    """Such brokers may return an outdated epoch during a reassignment."""
     with world(cluster_of({ApiKey.METADATA: version})) as sim:
         sim.cluster.logs["t", 0].leader_epoch = 9
         sim.client.metadata.refresh()
@@ -157,8 +159,8 @@ def test_leader_epochs_before_metadata_9_are_not_believed(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "waits"), [(5, False), (6, True)])
-def test_only_since_produce_6_the_client_does_the_throttling(version: int, waits: bool) -> None:
-    """Before KIP-219 the broker has done the waiting itself when it answers."""
+def test_client_side_throttling_starts_with_produce_6(version: int, waits: bool) -> None:
+    """Before KIP-219, the broker itself delays the response."""
     with world(cluster_of({ApiKey.PRODUCE: version})) as sim:
         sim.fault(Fault(throttle_ms=1_000))
         sim.send_batches(1)
@@ -169,8 +171,8 @@ def test_only_since_produce_6_the_client_does_the_throttling(version: int, waits
         assert (pause >= 1.0) is waits
 
 
-def test_brokers_of_two_releases_in_one_cluster() -> None:
-    """In a rolling upgrade metadata comes with topic ids and epochs, or without."""
+def test_cluster_with_brokers_of_two_releases() -> None:
+    """During a rolling upgrade, metadata comes with or without topic ids and epochs."""
     with world(FakeCluster(nodes=2, topics={"t": 2}), metadata_max_age_ms=100) as sim:
         cluster, values = sim.cluster, []
         for step in range(6):

@@ -1,4 +1,4 @@
-"""Every answer of a transaction coordinator, and what is done about it."""
+"""The action for each response of a transaction coordinator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TO_PARTITIONS = {
 
 
 @pytest.mark.parametrize("api", [FIND, INIT, ADD, END])
-def test_every_answer(api: ApiKey) -> None:
+def test_action_for_every_error(api: ApiKey) -> None:
     expected = ALWAYS | (TO_PARTITIONS if api is ADD else {})
     for code in (*map(int, ErrorCode), *ClientErrorCode, 9_999):
         assert decide(api, code) is expected.get(code, CoordinatorAction.FAIL)

@@ -1,4 +1,4 @@
-"""How a transaction ends that a task gives up, and one that has been open for too long."""
+"""Aborted transactions and transactions that exceed their timeout."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_v2(sim: World) -> bool:
     return sim.cluster.coordinator.version >= 2
 
 
-def test_an_open_transaction_is_aborted(sim: World) -> None:
+def test_open_transaction_is_aborted(sim: World) -> None:
     sim.send_batches(2)
     sim.finish()
     assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
@@ -53,7 +53,7 @@ def test_an_open_transaction_is_aborted(sim: World) -> None:
         _ = sim.session.transaction
 
 
-def test_a_failed_session_is_aborted(sim: World) -> None:
+def test_failed_session_is_aborted(sim: World) -> None:
     sim.fault(Fault(error=ErrorCode.invalid_topic_exception))
     sim.send_batches(2)
     with pytest.raises(DeliveryError):
@@ -62,7 +62,7 @@ def test_a_failed_session_is_aborted(sim: World) -> None:
     assert sim.cluster.coordinator.transactions[ID].state == "Aborted"
 
 
-def test_batches_are_not_sent_after_an_abort(sim: World) -> None:
+def test_batches_are_not_sent_after_abort(sim: World) -> None:
     sim.send_batches(1)
     sim.finish()
     before = len(sim.cluster.seen)
@@ -73,7 +73,7 @@ def test_batches_are_not_sent_after_an_abort(sim: World) -> None:
     assert sim.cluster.coordinator.transactions[ID].state == "Aborted"
 
 
-def test_nothing_is_aborted_where_nothing_was_written(sim: World) -> None:
+def test_nothing_is_aborted_if_nothing_was_written(sim: World) -> None:
     assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert sim.cluster.coordinator.requests == []
 
@@ -81,7 +81,7 @@ def test_nothing_is_aborted_where_nothing_was_written(sim: World) -> None:
 @pytest.mark.parametrize(
     "trouble", [LOST, UNDONE, *(CoordinatorFault(error=code) for code in (14, 15, 16))], ids=str
 )
-def test_an_abort_is_retried(sim: World, trouble: CoordinatorFault) -> None:
+def test_abort_is_retried(sim: World, trouble: CoordinatorFault) -> None:
     sim.send_batches(1)
     sim.finish()
     sim.cluster.coordinator.faults[END if is_v2(sim) else INIT].append(trouble)
@@ -90,14 +90,14 @@ def test_an_abort_is_retried(sim: World, trouble: CoordinatorFault) -> None:
     assert known.state == "Aborted" or (known.state == "Empty" and known.epoch == 2)
 
 
-def test_an_abort_that_nobody_answers_is_given_up(sim: World) -> None:
+def test_abort_without_response_ends_at_its_timeout(sim: World) -> None:
     sim.send_batches(1)
     sim.finish()
     sim.cluster.unanswered.update({END, INIT})
     assert not sim.run_while_stepping(lambda: sim.session.abort_transaction(0.5), 0.05)
 
 
-def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_abort_does_not_wait_for_a_crashed_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     crashing = Event()
 
     def crash(*_: object) -> NoReturn:
@@ -116,10 +116,10 @@ def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPa
     discard_session(session)
 
 
-# Time.
+# Timeouts.
 
 
-def test_half_of_the_timeout_is_warned_of_once(
+def test_warning_at_half_of_the_timeout_is_logged_once(
     sim: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     sim.send([b"1"])
@@ -133,7 +133,7 @@ def test_half_of_the_timeout_is_warned_of_once(
     assert sim.session.transaction is not None
 
 
-def test_a_transaction_that_has_timed_out_ends_the_session(sim: World) -> None:
+def test_expired_transaction_fails_the_session(sim: World) -> None:
     sim.send([b"1"])
     sim.finish()
     sim.clock.advance(60.0)

@@ -1,4 +1,4 @@
-"""A session that writes in a transaction which its driver has begun."""
+"""A session that writes in a transaction begun by its driver."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sim(request: pytest.FixtureRequest) -> Iterator[World]:
         yield made
 
 
-def test_it_writes_as_the_producer_of_the_driver(sim: World) -> None:
+def test_session_uses_the_drivers_producer(sim: World) -> None:
     sim.send_batches(3)
     sim.finish()
     coordinator = sim.cluster.coordinator
@@ -49,15 +49,15 @@ def test_it_writes_as_the_producer_of_the_driver(sim: World) -> None:
     assert (opened.transactional_id, opened.producer_id, opened.epoch) == (DRIVER, 77, 5)
 
 
-def test_without_rows_nothing_is_claimed(sim: World) -> None:
+def test_session_without_rows_claims_nothing(sim: World) -> None:
     sim.steps(5)
     assert not sim.session.has_claimed
     assert sim.cluster.coordinator.requests == []
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_second_attempt_writes_nothing_and_ends_the_transaction(sim: World, lost: bool) -> None:
-    """Also where it was the first, and the answer that said so was lost."""
+def test_second_attempt_writes_nothing_and_aborts_the_transaction(sim: World, lost: bool) -> None:
+    """Also for a first attempt whose response was lost."""
     coordinator = sim.cluster.coordinator
     if lost:
         coordinator.faults[INIT].append(CoordinatorFault(lose=True))
@@ -72,12 +72,12 @@ def test_a_second_attempt_writes_nothing_and_ends_the_transaction(sim: World, lo
     assert coordinator.transactions[DRIVER].state == "Aborted"
 
 
-def test_a_task_that_fails_before_its_claim_leaves_the_others_alone(sim: World) -> None:
+def test_task_that_fails_before_its_claim_does_not_affect_others(sim: World) -> None:
     assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert sim.cluster.coordinator.requests == []
 
 
-def test_sequences_of_another_task_are_put_down_to_it(sim: World) -> None:
+def test_conflicting_sequences_are_attributed_to_another_task(sim: World) -> None:
     sim.fault(*[Fault(error=ErrorCode.out_of_order_sequence_number)] * 50)
     sim.send_batches(1)
     with pytest.raises(DeliveryError) as caught:
@@ -87,7 +87,7 @@ def test_sequences_of_another_task_are_put_down_to_it(sim: World) -> None:
     assert "read the partition" not in str(caught.value)
 
 
-def test_a_newer_driver_is_left_alone(sim: World) -> None:
+def test_newer_driver_is_not_affected(sim: World) -> None:
     sim.send_batches(1)
     sim.finish()
     sim.cluster.coordinator.transactions[DRIVER].epoch = 6

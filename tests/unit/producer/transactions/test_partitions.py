@@ -17,7 +17,7 @@ FIRST, SECOND, OTHER = (
 
 
 def taken(partitions: TransactionPartitions, ready: int, drawn: list[int]) -> tuple[list[int], int]:
-    """The partitions that got a batch each, and how many are to be added."""
+    """Return the partitions that received a batch and the number to be added."""
     new: list[TopicPartition] = []
     waiting = UnassignedBatches(partitions, "t", ready, new)
     got = []
@@ -31,7 +31,7 @@ def taken(partitions: TransactionPartitions, ready: int, drawn: list[int]) -> tu
     return got, len(new)
 
 
-def test_a_partition_is_added_once() -> None:
+def test_partition_is_added_once() -> None:
     partitions = TransactionPartitions()
     partitions.want([FIRST, FIRST, OTHER])
     assert partitions.of(AddState.NEW) == [FIRST, OTHER]
@@ -44,7 +44,7 @@ def test_a_partition_is_added_once() -> None:
     assert (partitions.pending("t"), partitions.pending("u")) == (1, 1)
 
 
-def test_what_was_being_added_is_asked_for_again_after_a_loss() -> None:
+def test_pending_additions_are_requested_again_after_a_loss() -> None:
     partitions = TransactionPartitions()
     partitions.want([FIRST, SECOND])
     partitions.adding()
@@ -53,7 +53,7 @@ def test_what_was_being_added_is_asked_for_again_after_a_loss() -> None:
     assert partitions.adding() == [SECOND]
 
 
-def test_a_refused_partition_may_be_wanted_again() -> None:
+def test_rejected_partition_can_be_requested_again() -> None:
     partitions = TransactionPartitions()
     partitions.want([FIRST])
     partitions.adding()
@@ -61,7 +61,7 @@ def test_a_refused_partition_may_be_wanted_again() -> None:
     assert partitions.is_new(FIRST)
 
 
-def test_one_batch_adds_one_partition_and_takes_it() -> None:
+def test_one_batch_adds_one_partition() -> None:
     partitions = TransactionPartitions()
     assert taken(partitions, 1, [7, 3, 5]) == ([], 1)
     assert taken(partitions, 1, [5, 7, 3]) == ([], 0)
@@ -69,7 +69,7 @@ def test_one_batch_adds_one_partition_and_takes_it() -> None:
     assert taken(partitions, 1, [5, 3, 7]) == ([7], 0)
 
 
-def test_partitions_are_added_as_they_are_drawn() -> None:
+def test_partitions_are_added_in_drawing_order() -> None:
     partitions = TransactionPartitions()
     assert taken(partitions, 3, list(range(10))) == ([], 3)
     for partition in partitions.adding():

@@ -1,4 +1,4 @@
-"""What becomes of a client after a transaction, and whom a late answer concerns."""
+"""Clients after a transaction, and late responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIRST = TransactionSettings(transactional_id="p-1-aa-0-0", timeout_ms=1_000)
 SECOND = TransactionSettings(transactional_id="p-2-bb-0-0", timeout_ms=1_000)
 
 
-def test_a_transactions_identity_is_never_handed_on() -> None:
+def test_transactional_identity_is_never_reused() -> None:
     producer = config(client_id="transactions-pool")
     first = borrow_session(producer, transaction=FIRST)
     assert first.producer_state.transactional_id == FIRST.transactional_id
@@ -30,20 +30,20 @@ def test_a_transactions_identity_is_never_handed_on() -> None:
     discard_session(third)
 
 
-def test_a_transaction_needs_an_idempotent_producer() -> None:
+def test_transaction_requires_idempotence() -> None:
     producer = config(client_id="plain", enable_idempotence="false")
     with pytest.raises(ConfigError, match="idempotent"):
         borrow_session(producer, transaction=FIRST)
 
 
-def test_a_session_without_a_transaction_has_nothing_to_abort() -> None:
+def test_session_without_transaction_has_nothing_to_abort() -> None:
     session = borrow_session(config(client_id="no-transaction"))
     assert session.abort_transaction(1.0)
     session.flush()
     discard_session(session)
 
 
-def test_a_session_that_nobody_wrote_to_is_aborted_at_once() -> None:
+def test_unused_session_is_aborted_immediately() -> None:
     session = borrow_session(config(client_id="aborted"), transaction=FIRST)
     assert session.abort_transaction(20.0)
     with pytest.raises(DeliveryError, match="cancelled"):

@@ -1,4 +1,4 @@
-"""Seeded runs of random faults: what can be committed has every record once and in order."""
+"""Random faults with seeds: committable transactions contain each record once and in order."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ COORDINATOR_APIS = (
 )
 
 
-def fault(rng: random.Random) -> Fault | None:
-    """What happens to a Produce request; half of the time nothing does."""
+def random_fault(rng: random.Random) -> Fault | None:
+    """Return a fault for a Produce request, or None in half of the cases."""
     kind = rng.choice(
         ["none"] * 5 + ["refused", "too large", "clear", "unclear", "appended", "lost"]
     )
@@ -59,13 +59,12 @@ def disturb(sim: World, rng: random.Random) -> None:
             error = rng.choice([14, 15, 16, 51, None])
             trouble = CoordinatorFault(error=error, lose=rng.random() < 0.5)
             sim.cluster.coordinator.faults[api].append(trouble)
-    sim.fault(*[fault(rng) for _ in range(rng.randint(2, 12))])
+    sim.fault(*[random_fault(rng) for _ in range(rng.randint(2, 12))])
 
 
 def check(sim: World, sent: dict[int, list[bytes]]) -> None:
-    """Each log is what was sent to it, in order and once; what it lacks are the dead letters.
-
-    One that is too large itself leaves out its value, so that these are counted.
+    """Check that each log has the sent records in order and once, except for dead letters.
+    / A dead letter of an oversized record has no value, so these are only counted.
     """
     missing = 0
     for partition, values in sent.items():
@@ -82,7 +81,7 @@ def check(sim: World, sent: dict[int, list[bytes]]) -> None:
 
 
 def run(seed: int, version: int) -> bool:
-    """One run; returns whether it left a transaction that can be committed."""
+    """Run once; return True if the transaction can be committed."""
     rng = random.Random(seed)
     cluster = FakeCluster(topics={"t": 3, "dead": 1})
     cluster.coordinator.version = version
@@ -110,6 +109,6 @@ def run(seed: int, version: int) -> bool:
 
 
 @pytest.mark.parametrize("version", [0, 2], ids=["V1", "V2"])
-def test_nothing_is_lost_doubled_or_out_of_order(version: int) -> None:
+def test_no_loss_duplicate_or_reordering(version: int) -> None:
     succeeded = sum(run(seed, version) for seed in range(SEEDS))
     assert SEEDS // 4 < succeeded < SEEDS

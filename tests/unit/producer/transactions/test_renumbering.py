@@ -1,4 +1,4 @@
-"""A refused batch in a transaction: what follows goes on at its sequence, within the epoch."""
+"""A rejected batch in a transaction: later batches reuse its sequences in the same epoch."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def log(sim: World) -> list[bytes | None]:
 
 
 def sequences(sim: World) -> list[tuple[int, int, int]]:
-    """Epoch, first sequence and records of what is in the log."""
+    """Return epoch, first sequence and record count of the batches in the log."""
     headers = map(BatchHeader.parse, sim.cluster.logs["t", 0].batches)
     return [(each.producer_epoch, each.base_sequence, each.record_count) for each in headers]
 
 
 @pytest.mark.parametrize("position", range(5))
 @pytest.mark.parametrize("refusal", [REFUSED, ALL_REFUSED], ids=["some", "all"])
-def test_the_rest_follows_without_a_gap(sim: World, position: int, refusal: Fault) -> None:
+def test_remaining_batches_follow_without_a_gap(sim: World, position: int, refusal: Fault) -> None:
     sim.fault(*[None] * position, refusal)
     values = sim.send_batches(8)
     sim.finish()
@@ -72,7 +72,7 @@ def test_the_rest_follows_without_a_gap(sim: World, position: int, refusal: Faul
     )
 
 
-def test_the_first_batch_of_a_transaction_is_refused() -> None:
+def test_first_batch_of_a_transaction_is_rejected() -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
     with world(cluster, TOLERANT, transaction=TRANSACTION) as sim:
         sim.fault(REFUSED)
@@ -82,7 +82,7 @@ def test_the_first_batch_of_a_transaction_is_refused() -> None:
         assert [sequence for _, sequence, _ in sequences(sim)] == [0, 2, 5, 8]
 
 
-def test_several_refusals_in_flight_at_once(sim: World) -> None:
+def test_several_rejections_in_flight(sim: World) -> None:
     sim.fault(None, REFUSED, None, ALL_REFUSED, REFUSED)
     values = sim.send_batches(9)
     sim.finish()
@@ -94,7 +94,7 @@ def test_several_refusals_in_flight_at_once(sim: World) -> None:
         expected += records
 
 
-def test_a_refusal_behind_a_batch_that_goes_again(sim: World) -> None:
+def test_rejection_behind_a_retried_batch(sim: World) -> None:
     sim.fault(Fault(error=ErrorCode.not_enough_replicas), None, REFUSED)
     values = sim.send_batches(5)
     sim.finish()
@@ -110,8 +110,10 @@ def test_a_refusal_behind_a_batch_that_goes_again(sim: World) -> None:
     ],
     ids=["timed out", "timed out, nothing appended", "too few replicas"],
 )
-def test_what_may_be_in_the_log_behind_a_refused_batch_poisons(sim: World, doubt: Fault) -> None:
-    """Also where a broker has taken it in spite of the gap, which none should."""
+def test_possibly_appended_batch_behind_a_rejected_one_fails_the_transaction(
+    sim: World, doubt: Fault
+) -> None:
+    """Also if a broker accepted the batch in spite of the gap, which none should."""
     sim.fault(REFUSED, doubt)
     sim.send_batches(4)
     with pytest.raises(DeliveryError, match="may already be in the log"):
@@ -120,8 +122,8 @@ def test_what_may_be_in_the_log_behind_a_refused_batch_poisons(sim: World, doubt
         _ = sim.session.transaction
 
 
-def test_what_was_taken_behind_a_refused_batch_poisons(sim: World) -> None:
-    """A broker that has forgotten the producer takes any sequence."""
+def test_accepted_batch_behind_a_rejected_one_fails_the_transaction(sim: World) -> None:
+    """A broker without producer state accepts any sequence."""
     sim.cluster.logs["t", 0].producers.clear()
     sim.fault(REFUSED)
     sim.send_batches(4)
@@ -139,8 +141,8 @@ def test_halves_keep_their_sequences(sim: World, code: int) -> None:
     assert {epoch for epoch, _, _ in sequences(sim)} == {0}
 
 
-def test_a_topic_that_is_made_anew_poisons() -> None:
-    """Transactions V2 name a topic by its id; for those of V1 the metadata must tell."""
+def test_recreated_topic_fails_the_transaction() -> None:
+    """Transactions V2 use topic ids; for V1, the metadata must show the recreation."""
     with world(FakeCluster(topics={"t": 1}), transaction=TRANSACTION) as sim:
         sim.send([b"first"])
         sim.finish()
@@ -151,8 +153,8 @@ def test_a_topic_that_is_made_anew_poisons() -> None:
         assert caught.value.topic == "t"
 
 
-def test_a_topic_that_is_made_anew_poisons_when_the_metadata_says_so(sim: World) -> None:
-    """Also where nothing more is written to it."""
+def test_recreated_topic_in_metadata_fails_the_transaction(sim: World) -> None:
+    """Also if nothing more is written to the topic."""
     sim.cluster.create("t", 1)
     sim.client.metadata.refresh()
     state = sim.session._accumulator.state

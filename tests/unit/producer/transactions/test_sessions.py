@@ -1,4 +1,4 @@
-"""A session in a transaction, from the coordinator to the last acknowledgement, on V1 and V2."""
+"""A session in a transaction from FindCoordinator to the last acknowledgement, with V1 and V2."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_records_are_written_in_an_open_transaction(sim: World) -> None:
     sim.check_accounting()
 
 
-def test_without_rows_nothing_is_asked_for(sim: World) -> None:
+def test_session_without_rows_requests_nothing(sim: World) -> None:
     sim.steps(20)
     sim.session.flush()
     assert sim.session.transaction is None
@@ -91,7 +91,7 @@ def test_partitions_are_added_in_one_request(sim: World) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 3])
-def test_rows_without_a_key_add_no_more_partitions_than_they_need(sim: World, batches: int) -> None:
+def test_keyless_rows_add_only_the_partitions_that_they_need(sim: World, batches: int) -> None:
     values = sim.send_batches(batches, None)
     sim.finish()
     partitions = sim.cluster.coordinator.transactions[ID].partitions
@@ -101,7 +101,7 @@ def test_rows_without_a_key_add_no_more_partitions_than_they_need(sim: World, ba
     assert sorted(found, key=str) == sorted(values, key=str)
 
 
-def test_many_rows_without_a_key_go_to_every_partition(sim: World) -> None:
+def test_many_keyless_rows_use_every_partition(sim: World) -> None:
     values = sim.send_batches(40, None)
     sim.finish()
     assert all(log.end for log in sim.cluster.logs.values())
@@ -133,7 +133,7 @@ def test_each_step_is_retried(sim: World, api: ApiKey, trouble: CoordinatorFault
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
+def test_moved_coordinator_is_found_again(version: int) -> None:
     brokers = cluster(version, nodes=3)
     brokers.coordinator.node = 2
     with world(brokers, transaction=SETTINGS) as sim:
@@ -148,7 +148,7 @@ def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_coordinator_that_is_gone_is_asked_for_again(version: int) -> None:
+def test_stopped_coordinator_is_looked_up_again(version: int) -> None:
     brokers = cluster(version, nodes=3)
     brokers.coordinator.node = 2
     brokers.still_listed.add(2)
@@ -175,7 +175,7 @@ def test_a_coordinator_that_is_gone_is_asked_for_again(version: int) -> None:
     ],
     ids=str,
 )
-def test_what_the_coordinator_refuses_ends_the_session(
+def test_coordinator_errors_fail_the_session(
     sim: World, trouble: CoordinatorFault, text: str
 ) -> None:
     sim.cluster.coordinator.faults[INIT].append(trouble)
@@ -188,7 +188,7 @@ def test_what_the_coordinator_refuses_ends_the_session(
     assert not sim.cluster.seen
 
 
-def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(sim: World) -> None:
+def test_denied_find_coordinator_names_the_permission(sim: World) -> None:
     sim.cluster.coordinator.faults[FIND].append(CoordinatorFault(error=53))
     sim.send([b"v"])
     with pytest.raises(AuthorizationError) as caught:
@@ -197,7 +197,7 @@ def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(sim:
 
 
 @pytest.mark.parametrize("api", [FIND, INIT], ids=str)
-def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
+def test_permission_is_named_for_the_prefix(api: ApiKey) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, id_prefix="prefix-")
     with world(cluster(2), transaction=settings) as sim:
         sim.cluster.coordinator.faults[api].append(CoordinatorFault(error=53))
@@ -207,7 +207,7 @@ def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
     assert "--transactional-id prefix- --resource-pattern-type prefixed" in str(caught.value)
 
 
-def test_a_timeout_that_brokers_do_not_allow_is_named(sim: World) -> None:
+def test_timeout_above_the_brokers_maximum(sim: World) -> None:
     sim.cluster.coordinator.max_timeout_ms = 59_999
     sim.send([b"v"])
     with pytest.raises(DeliveryError, match=r"timeout\.ms = 60000") as caught:
@@ -215,7 +215,7 @@ def test_a_timeout_that_brokers_do_not_allow_is_named(sim: World) -> None:
     assert caught.value.error == "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_a_topic_that_must_not_be_written_is_named() -> None:
+def test_denied_topic_is_named() -> None:
     with world(cluster(0), transaction=SETTINGS) as sim:
         sim.cluster.coordinator.denied.add("t")
         sim.send([b"v"])
@@ -226,7 +226,7 @@ def test_a_topic_that_must_not_be_written_is_named() -> None:
 
 
 @pytest.mark.parametrize("partition", [0, None])
-def test_rows_of_a_topic_that_must_not_be_written_become_dead_letters(
+def test_rows_of_denied_topic_become_dead_letters(
     partition: int | None,
 ) -> None:
     policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
@@ -241,7 +241,7 @@ def test_rows_of_a_topic_that_must_not_be_written_become_dead_letters(
         assert sim.session.transaction is not None
 
 
-def test_where_every_row_is_dropped_there_is_nothing_to_commit() -> None:
+def test_nothing_to_commit_if_all_rows_are_dropped() -> None:
     drops = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     with world(cluster(2), drops, transaction=SETTINGS) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record))
@@ -250,7 +250,7 @@ def test_where_every_row_is_dropped_there_is_nothing_to_commit() -> None:
         assert sim.session.transaction is None
 
 
-def test_what_no_coordinator_answers_expires_and_says_why(sim: World) -> None:
+def test_expired_batch_names_the_coordinators_error(sim: World) -> None:
     sim.cluster.coordinator.faults[FIND].extend([CoordinatorFault(error=15)] * 2_000)
     sim.send([b"v"])
     with pytest.raises(DeliveryError, match="COORDINATOR_NOT_AVAILABLE"):
@@ -258,7 +258,7 @@ def test_what_no_coordinator_answers_expires_and_says_why(sim: World) -> None:
     assert sim.session.context.transactions is not None
 
 
-def test_a_failure_poisons_the_transaction(sim: World) -> None:
+def test_failure_makes_the_transaction_uncommittable(sim: World) -> None:
     sim.send_batches(1)
     sim.finish()
     sim.fault(Fault(error=ErrorCode.invalid_record))
@@ -271,7 +271,7 @@ def test_a_failure_poisons_the_transaction(sim: World) -> None:
 
 
 @pytest.mark.parametrize("code", [45, 47, 48, 49, 59, 90, 120, 29, 17, 9_999])
-def test_no_epoch_is_bumped_in_a_transaction(sim: World, code: int) -> None:
+def test_epoch_is_not_bumped_in_a_transaction(sim: World, code: int) -> None:
     sim.send_batches(1)
     sim.finish()
     sim.fault(Fault(error=code))
@@ -283,7 +283,7 @@ def test_no_epoch_is_bumped_in_a_transaction(sim: World, code: int) -> None:
     assert {header.producer_epoch for header in headers(sim)} == {0}
 
 
-def test_a_transaction_that_the_broker_is_still_adding_to_is_retried(sim: World) -> None:
+def test_concurrent_transactions_error_is_retried(sim: World) -> None:
     sim.fault(
         Fault(error=ErrorCode.concurrent_transactions),
         Fault(error=ErrorCode.concurrent_transactions),
@@ -293,7 +293,7 @@ def test_a_transaction_that_the_broker_is_still_adding_to_is_retried(sim: World)
     assert sim.cluster.logs["t", 0].values() == values
 
 
-def test_what_expires_after_it_was_sent_poisons_the_transaction(sim: World) -> None:
+def test_batch_that_expires_after_sending_makes_the_transaction_uncommittable(sim: World) -> None:
     sim.cluster.unanswered.add(ApiKey.PRODUCE)
     sim.send_batches(1)
     with pytest.raises(DeliveryError) as caught:
@@ -315,8 +315,8 @@ def test_transactions_v2_without_topic_ids() -> None:
         assert brokers.logs["t", 0].values() == values
 
 
-def test_a_broker_that_offers_no_transactions_v2_has_v1() -> None:
-    """Whatever the cluster has finalized: by V1 nothing can go wrong."""
+def test_v1_is_used_for_brokers_without_transactions_v2() -> None:
+    """Whatever the cluster has finalized: V1 is always safe."""
     brokers = cluster(2)
     brokers.versions[ApiKey.PRODUCE] = VersionRange(0, 11)
     with world(brokers, transaction=SETTINGS) as sim:
@@ -327,7 +327,7 @@ def test_a_broker_that_offers_no_transactions_v2_has_v1() -> None:
         assert sim.session.transaction.version is TransactionVersion.V1
 
 
-def test_two_phase_commit_is_asked_for_and_has_no_timeout() -> None:
+def test_two_phase_commit_is_requested_without_timeout() -> None:
     brokers = cluster(2)
     brokers.versions[ApiKey.INIT_PRODUCER_ID] = VersionRange(0, 6)
     settings = TransactionSettings(transactional_id=ID, timeout_ms=1_000, two_phase=True)
@@ -349,7 +349,7 @@ def test_ordinary_transactions_do_not_use_an_unstable_version() -> None:
         assert (INIT, 5) in brokers.served_versions
 
 
-def test_two_phase_commit_needs_a_broker_that_offers_it(sim: World) -> None:
+def test_two_phase_commit_requires_broker_support(sim: World) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, two_phase=True)
     with world(sim.cluster, transaction=settings) as other:
         other.send([b"v"])

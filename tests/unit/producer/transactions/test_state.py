@@ -1,4 +1,4 @@
-"""The table of a transaction's states."""
+"""State transitions of a transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(STATE, repeat=2)))
-def test_only_these_transitions_are_made(before: STATE, after: STATE) -> None:
+def test_only_allowed_transitions(before: STATE, after: STATE) -> None:
     if (before, after) in ALLOWED:
         assert next_state(before, after) is after
         return
@@ -36,6 +36,6 @@ def test_only_these_transitions_are_made(before: STATE, after: STATE) -> None:
         next_state(before, after)
 
 
-def test_nothing_leads_out_of_an_end_or_back_from_a_failure() -> None:
+def test_final_states_have_no_successors_and_failures_do_not_recover() -> None:
     assert not [pair for pair in ALLOWED if pair[0] in ENDED]
     assert not [pair for pair in ALLOWED if pair[0] in FAILED and pair[1] not in FAILED]

@@ -1,4 +1,4 @@
-"""transaction.timeout.ms: half of it is said once, all of it again and again."""
+"""transaction.timeout.ms: the warning at half of it, and its expiry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_time_counts_from_the_first_start() -> None:
     assert timer.check(71.0) is Elapsed.ALL
 
 
-def test_two_phase_commit_has_no_end() -> None:
+def test_two_phase_commit_has_no_timeout() -> None:
     timer = TransactionTimer(None)
     timer.start(0.0)
     assert timer.check(1e9) is Elapsed.NOTHING
