@@ -1,23 +1,23 @@
 """A small in-process Kafka broker, for tests and demos that run without Kafka.
 
 A request passes through `net` (sockets, frames, dispatch), `faults` (if a test injects faults),
-`authorization` and `handlers`, which read and change the state in `cluster`, `coordinator` and
-`partition`; `storage` and `redis` store the batches. A contract in `pyproject.toml` specifies the
+`authorization` and `handlers`. Handlers read and change the state in `cluster`, `coordinator` and
+`partition`. `storage` and `redis` store the batches. A contract in `pyproject.toml` specifies the
 allowed imports between the packages.
 
-Only the event loop's thread accesses the state. With Redis, a second thread also accesses it, and
-both threads use the lock in `state_lock`.
+Only the event loop's thread accesses the state. With Redis, a second thread also accesses the
+state, and both threads use the lock in `state_lock`.
 
 In reading order:
 
 - `embedded`: `EmbeddedBroker`, the class that tests and demos use, and `BrokerRuntime`, which
   creates and connects the state, sockets and threads
-- `config`: `BrokerConfig`, all settings of a broker, and its listener addresses
+- `config`: `BrokerConfig`, which contains all settings of a broker, and its listener addresses
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
-- `faults`: fault injection, including the text form of faults
+- `faults`: fault injection, and the text form of faults
 - `authorization`: checks which operations a client may perform, and removes denied items
 - `request_shapes`: the fields for topics and partitions in requests, and for errors in responses
-- `handlers`: the APIs that the broker serves, and the context that handlers receive
+- `handlers`: the APIs that the broker supports, and the context that handlers receive
 - `cluster`: nodes, topics, leaders, replicas, reassignments, dynamic configs and log maintenance
 - `coordinator`: consumer groups and transactions
 - `partition`: validation of batches, the log of a partition, producer and transaction state
@@ -27,6 +27,6 @@ In reading order:
 - `purgatory`: delayed requests, which wait for a change or a deadline
 - `state_lock`: the lock on the cluster's state, used if a separate thread handles requests
 - `topic_config`: topic configs, and the broker configs that provide their defaults
-- `releases`: the API versions that each release of Kafka serves
+- `releases`: the API versions that each release of Kafka supports
 - `topic_partition`: the `TopicPartition` type
 """

@@ -1,4 +1,4 @@
-"""Authorization of requests: checks what a client may do, and removes denied items.
+"""Authorize requests: check what a client may do, and remove denied items from requests.
 
 Handlers do not check authorization. `handle` checks a request before it calls the handler. The
 following tables contain the rules of Kafka's KafkaApis and ControllerApis:
@@ -44,7 +44,7 @@ _CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
     2: ResourceType.TOPIC,
     32: ResourceType.GROUP,
 }
-"""Authorizer resource types by Kafka's ConfigResource type; all other types map to the cluster."""
+"""Resource types of the authorizer by ConfigResource type. All other types map to the cluster."""
 
 
 class Right(NamedTuple):
@@ -106,7 +106,7 @@ OF_REQUEST: Final[Mapping[int, tuple[tuple[Operation, ResourceType, str], ...]]]
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (_on_cluster(Operation.DESCRIBE),),
     ApiKey.LIST_CONFIG_RESOURCES: (_on_cluster(Operation.DESCRIBE_CONFIGS),),
 }
-"""Operations required for the whole request, by API; if one is denied, the request fails.
+"""Operations required for the whole request, by API. If any is denied, the request fails.
 
 Each entry also specifies the resource type and the request field that contains the resource name.
 If the field is null or missing, the operation is not required.
@@ -142,7 +142,7 @@ OF_PARTITIONS: Final[Mapping[int, Operation]] = {
 """The operation required on each topic whose partitions a request contains, by API."""
 
 _OF_ITEM: Final = None
-"""Placeholder: the item (a config resource or coordinator key) determines the resource type."""
+"""Placeholder for a resource type that the item (config resource, coordinator key) determines."""
 OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]] = {
     ApiKey.CREATE_TOPICS: (
         (Operation.CREATE, ResourceType.TOPIC),
@@ -167,7 +167,7 @@ OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]]
 
 
 def _item_rights(api: ApiKey, request: Any, item: Any, topic: str | None) -> Iterator[Right]:
-    """Yield the rights that an item requires; `topic` is the topic name if the item is a topic."""
+    """Yield the rights that an item requires. If the item is a topic, `topic` is its name."""
     for operation, known_type in OF_ITEMS[api]:
         type_ = known_type
         if type_ is ResourceType.TOPIC:
@@ -212,8 +212,8 @@ def _without(
 def _hide_offsets(context: RequestContext, values: Values) -> Values:
     """Remove committed offsets of topics that the client may not describe.
 
-    If the client listed topics, denied topics get an error. If it requested all topics, they are
-    omitted.
+    If the client listed topics, denied topics get an error. If the client requested all topics,
+    denied topics are omitted.
     """
     if "groups" not in values:
         requested = context.request.topics
@@ -301,7 +301,7 @@ def _may_have(context: RequestContext, item: Any) -> bool:
 
 
 def _may_create(context: RequestContext, topic: str) -> bool:
-    """Return False if the request would create the topic and the client is not authorized to."""
+    """Return False if the request would create the topic without authorization of the client."""
     config, denials, user = context.cluster.config, context.cluster.denials, context.user
     if not (config.auto_create_topics and context.get("allow_auto_topic_creation", True)):
         return True
@@ -334,7 +334,7 @@ _ALL_PARTITIONS_FAIL: Final = frozenset(
         ApiKey.ELECT_LEADERS,
     }
 )
-"""APIs whose responses have no top-level error, or have partition errors in addition to it."""
+"""APIs whose responses have no top-level error, or also have partition errors."""
 _NOTHING: Final[dict[int, dict[str, Any]]] = {
     ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
@@ -350,13 +350,13 @@ _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
     ApiKey.FETCH: {"aborted_transactions": ()},
     ApiKey.DESCRIBE_PRODUCERS: {"error_message": REFUSALS[ResourceType.TOPIC].message},
 }
-"""Field values of denied partitions that differ from those of other failed partitions, by API."""
+"""Field values of denied partitions, by API, if they differ from those of other failures."""
 _OFFSETS_TOP_ERROR: Final = 2
 """The first version of OffsetFetch with an error for the whole request."""
 
 
 def handle(handler: Handler, context: RequestContext) -> Answer:
-    """Handle a request, except for the parts that its client is not authorized for."""
+    """Handle a request, except for the parts for which the client is not authorized."""
     return _Authorized(handler, context).answer()
 
 

@@ -1,4 +1,4 @@
-"""Configuration of an embedded broker: settings, listener addresses and advertised addresses.
+"""The configuration of an embedded broker: settings, listener addresses and advertised addresses.
 
 Advertised addresses (Kafka's advertised.listeners) differ from the listener addresses if clients
 connect through a container's port mapping, NAT or a proxy.
@@ -54,7 +54,7 @@ def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
     """Check that prefixes of advertised addresses match the broker's security protocol.
 
     Raises:
-        ConfigError: the prefix of an address (as in SASL_SSL://host:port) is a different protocol.
+        ConfigError: an address has the prefix of a different protocol, as in SASL_SSL://host:port.
     """
     others = secured_protocols(advertised_listeners or "") - {protocol}
     if others:
@@ -69,7 +69,7 @@ def advertised(
 ) -> dict[int, tuple[str, int]]:
     """Return the advertised host and port of each node, by node id.
 
-    `ports` are the ports that the nodes listen on, by node id.
+    `ports` are the ports on which the nodes listen, by node id.
     """
     if advertised_listeners is None:
         return {node: (host, port) for node, port in ports.items()}
@@ -77,12 +77,12 @@ def advertised(
 
 
 def reachable(host: str) -> str:
-    """Return the host with which clients on this machine reach a listener on `host`."""
+    """Return the host that clients on this machine use to reach a listener on `host`."""
     return _LOOPBACK if host in _ANY else host
 
 
 def certificate_hosts(host: str, advertised_listeners: str | None) -> tuple[str, ...]:
-    """Return the hosts for the broker's certificate: all that clients may use to connect."""
+    """Return the hosts for the broker's certificate, which are all hosts that clients can use."""
     names = [*_LOCAL_HOSTS, host]
     if advertised_listeners is not None:
         names += [host for host, _ in _split_addresses(advertised_listeners)]
@@ -164,17 +164,19 @@ class BrokerConfig:
         replication_factors: replication factors by topic; all other topics use the default.
         replication_factor: Kafka's default.replication.factor.
         follower_lag_ms: delay after which followers replicate a record.
-        replica_lag_time_max_ms: Kafka's replica.lag.time.max.ms: time after which a follower that
-            has not caught up is out of sync.
-        session_timeout_ms: time after which a hanging node is fenced and loses its leader role.
+        replica_lag_time_max_ms: Kafka's replica.lag.time.max.ms, the time after which a follower
+            that has not caught up is out of sync.
+        session_timeout_ms: time after which a hanging node is fenced and no longer leads
+            partitions.
         group_min_session_timeout_ms: the lowest session.timeout.ms that a group member can
             request.
         group_max_session_timeout_ms: the highest session.timeout.ms that a group member can
             request.
         transaction_version: level of Kafka's feature transaction.version; level 2 enables
             transactions V2.
-        api_versions_of: Kafka release, such as "2.8", whose API versions are served. Transactions
-            V2 are available only with 4.0 or later. None serves all versions.
+        api_versions_of: Kafka release, such as "2.8", whose API versions are supported.
+            Transactions V2 are available only with 4.0 or later. With None, all versions are
+            supported.
         transaction_max_timeout_ms: the longest transaction timeout that a producer can request.
         transactional_id_expiration_ms: time after which an unused transactional id is deleted.
         faults: faults to inject from startup, in the format of `kafkaprod broker --fault`.
@@ -182,27 +184,27 @@ class BrokerConfig:
         host: the address to listen on; also advertised unless `advertised_listeners` is set.
         advertised_listeners: advertised host:port of each node, separated by commas.
         port: the first node's port; the other nodes use the following ports. 0 means free ports.
-        default_partitions: Kafka's num.partitions: the default partition count of new topics.
+        default_partitions: Kafka's num.partitions, the default partition count of new topics.
         auto_create_topics: True if metadata requests create the unknown topics that they contain.
         message_max_bytes: maximum size of a batch in bytes, including its header.
         cluster_id: the id of the cluster.
         storage: where logs and all other durable state are stored: "log" for memory or `data_dir`,
             or ``redis://host:port/db?prefix=…`` for a Redis server.
-        data_dir: folder for logs and all other durable state; None for memory.
+        data_dir: folder for logs and all other durable state; None to use memory.
         retention_check_ms: log.retention.check.interval.ms.
         tls: True if clients must use TLS; a certificate authority and a certificate are generated.
         client_certificates: Kafka's ssl.client.auth: "required", "requested", or None.
         sasl: passwords by user name; if set, clients must authenticate. A password can be
             specified as ``env:NAME`` or ``file:PATH``.
         sasl_mechanisms: the enabled mechanisms. None enables PLAIN and SCRAM if `sasl` is set.
-            OAUTHBEARER does not need `sasl`.
+            OAUTHBEARER does not require `sasl`.
         scram_iterations: number of iterations for SCRAM's key derivation.
         oauthbearer_validator: validates a token and returns its user. The default accepts unsigned
             tokens.
         connections_max_reauth_ms: session lifetime, after which a client must reauthenticate
             (KIP-368); 0 for no limit.
         failed_authentication_delay_ms: connection.failed.authentication.delay.ms.
-        handshake_timeout_ms: time limit for the TLS handshake and SASL authentication together.
+        handshake_timeout_ms: total time limit for the TLS handshake and SASL authentication.
         denials: rules that deny operations to users, in the format of `kafkaprod broker --deny`.
 
     Raises:
@@ -297,7 +299,7 @@ class BrokerConfig:
 
     @property
     def release(self) -> str | None:
-        """The release of Kafka whose API versions are served, or None for all versions."""
+        """The release of Kafka whose API versions are supported, or None for all versions."""
         return None if self.api_versions_of is None else known_release(self.api_versions_of)
 
     @property

@@ -47,7 +47,7 @@ STOP_SECONDS: Final = 10.0
 
 
 class BrokerRuntime:
-    """A broker that listens after construction, and serves requests between `start` and `stop`.
+    """A running broker. It listens after construction, and serves requests from `start` to `stop`.
 
     Args:
         config: the broker's settings.
@@ -65,7 +65,7 @@ class BrokerRuntime:
         bound = {node.id: node.bound for node in self.nodes}
         self._sockets = SocketServer(listeners, bound, security)
         self._requests: RequestHandler | None = None
-        # Requests that might wait for the storage are handled on a separate thread.
+        # Requests that might wait for the storage run on a separate thread.
         if config.storage != LOG:
             self._requests = RequestHandler(StateLock())
         try:
@@ -159,7 +159,7 @@ RUN_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """A snapshot of a partition; `leader` is -1 if the partition has no leader."""
+    """A snapshot of a partition. `leader` is -1 if the partition has no leader."""
 
     leader: int
     leader_epoch: int
@@ -174,7 +174,7 @@ class EmbeddedBroker(SecurityControls):
 
     Data is kept in memory, in the folder `data_dir`, or in Redis (`storage`).
 
-    A daemon thread serves all sockets and accesses the state; with Redis, a second thread handles
+    A daemon thread serves all sockets and accesses the state. With Redis, a second thread handles
     requests. Use the broker as a context manager::
 
         with EmbeddedBroker(topics={"events": 4}) as kafka:
@@ -194,13 +194,13 @@ class EmbeddedBroker(SecurityControls):
         check_argument(
             "EmbeddedBroker(topics=...)",
             options.get("topics", {}),
-            "a dict of topics and their numbers of partitions",
+            "a dict of topics and their partition counts",
             ("items",),
         )
         self.config = BrokerConfig(**options)
         super().__init__(self.config.security)
         self.faults = Faults()
-        """The armed faults; `stop` and `start` do not disarm them."""
+        """The armed faults, which `stop` and `start` do not disarm."""
         for spec in self.config.faults:
             self.faults.add(spec)
         self._nodes: tuple[Node, ...] = ()
@@ -235,7 +235,7 @@ class EmbeddedBroker(SecurityControls):
         return 0 if self._runtime is None else self._runtime.open_connections
 
     def start(self) -> None:
-        """Start the broker; return when clients can connect.
+        """Start the broker. Return when clients can connect.
 
         A stopped broker restarts with its data only if the data is in a data folder or in Redis.
         """
@@ -256,7 +256,7 @@ class EmbeddedBroker(SecurityControls):
     def run(self, function: Callable[[Cluster], T]) -> T:
         """Call a function with the broker's state on the broker's thread, and return its result.
 
-        The function may read and change the state.
+        The function can read and change the state.
 
         Raises:
             BrokerUnavailableError: the broker is not running.
@@ -304,7 +304,7 @@ class EmbeddedBroker(SecurityControls):
     def records(
         self, *topics: str, options: Mapping[str, str] | None = None
     ) -> ConsumerRecords | list[DecodedRecord]:
-        """Return the records that a read_committed consumer gets, by topic, partition and offset.
+        """Return the records for read_committed consumers, sorted by topic, partition and offset.
 
         Args:
             topics: the topics to read.
@@ -344,7 +344,7 @@ class EmbeddedBroker(SecurityControls):
         return self.run(read)
 
     def stop_node(self, node: int) -> None:
-        """Stop a node: close its connections, elect other leaders and shrink the in-sync replicas.
+        """Stop a node: close its connections, elect other leaders and update the in-sync replicas.
 
         As in Kafka, records that existed only on the stopped node are lost.
 
@@ -362,7 +362,7 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda cluster: cluster.node_control.start(node))
 
     def pause_node(self, node: int) -> None:
-        """Make a node hang; after `session_timeout_ms`, other nodes lead its partitions.
+        """Make a node hang. After `session_timeout_ms`, other nodes take over its partitions.
 
         Raises:
             KafkaProdError: the node does not exist.
@@ -382,7 +382,7 @@ class EmbeddedBroker(SecurityControls):
             self.run(lambda cluster: cluster.node_control.set_lag(node, seconds))
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make a node the leader of a partition; add it as a replica if necessary.
+        """Make a node the leader of a partition. If necessary, add it as a replica.
 
         Raises:
             UnknownTopicError: the partition does not exist.
@@ -446,7 +446,7 @@ def _state(partition: Partition) -> PartitionState:
 
 
 def _refuse_unknown(options: Iterable[str]) -> None:
-    """Check for unknown options; the error suggests a similar option, if any.
+    """Check for unknown options. The error suggests a similar option, if any.
 
     Raises:
         TypeError: an option is unknown.

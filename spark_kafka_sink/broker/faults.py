@@ -1,7 +1,7 @@
 """Fault injection: faults, their text form, and their effect on requests.
 
-The text form of a fault starts with the name of an API, or ``*`` for all APIs. The effect and the
-conditions follow as words and key=value pairs, separated by colons. Examples:
+The text form of a fault starts with the name of an API, or ``*`` for all APIs. The name is followed
+by the effect and the conditions, as words and key=value pairs separated by colons. Examples:
 
 - `produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5`
 - `fetch:topic=events:delay=200:probability=0.1:seed=7`
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """The effect of a fault. The meaning of the fault's value is in parentheses."""
+    """The effect of a fault. The parentheses describe the meaning of the fault's value."""
 
     ERROR = "error"
     """The request is not applied, and the response contains an error (its code)."""
@@ -85,7 +85,7 @@ class RequestPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
-    """The properties of a request that the conditions of faults are compared with."""
+    """The properties of a request that are compared with the conditions of faults."""
 
     api: int
     node: int
@@ -95,7 +95,7 @@ class RequestInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An effect, and the conditions of the requests that trigger it.
+    """An effect, and the conditions under which a request triggers it.
 
     A condition of None matches all requests.
 
@@ -109,7 +109,7 @@ class Fault:
         node: match only requests to this node.
         client: match only requests of clients with this client id.
         next: maximum number of requests that trigger the fault; None for no limit.
-        after: number of matching requests that are skipped first.
+        after: number of matching requests to skip first.
         probability: probability that a matching request triggers the fault.
         seed: seed of the random number generator for `probability`.
 
@@ -188,7 +188,7 @@ def parse_fault(text: str) -> Fault:
         key, _, value = word.partition("=")
         given |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
     if "effect" not in given:
-        raise _invalid(text, f"it has no effect; the effects are: {', '.join(Effect)}")
+        raise _invalid(text, f"it specifies no effect; the effects are: {', '.join(Effect)}")
     return Fault(**given)
 
 
@@ -258,7 +258,7 @@ def partitions_of(
 
 
 class ActiveFault:
-    """An armed fault; `hits` is the number of requests that triggered it."""
+    """An armed fault. `hits` is the number of requests that have triggered it."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -272,7 +272,7 @@ class ActiveFault:
         return self.fault.next is not None and self.hits >= self.fault.next
 
     def trigger(self, request: RequestInfo) -> bool:
-        """Return True if a request triggers the fault; count the request if it matches."""
+        """Return True if a request triggers the fault. Every matching request is counted."""
         if self.is_spent or not self.fault.matches(request):
             return False
         self._matched += 1
@@ -315,7 +315,7 @@ class Faults:
 
     @property
     def armed(self) -> list[ActiveFault]:
-        """The faults that can still be triggered, in the order of their addition."""
+        """The faults that can still be triggered, in the order in which they were added."""
         with self._lock:
             return [one for one in self._armed if not one.is_spent]
 
@@ -323,7 +323,7 @@ class Faults:
         return bool(self._armed)
 
     def triggered_by(self, request: RequestInfo) -> list[Fault]:
-        """Return the faults that a request triggers; every matching fault counts the request."""
+        """Return the faults that a request triggers. Every matching fault counts the request."""
         with self._lock:
             triggered = [one.fault for one in self._armed if one.trigger(request)]
             self._armed = [one for one in self._armed if not one.is_spent]
@@ -331,9 +331,8 @@ class Faults:
 
 
 _ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
-"""APIs whose injected errors are added to the handler's response.
-
-Clients need the other fields of these responses.
+"""APIs whose injected errors are added to the handler's response, because clients need its other
+fields.
 """
 
 
@@ -489,7 +488,7 @@ class FaultInjector:
 def _code(number: int) -> ErrorCode:
     try:
         return ErrorCode(number)
-    except ValueError:  # Codes missing from ErrorCode are sent as numbers.
+    except ValueError:  # Codes that are missing in ErrorCode are sent as numbers.
         return cast("ErrorCode", UnknownErrorCode(number))
 
 

@@ -1,8 +1,8 @@
 """Delayed requests, which wait for data, replicas, other group members or a deadline.
 
 This module corresponds to Kafka's DelayedOperationPurgatory, but without threads. Operations are
-indexed by the topic-partitions that they wait for. When a partition
-changes, only the operations that wait for it are rechecked.
+indexed by the topic-partitions for which they wait. When a partition changes, only the operations
+that wait for this partition are rechecked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 PURGE_FROM = 1024
-"""Number of operations at which the operations of closed connections are dropped."""
+"""Number of operations from which the operations of closed connections are dropped."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -26,7 +26,7 @@ class DelayedOperation:
     """A delayed request.
 
     Args:
-        deadline: time at which the response is sent at the latest, in monotonic seconds.
+        deadline: latest time to send the response, in monotonic seconds.
         try_complete: prepares the response as far as possible; returns True if it is complete.
         on_complete: sends the response; called when `try_complete` returns True, or at the
             deadline.
@@ -44,7 +44,7 @@ class DelayedOperation:
 
 
 class DelayedOperationPurgatory:
-    """All delayed operations; used by the thread that owns the cluster's state."""
+    """All delayed operations. Used by the thread that owns the cluster's state."""
 
     def __init__(self) -> None:
         self._keyed: dict[TopicPartition, dict[DelayedOperation, None]] = {}
@@ -91,7 +91,7 @@ class DelayedOperationPurgatory:
         return self._by_deadline[0][0] if self._by_deadline else None
 
     def poll(self, now: float) -> None:
-        """Complete operations that are ready or past their deadline; drop abandoned operations."""
+        """Complete operations that are ready or past their deadline. Drop abandoned operations."""
         for operation in self._take_changed():
             if not operation.done and operation.is_abandoned():
                 self._end(operation)

@@ -1,8 +1,8 @@
-"""API versions that each release of Kafka serves, for a broker that emulates a release.
+"""API versions that each release of Kafka supports, for a broker that emulates a release.
 
-The table contains the APIs that this broker serves, with the versions that real brokers reported in
-ApiVersions: 2.1.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.6.2 and 3.9.1 with ZooKeeper; 4.0.0, 4.1.1
-and 4.3.1 with KRaft.
+The table contains the APIs that this broker supports, with the versions that real brokers reported
+in ApiVersions: 2.1.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.6.2 and 3.9.1 with ZooKeeper; 4.0.0,
+4.1.1 and 4.3.1 with KRaft.
 
 The versions of 2.4 to 3.6 also match validVersions in Kafka's sources at these tags
 (clients/src/main/resources/common/message), except OffsetCommit 9 in 3.6, which is unstable. The
@@ -73,7 +73,7 @@ _TRANSACTIONS_V2 = (4, 0)
 
 @cache
 def releases() -> Mapping[str, Mapping[ApiKey, VersionRange]]:
-    """Return the served versions by release (such as "2.8") and API."""
+    """Return the supported versions by release (such as "2.8") and API."""
     heading, *lines = (line.split() for line in _TABLE.splitlines())
     return {
         release: {

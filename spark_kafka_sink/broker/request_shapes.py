@@ -1,7 +1,7 @@
 """The fields for topics, partitions and items in requests, and for errors in responses.
 
-`BY_PARTITION` and `BY_ITEM` contain them by API. Handlers, authorization, fault injection and the
-error log use these tables to process messages of all APIs.
+`BY_PARTITION` and `BY_ITEM` contain these fields by API. Handlers, authorization, fault injection
+and the error log use these tables to process messages of all APIs.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class PartitionShape:
         return index
 
     def answer(self, partition: Any, result: Values | ErrorCode) -> Values:
-        """Return a partition's part of the response, given its fields or its error."""
+        """Return a partition's part of the response, from its fields or its error."""
         if isinstance(result, int):
             result = {self.error: result, **(self.failed if result else {})}
         return {self.answer_index: self.index_of(partition), **result}
 
     def answer_topic(self, item: Any, handle: Callable[[Any], Values | ErrorCode]) -> Values:
-        """Return a topic's part of the response; `handle` is called for each partition."""
+        """Return a topic's part of the response. `handle` is called for each partition."""
         partitions = getattr(item, self.partitions)
         return {
             **{name: getattr(item, name, None) for name in ("name", "topic", "topic_id")},
@@ -72,7 +72,7 @@ class ItemShape:
     failed: Mapping[str, Any] = field(default_factory=dict)
 
     def answer(self, item: Any, result: Values | ErrorCode) -> Values:
-        """Return an item's part of the response, given its fields or its error."""
+        """Return an item's part of the response, from its fields or its error."""
         names = {ours: getattr(item, its) if its else item for ours, its in self.names.items()}
         if isinstance(result, int):
             result = {"error_code": result, **(self.failed if result else {})}
@@ -128,7 +128,7 @@ BY_PARTITION: Mapping[int, PartitionShape] = {
     ),
 }
 MARKER_TOPICS = PartitionShape(partitions="partition_indexes", index="")
-"""The shape of a marker's topics in WriteTxnMarkers."""
+"""The shape of the topics of a marker in WriteTxnMarkers."""
 _NAME = {"name": "name"}
 _NAME_AND_ID = {"name": "name", "topic_id": "topic_id"}
 _RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
@@ -158,7 +158,7 @@ BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
 
 
 def name_of(item: Any) -> str | None:
-    """Return the topic name of an item. The item can be the name; Fetch has the field `topic`."""
+    """Return the topic name of an item, which can be the name. Fetch uses the field `topic`."""
     if isinstance(item, str):
         return item
     name: str | None = getattr(item, "name", getattr(item, "topic", None))

@@ -45,7 +45,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """The definition of a config: type, default as text, and a function that checks values."""
+    """The definition of a config, with type, default as text, and a function that checks values."""
 
     type: ConfigType
     default: str
@@ -130,7 +130,7 @@ Configs of compaction, throttling and tiered storage are listed but have no effe
 INTERNAL_KEYS: dict[str, ConfigKey] = {
     "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, _MAX_INT))
 }
-"""Kafka's config for very small segments in tests, which is listed only if it is set."""
+"""Kafka's config for very small segments in tests. It is listed only if it is set."""
 
 _ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 
@@ -139,8 +139,8 @@ _ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 class BatchRules:
     """The parsed configs for the validation of produced batches, in bytes and milliseconds.
 
-    `codec` is None if producers choose the codec. With `is_compacted`, every record needs a key.
-    With `stamps_records`, the broker replaces the timestamps with its own time.
+    `codec` is None if producers choose the codec. If `is_compacted`, every record must have a key.
+    If `stamps_records`, the broker replaces the timestamps with its own time.
     """
 
     max_bytes: int
@@ -252,11 +252,13 @@ SYNONYMS: Mapping[str, str] = {
     "segment.ms": "log.roll.ms",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
 }
-"""Name of the broker config by topic config, as in Kafka's ServerTopicConfigSynonyms."""
+"""Names of broker configs by topic config, as in Kafka's ServerTopicConfigSynonyms."""
 
 
 _WITHOUT_DEFAULT = frozenset({"log.flush.interval.ms", "log.roll.jitter.ms", "log.roll.ms"})
-"""Broker configs whose default is the value of a different config, without a synonym in Kafka."""
+"""Broker configs whose default is the value of a different config, but which have no synonym in
+Kafka.
+"""
 _DEFAULT_NAMES = {"log.retention.ms": ("log.retention.hours", "168")}
 
 
@@ -271,12 +273,12 @@ def default_synonym(name: str) -> tuple[str, str] | None:
 
 
 TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
-"""Topic config by broker config, for all broker configs that can be changed at runtime."""
+"""Topic configs by broker config, for all broker configs that can be changed at runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A config with which the broker was started; the value is text, or None if it is not set."""
+    """A config with which the broker was started. The value is text, or None if it is not set."""
 
     name: str
     value: str | None
@@ -287,9 +289,9 @@ class Setting:
 def settings_of(
     config: BrokerConfig, node: int, listener: tuple[str, int], advertised: tuple[str, int]
 ) -> Iterator[Setting]:
-    """Yield all configs of a broker: those from its start, and the defaults of topic configs.
+    """Yield all configs of a broker: its start configs, and the defaults of topic configs.
 
-    `listener` is the host and port of the listener; `advertised` is the advertised host and port.
+    `listener` is the host and port of the listener. `advertised` is the advertised host and port.
     """
     numbers = {
         "broker.session.timeout.ms": config.session_timeout_ms,

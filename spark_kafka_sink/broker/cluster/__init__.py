@@ -1,8 +1,8 @@
-"""The state of the whole cluster, as Kafka's controller, ReplicaManager and LogManager keep it.
+"""The state of the whole cluster (Kafka's controller, ReplicaManager and LogManager).
 
 In reading order:
 
-- `cluster`: `Cluster`, which holds all state; dynamic configs, retention and flush.ms
+- `cluster`: `Cluster`, which contains all state; dynamic configs, retention and flush.ms
 - `topics`: all topics, their validation, replica assignment and storage across restarts
 - `nodes`: the state of each node (up, paused, stopped or fenced), and operations that change it
 - `elections`: leader elections

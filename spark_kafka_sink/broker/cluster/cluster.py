@@ -1,9 +1,9 @@
-"""The state of a cluster: `Cluster` and its parts, dynamic configs, and periodic log maintenance.
+"""The state of a cluster, with dynamic configs and periodic log maintenance.
 
 Dynamic configs are configs of brokers and groups that can change while the broker runs (KIP-226,
 KIP-848). Some broker configs are defaults for topic configs, and apply to every topic that does not
-set the topic config. Because all replicas of a partition share one log, a cluster of several nodes
-uses only those values of these defaults that are set for all brokers.
+set the topic config. All replicas of a partition share one log. Therefore, a cluster of several
+nodes uses these defaults only if they are set for all brokers.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ ALL_BROKERS = ""
 
 
 class DynamicConfigs:
-    """Dynamic configs by resource kind and name; the name `ALL_BROKERS` is for all brokers.
+    """Dynamic configs by resource kind and name. The name `ALL_BROKERS` applies to all brokers.
 
     Args:
-        config: the settings that the broker was started with.
+        config: the settings with which the broker was started.
         journal: stores the values across restarts.
     """
 
@@ -137,7 +137,7 @@ class LogManager:
     def tick(self) -> None:
         """Flush logs and delete expired segments, each at its own interval."""
         now = self._clock.wall_ms()
-        # The clock can be set back.
+        # The clock might have been set back.
         if abs(now - self._flush_checked) >= FLUSH_CHECK_MS:
             self._flush_checked = now
             for log in self._logs():
@@ -149,7 +149,7 @@ class LogManager:
 
 
 def _try_step(step: Callable[[int], None], now: int) -> None:
-    """Run a maintenance step on one log; errors are logged so that other logs are not affected."""
+    """Run a maintenance step on one log. Errors are logged, so that other logs are not affected."""
     try:
         step(now)
     except OSError as error:
@@ -163,7 +163,7 @@ _INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs"
 class Node:
     """A broker of the cluster, with its advertised host and port.
 
-    `bound` is the address that the broker listens on.
+    `bound` is the address on which the broker listens.
     """
 
     id: int
@@ -176,10 +176,10 @@ class Cluster:
     """Nodes, topics, consumer groups, producer ids, transactions, and delayed requests.
 
     A cluster is not thread-safe: use it from one thread only, or hold its lock (state_lock.py).
-    `nodes` are the active nodes, which Metadata responses contain.
+    `nodes` are the active nodes, which are listed in Metadata responses.
 
     Args:
-        config: the settings that the broker was started with.
+        config: the settings with which the broker was started.
         nodes: all nodes.
         clock: the brokers' clock; tests can change its wall time.
         backend: stores logs and all other durable state.
@@ -259,7 +259,7 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """Id of the node that clients send admin requests to, or -1 if no node is active."""
+        """Id of the node to which clients send admin requests, or -1 if no node is active."""
         return min(self.nodes, default=-1)
 
     def _nodes_changed(self) -> None:
@@ -276,7 +276,7 @@ class Cluster:
         self.elections.node_started()
 
     def node(self, node_id: int) -> Node:
-        """Return a node, whether it is active or not."""
+        """Return a node, which can be inactive."""
         return self._all_nodes[node_id]
 
     def coordinator(self, key: str) -> Node:
@@ -290,7 +290,7 @@ class Cluster:
         return self._all_nodes[next((i for i in candidates if i in self.nodes), ids[first])]
 
     def tick(self) -> None:
-        """Perform all scheduled work that is due, then complete delayed requests.
+        """Perform all scheduled work that is due, and complete delayed requests.
 
         The scheduled work is fencing, group and transaction timeouts, log maintenance and
         replication. Delayed requests complete if they are ready or expired.
@@ -309,7 +309,7 @@ class Cluster:
         self.topics.store.close(self.topics.all())
 
     def next_deadline(self) -> float | None:
-        """Return when `tick` is next needed (monotonic seconds), or None if nothing is pending."""
+        """Return the time of the next `tick` in monotonic seconds, or None if it has no work."""
         due = (
             self.purgatory.next_deadline(),
             self.group_coordinator.next_deadline(),

@@ -1,4 +1,4 @@
-"""Leader elections, as Kafka's controller holds them."""
+"""Leader elections, as in Kafka's controller."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NO_LEADER = -1
 class Elections:
     """Elects partition leaders, and increments the leader epoch at every change.
 
-    A new leader has only the records that it replicated. As in Kafka, records that existed only on
-    the former leader are lost. These were never acknowledged to a producer with acks=all.
+    A new leader has only the records that it has replicated. As in Kafka, records that existed only
+    on the former leader are lost. Such records were never acknowledged to a producer with acks=all.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Elections:
             self._wake(partition)
 
     def node_started(self) -> None:
-        """Elect leaders for all partitions that have none."""
+        """Elect leaders for all partitions without a leader."""
         for partition in self._partitions():
             if partition.leader == NO_LEADER:
                 self._elect(partition)
@@ -91,7 +91,7 @@ class Elections:
         self._wake(partition)
 
     def move(self, partition: Partition, node: int) -> None:
-        """Make an active node the leader without losing records; add it as a replica if necessary.
+        """Make an active node the leader without losing records. If necessary, add it as a replica.
 
         Raises:
             KafkaProdError: the node is not active.

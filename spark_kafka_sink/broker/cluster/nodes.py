@@ -1,6 +1,6 @@
 """The state of each node (up, paused, stopped or fenced), and operations that change it.
 
-As with Kafka's controller, a node that hangs is fenced when its session expires (KIP-631).
+As in Kafka, a node that hangs is fenced when its session expires (KIP-631).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class NodeStatus:
 
     @property
     def is_active(self) -> bool:
-        """True if the node may lead partitions and be in sync."""
+        """True if the node can lead partitions and be in sync."""
         return self.state is not NodeState.STOPPED and not self.fenced
 
 
@@ -53,11 +53,11 @@ class NodeStates(dict[int, NodeStatus]):
     """The states of all nodes, by id."""
 
     def active(self) -> list[int]:
-        """Return the ids of the nodes that may lead partitions."""
+        """Return the ids of the nodes that can lead partitions."""
         return [node for node, status in self.items() if status.is_active]
 
     def next_fence(self) -> float | None:
-        """Return when the next session expires (monotonic seconds), or None if none is paused."""
+        """Return the time in monotonic seconds at which the next session expires, or None."""
         times = (status.fence_at for status in self.values() if status.fence_at is not None)
         return min(times, default=None)
 
@@ -69,7 +69,7 @@ class NodeSockets(Protocol):
         """Close the node's listening socket and all its connections."""
 
     def open_node(self, node: int) -> None:
-        """Listen again on the same port."""
+        """Listen again on the node's port."""
 
     def mute_node(self, node: int) -> None:
         """Stop reading and writing on the node's connections without closing them."""

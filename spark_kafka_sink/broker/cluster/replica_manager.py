@@ -1,9 +1,9 @@
 """Replication: in-sync replicas, high watermarks and partition reassignments (KIP-455).
 
 In-sync replicas and high watermarks are implemented as in Kafka's Partition class. A follower that
-has not caught up for longer than replica.lag.time.max.ms is removed from the in-sync replicas. It
-is added again when it has all records below the high watermark. The high watermark advances only
-while at least min.insync.replicas replicas are in sync (KIP-966).
+has not caught up for longer than replica.lag.time.max.ms is removed from the in-sync replicas. The
+follower is added again when it has all records below the high watermark. The high watermark
+advances only while at least min.insync.replicas replicas are in sync (KIP-966).
 
 Reassignments are implemented as in Kafka's controller. During a reassignment, a partition has both
 the target replicas and the replicas to be removed. When all added replicas are in sync, the
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class ReplicaManager:
-    """Replicates partitions: each follower copies records after a configured lag.
+    """Replicates partitions. Each follower copies records after a configured lag.
 
-    A follower that has not caught up for `max_lag` seconds is no longer in sync.
+    A follower that has not caught up for `max_lag` seconds is removed from the in-sync replicas.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ReplicaManager:
                 self.advance(partition, now)
 
     def advance(self, partition: Partition, now: float) -> None:
-        """Replicate one partition's records whose lag has passed, and wake waiting requests."""
+        """Replicate a partition's records whose lag has passed, and wake waiting requests."""
         if len(partition.replicas) == 1:
             return
         states = partition.replica_states
@@ -83,7 +83,7 @@ class ReplicaManager:
         for node in self._followers(partition):
             lag = self._nodes[node].lag
             if states.end(node) < states.seen_end and states.next_step(node) is None:
-                states.appended(states.seen_end, now)  # The node was inactive; it now catches up.
+                states.appended(states.seen_end, now)  # Catch up after inactivity.
             states.copy(node, now - lag, now)
             slowest = max(slowest, lag)
         states.forget_before(now - slowest)
@@ -94,7 +94,7 @@ class ReplicaManager:
         return [node for node in others if self._nodes[node].fetches]
 
     def _update_in_sync(self, partition: Partition, now: float) -> None:
-        """Update the in-sync replicas, which are in the same order as the replicas."""
+        """Update the in-sync replicas, in the order of the replicas."""
         partition.in_sync = [
             node
             for node in partition.replicas
@@ -123,7 +123,7 @@ class ReplicaManager:
         return min(least, len(partition.replicas))
 
     def next_deadline(self) -> float | None:
-        """Return when a follower next copies records (monotonic seconds), or None if none lags."""
+        """Return the time in monotonic seconds at which a follower next copies records, or None."""
         due = (
             step + self._nodes[node].lag
             for partition in self.replicated()
@@ -147,7 +147,7 @@ class Reassignments:
         return [self._ongoing[key] for key in sorted(self._ongoing)]
 
     def begin(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
-        """Start to move a partition to the replicas in `target`; the first is the preferred leader.
+        """Start to move a partition to the replicas in `target`, preferred leader first.
 
         Raises:
             TopicError: `target` is empty, or contains duplicate or unknown nodes.

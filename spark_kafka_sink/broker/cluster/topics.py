@@ -1,7 +1,7 @@
 """The topics of a cluster: validation, replica assignment, and storage across restarts.
 
 Manual assignments are validated as in Kafka's
-ReplicationControlManager.validateManualPartitionAssignment. They may contain nodes that are down,
+ReplicationControlManager.validateManualPartitionAssignment. They can contain nodes that are down,
 because such nodes are still registered.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """The registered nodes of the cluster, and the subset that may lead partitions."""
+    """The registered nodes of the cluster, and the nodes that can lead partitions."""
 
     registered: Sequence[int]
     active: Collection[int]
@@ -40,7 +40,7 @@ class Brokers:
     def problem_with(self, replicas: Sequence[int], size: int | None) -> str | None:
         """Return why a partition cannot have these replicas, or None if it can.
 
-        `size` is the expected number of replicas; None skips this check.
+        `size` is the expected number of replicas, or None to skip this check.
         """
         if not replicas:
             return "The manual partition assignment includes an empty replica list."
@@ -74,7 +74,7 @@ class Brokers:
         return [node for node in replicas if node in self.active]
 
     def assign(self, index: int, replication_factor: int) -> list[int]:
-        """Return a partition's replicas: active nodes in turn, then inactive nodes if necessary."""
+        """Return a partition's replicas: active nodes in turn, and inactive nodes if necessary."""
         active = [node for node in self.registered if node in self.active]
         turn = [active[(index + step) % len(active)] for step in range(len(active))]
         return [*turn, *(node for node in self.registered if node not in self.active)][
@@ -107,10 +107,10 @@ class TopicError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be created. A partition count or replication factor of -1 is the default.
+    """A topic to be created.
 
-    `assignments` contains replicas by partition index. The broker assigns the replicas of all
-    other partitions.
+    A partition count or replication factor of -1 is the default. `assignments` contains replicas by
+    partition index. The broker assigns the replicas of all other partitions.
     """
 
     name: str
@@ -131,7 +131,7 @@ On startup, their data is deleted unless the journal lists them as partitions of
 
 
 def _final_replicas(partition: Partition) -> list[int]:
-    """Return the replicas after a restart, which completes any reassignment."""
+    """Return the replicas after a restart. A restart completes an ongoing reassignment."""
     return [node for node in partition.replicas if node not in partition.removing]
 
 
@@ -154,7 +154,7 @@ class TopicStore:
         """Create the logs of new partitions. The caller's `with` block must `save` the topic.
 
         Raises:
-            OSError: the logs cannot be created, or the block raised OSError; new logs are deleted.
+            OSError: the logs cannot be created, or the block raised OSError. New logs are deleted.
         """
         self._delete_unfinished(topic)
         for index in indexes:
@@ -180,7 +180,7 @@ class TopicStore:
         """Delete the data of partitions whose creation or deletion did not complete.
 
         Raises:
-            OSError: some data remains. It is still listed in the journal, to be deleted later.
+            OSError: some data remains. It stays listed in the journal, so that it is deleted later.
         """
         found = self._journal.get(UNFINISHED, (topic,))
         if found is None:
@@ -216,8 +216,8 @@ class TopicStore:
     def save_leader_epoch(self, partition: Partition) -> None:
         """Store the leader epoch after an election.
 
-        Otherwise, a restart would reuse epochs in which no record was written. Clients ignore
-        metadata with an older epoch, and would send to the former leader.
+        Otherwise, a restart would reuse epochs in which no record was written. Clients would ignore
+        metadata with these epochs, and send requests to the former leader.
         """
         key = (partition.topic, partition.index)
         self._journal.put(LEADER_EPOCH, key, partition.leader_epoch)
@@ -234,7 +234,7 @@ class TopicStore:
         """Delete a topic and its data.
 
         Raises:
-            OSError: the deletion cannot be stored; nothing has changed.
+            OSError: the deletion cannot be stored. Nothing has changed.
         """
         self._mark_unfinished(topic.name, range(len(topic.partitions)), is_new=False)
         self._journal.put(TOPIC, (topic.name,), None)
@@ -295,7 +295,7 @@ class Topics:
     """All topics, by name and by id.
 
     Args:
-        config: the settings that the broker was started with.
+        config: the settings with which the broker was started.
         nodes: the active nodes.
         store: contains the topics that existed before a restart.
         broker_layers: the broker configs that provide defaults for topic configs.
@@ -346,7 +346,7 @@ class Topics:
         return self._by_id.get(topic_id) if topic_id is not None else None
 
     def check(self, new: NewTopic) -> None:
-        """Raise an error if a topic cannot be created.
+        """Check that a topic can be created.
 
         Raises:
             TopicError: its name, partitions, replicas or configs are invalid, or the name is in
@@ -386,7 +386,7 @@ class Topics:
         topic = self.draft(new)
         indexes = range(len(topic.partitions))
         try:
-            # Offsets can remain if deleting an earlier topic with this name failed.
+            # Offsets remain if an earlier deletion of a topic with this name failed.
             self._forget_offsets(topic.name)
             with self.store.creating(topic.name, indexes, topic.config) as logs:
                 for partition, log in zip(topic.partitions, logs, strict=True):
@@ -419,7 +419,7 @@ class Topics:
         return self._brokers.problem_with(replicas, None)
 
     def check_replicas(self, topic: Topic, replicas: Sequence[int]) -> None:
-        """Raise an error if a new partition of a topic cannot have these replicas.
+        """Check that a new partition of a topic can have these replicas.
 
         Raises:
             TopicError: the replicas are invalid, or no replica is active.
@@ -449,10 +449,10 @@ class Topics:
         topic.partitions += added
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
-        """Replace the configs that are set for a topic; the change takes effect immediately.
+        """Replace the configs that are set for a topic, with immediate effect.
 
         Raises:
-            OSError: the configs cannot be stored; nothing has changed.
+            OSError: the configs cannot be stored. Nothing has changed.
         """
         config = replace(topic.config, own=dict(own))
         self.store.save(replace(topic, config=config))
@@ -494,7 +494,7 @@ class Topics:
         """Delete a topic and its data.
 
         Raises:
-            TopicError: the storage failed; the topic still exists.
+            TopicError: the storage failed. The topic still exists.
         """
         try:
             self.store.remove(topic)

@@ -3,9 +3,9 @@
 In reading order:
 
 - `group_coordinator`: all consumer groups by id, their timeouts and their configs
-- `classic_group`: one consumer group of the classic protocol: members, rebalances, committed
+- `classic_group`: a consumer group of the classic protocol, with members, rebalances and committed
   offsets
-- `transaction_state`: the state of one transactional id, and its transitions as pure functions
+- `transaction_state`: the state of a transactional id, and its transitions as pure functions
 - `transaction_coordinator`: all transactional ids, producer ids, transaction markers, verification
   of partitions, and pending offsets
 """

@@ -1,4 +1,4 @@
-"""One consumer group of the classic protocol: members, rebalances and committed offsets.
+"""A consumer group of the classic protocol, with members, rebalances and committed offsets.
 
 As in Kafka's ClassicGroup, a rebalance waits until every member has rejoined, and completes with
 the leader's SyncGroup. Unlike in Kafka, there is no initial rebalance delay, so a test with a
@@ -32,7 +32,7 @@ _LENGTH = struct.Struct(">h")
 def subscribed_topics(metadata: bytes) -> list[str] | None:
     """Return the topics in a ConsumerProtocolSubscription, or None if it cannot be parsed.
 
-    All versions start with the fields of version 0: the version and the topic names.
+    In all versions, the first fields are the version and the topic names.
     """
     try:
         _, count = _COUNTS.unpack_from(metadata)
@@ -89,7 +89,7 @@ class GroupMember:
 
     @property
     def waits(self) -> bool:
-        """True if a request of the member is waiting; the session cannot expire in that case."""
+        """True if a request of the member is waiting. In that case, the session cannot expire."""
         return self.join is not None or self.sync is not None
 
     def extend_session(self, now: float) -> None:
@@ -132,7 +132,7 @@ class CommittedOffset:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the offset that `to_json` stored; earlier versions did not store `order`."""
+        """Return the offset that `to_json` stored. Earlier versions did not store `order`."""
         return cls(**{"order": 0, **fields})
 
 
@@ -141,7 +141,7 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
 
     Args:
         journal: stores the offsets.
-        group_id: the group that committed them.
+        group_id: the group that has committed the offsets.
     """
 
     def __init__(self, journal: Journal, group_id: str) -> None:
@@ -278,11 +278,11 @@ class ClassicGroup:
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
             new.answer_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
-        else:  # A client that is told to be the leader would assign again (KAFKA-13435).
+        else:  # As leader, the client would assign partitions again (KAFKA-13435).
             new.answer_join(self._joined(shows_members=False) | {"leader": leader})
 
     def instance(self, instance_id: str | None) -> GroupMember | None:
-        """Return the static member with this instance id, or None if there is none."""
+        """Return the static member with this instance id, or None if it does not exist."""
         if instance_id is None:
             return None
         found = (m for m in self.members.values() if m.joined.instance_id == instance_id)
@@ -318,10 +318,10 @@ class ClassicGroup:
         self._complete(now)
 
     def _elect(self) -> bool:
-        """Retain the leader if it has rejoined; otherwise choose the first member that rejoined.
+        """Retain the leader if it has rejoined, or else choose the first member that has rejoined.
 
-        Return False if no member has rejoined. The remaining members are then static members, which
-        are removed when their sessions expire.
+        Return False if no member has rejoined. In that case, only static members remain, which are
+        removed when their sessions expire.
         """
         joined = [m.id for m in self.members.values() if m.join is not None]
         if joined and self.leader not in joined:
@@ -349,7 +349,7 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def _joined(self, *, shows_members: bool) -> dict[str, object]:
-        """Return the JoinGroup response for a member; only the leader receives the members."""
+        """Return the JoinGroup response for a member. Only the leader receives all members."""
         shown = self.members.values() if shows_members else ()
         return {
             "generation_id": self.generation,
@@ -393,7 +393,7 @@ class ClassicGroup:
         return ErrorCode.none if generation == self.generation else ErrorCode.illegal_generation
 
     def sync(self, member_id: str, assignments: Mapping[str, bytes], reply: Reply) -> ErrorCode:
-        """Handle SyncGroup; the leader's request provides the assignments of all members."""
+        """Handle SyncGroup. The leader's request provides the assignments of all members."""
         member = self.members[member_id]
         if self.state is ClassicGroupState.PREPARING_REBALANCE:
             return ErrorCode.rebalance_in_progress
@@ -416,14 +416,14 @@ class ClassicGroup:
         }
 
     def heartbeat(self, member_id: str, now: float) -> ErrorCode:
-        """Extend a member's session; return REBALANCE_IN_PROGRESS if the member must rejoin."""
+        """Extend a member's session. Return REBALANCE_IN_PROGRESS if the member must rejoin."""
         if member_id in self.members:
             self.members[member_id].extend_session(now)
         preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
         return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
-        """Remove a member; admin clients specify only its instance id (KIP-345)."""
+        """Remove a member. Admin clients specify only its instance id (KIP-345)."""
         if not member_id:
             found = self.instance(instance_id)
             if found is None:
@@ -452,7 +452,7 @@ class ClassicGroup:
             self._finish_join(now)
 
     def tick(self, now: float) -> None:
-        """Remove expired and unsynced members; complete a rebalance whose timeout has passed."""
+        """Remove expired and unsynced members. Complete a rebalance whose timeout has passed."""
         for member_id in [i for i, expires in self.pending.items() if expires <= now]:
             del self.pending[member_id]
             self._pending_removed(now)
@@ -464,7 +464,7 @@ class ClassicGroup:
             self._finish_join(now)
 
     def next_deadline(self) -> float | None:
-        """Return when `tick` is next needed (monotonic seconds), or None if nothing is pending."""
+        """Return the time of the next `tick` in monotonic seconds, or None if it has no work."""
         due = [*self.pending.values(), *(m.expires for m in self.members.values() if not m.waits)]
         if self.unsynced:
             due.append(self.sync_deadline)

@@ -75,11 +75,11 @@ class GroupCoordinator:
         return self._groups.get(group_id)
 
     def get_or_empty(self, group_id: str) -> ClassicGroup:
-        """Return a group; if it does not exist, return a new empty group without registering it."""
+        """Return a group, or a new empty group, which is not registered, if it does not exist."""
         return self.find(group_id) or ClassicGroup(id=group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return a group; if it does not exist, create and register an empty group."""
+        """Return a group. If it does not exist, create and register an empty group."""
         group = self.find(group_id)
         if group is None:
             offsets = GroupOffsets(self._journal, group_id)
@@ -90,7 +90,7 @@ class GroupCoordinator:
         """Delete a group and its offsets.
 
         Raises:
-            OSError: the journal failed; the group still exists.
+            OSError: the journal failed. The group still exists.
         """
         self._groups[group_id].offsets.clear()
         del self._groups[group_id]
@@ -99,7 +99,7 @@ class GroupCoordinator:
         """Delete the offsets of all groups for a deleted topic.
 
         Raises:
-            OSError: the journal failed; some offsets remain.
+            OSError: the journal failed. Some offsets remain.
         """
         for group in self._groups.values():
             for topic, partition in list(group.offsets):
@@ -116,10 +116,10 @@ class GroupCoordinator:
         self._deadline_is_stale = True
 
     def next_deadline(self) -> float | None:
-        """Return when `tick` is next needed (monotonic seconds), or None if nothing is pending.
+        """Return the time of the next `tick` in monotonic seconds, or None if it has no work.
 
         The value is cached. The methods `find`, `get_or_create` and `all` invalidate the cache,
-        because callers change a group only after they got it from one of these.
+        because callers can change the groups that these methods return.
         """
         if self._deadline_is_stale:
             times = (group.next_deadline() for group in self._groups.values())

@@ -1,14 +1,14 @@
 """The transaction coordinator: transactional ids, producer ids, markers and pending offsets.
 
 - `TransactionCoordinator` corresponds to Kafka's class with the same name. The functions in
-  `transaction_state` decide on transitions; this class stores and executes the decisions. Markers
-  are written immediately, because there is no network between coordinator and leader. As in Kafka,
-    a transaction is complete when all in-sync replicas have its markers. A marker for a partition
-    without a leader is written later. A marker that is lost with a leader is written again.
+  `transaction_state` determine the transitions. This class stores and executes them. Markers are
+  written immediately, because there is no network between coordinator and leader. As in Kafka, a
+  transaction is complete when all in-sync replicas have its markers. A marker for a partition
+  without a leader is written later. If a failed leader loses a marker, the marker is written again.
   - `TransactionCoordinator.add_or_verify` corresponds to AddPartitionsToTxnManager (KIP-890).
     Before a producer writes to a partition, the broker checks that the transaction includes the
     partition. Older clients add partitions to transactions themselves. For newer clients (Produce
-    12, TxnOffsetCommit 5), the broker adds them.
+    12, TxnOffsetCommit 5), the broker adds the partitions.
 - `TransactionalOffsets` corresponds to the transactional part of Kafka's OffsetMetadataManager:
   offsets committed in a transaction are pending until its marker is written (KIP-98). All groups
     share one partition of the offsets topic. This partition has no log: only the producers and
@@ -71,7 +71,7 @@ class TransactionSupportedOperation(Enum):
 
 FIRST = 1_000
 BLOCK = 1_000
-"""Number of producer ids per allocated block, as in Kafka; a restart skips unused ids."""
+"""Number of producer ids per allocated block, as in Kafka. A restart skips unused ids."""
 _PRODUCER_IDS = "producer ids"
 _NEXT_BLOCK = ("next block",)
 
@@ -87,7 +87,7 @@ class ProducerIdManager:
         """Return a new producer id.
 
         Raises:
-            OSError: the next block cannot be stored; no id is allocated.
+            OSError: the next block cannot be stored. No id is allocated.
         """
         if self._next == self._end:
             self._journal.put(_PRODUCER_IDS, _NEXT_BLOCK, self._end + BLOCK)
@@ -110,7 +110,7 @@ class TransactionalOffsets:
 
     Args:
         journal: stores the offsets across restarts.
-        groups: receive the offsets of committed transactions.
+        groups: the groups, which receive the offsets of committed transactions.
     """
 
     def __init__(self, journal: Journal, groups: GroupCoordinator) -> None:
@@ -133,7 +133,7 @@ class TransactionalOffsets:
         return ErrorCode.invalid_producer_epoch if fenced else ErrorCode.none
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
-        """Mark a producer's transaction as including offsets, even if none are pending yet."""
+        """Register that a producer's transaction includes offsets, even if none are pending yet."""
         self._set_epoch(producer)
         self._pending.setdefault(producer.producer_id, {})
 
@@ -161,7 +161,7 @@ class TransactionalOffsets:
         If an offset was committed after a pending offset, the pending offset is discarded.
 
         Raises:
-            OSError: some offsets are still pending, and writing the marker must be retried.
+            OSError: some offsets are still pending. The caller must retry writing the marker.
         """
         self._set_epoch(ProducerIdAndEpoch(marker.producer_id, marker.epoch))
         pending = self._pending.get(marker.producer_id, {})
@@ -204,7 +204,7 @@ class TransactionalOffsets:
 
 
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
-"""The producer id and epoch for the response, or an error code."""
+"""The producer id and epoch for a response, or an error code."""
 
 LOG = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 50
@@ -220,8 +220,8 @@ class TransactionCoordinator:
         journal: stores the transactions across restarts.
         clock: provides the wall time.
         find_topic: returns the topic with the given name.
-        offsets: the pending offsets; markers for the offsets topic commit or discard them.
-        purgatory: notified of partitions whose last stable offset might have changed.
+        offsets: the pending offsets, which markers for the offsets topic commit or discard.
+        purgatory: the delayed requests; notified of changes of last stable offsets.
     """
 
     def __init__(
@@ -254,10 +254,10 @@ class TransactionCoordinator:
                 self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
 
     def end_orphaned(self, topics: Iterable[Topic]) -> None:
-        """Write the markers that logs have lost, although their transactions are complete.
+        """Write the markers of completed transactions that logs have lost.
 
-        A storage that loses the end of a log can leave a transaction open there. Otherwise, the
-        producer's next marker would end it, even with a different outcome.
+        If a storage loses the end of a log, a transaction can be left open in the log. The
+        producer's next marker would end this transaction, possibly with the wrong outcome.
         """
         for topic in topics:
             for partition in topic.partitions:
@@ -275,7 +275,7 @@ class TransactionCoordinator:
     def _orphan_marker(
         self, key: TopicPartition, partition: Partition, producer_id: int
     ) -> EndTransactionMarker | None:
-        """Return the marker of a transaction that is complete; abort if its outcome is unknown."""
+        """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
         entry = partition.producers.entries.get(producer_id)
         epoch = NO_EPOCH if entry is None else entry.epoch
         txn = next((one for one in self._by_id.values() if one.producer_id == producer_id), None)
@@ -283,7 +283,7 @@ class TransactionCoordinator:
             return EndTransactionMarker(producer_id=producer_id, epoch=epoch, commit=False)
         if not txn.is_at_rest and key in txn.partitions:
             return None
-        # With transactions V2, the end of a transaction increments the epoch.
+        # With transactions V2, the epoch was incremented when the transaction ended.
         is_last = epoch <= txn.epoch <= epoch + 1
         commit = is_last and txn.state is TransactionState.COMPLETE_COMMIT
         return EndTransactionMarker(
@@ -341,7 +341,7 @@ class TransactionCoordinator:
         producer: ProducerIdAndEpoch,
         topic_partitions: Iterable[TopicPartition],
     ) -> ErrorCode:
-        """Add partitions to a producer's transaction; return an error if this is not allowed."""
+        """Add partitions to a producer's transaction. Return an error if this is not allowed."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
@@ -415,7 +415,7 @@ class TransactionCoordinator:
         self._write_markers(prepared)
 
     def _write_markers(self, txn: TransactionMetadata) -> None:
-        """Write missing markers; complete the transaction if all markers are replicated."""
+        """Write missing markers. Complete the transaction if all markers are replicated."""
         marker = EndTransactionMarker(
             producer_id=txn.producer_id,
             epoch=txn.epoch,
@@ -451,7 +451,7 @@ class TransactionCoordinator:
         return None if partition.high_watermark >= end else end
 
     def write_marker(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
-        """Write a marker; return True on success, or False if the write must be retried.
+        """Write a marker. Return True on success, or False if the write must be retried.
 
         A retry is needed if the partition has no leader or its storage fails. For deleted
         partitions, no marker is written.

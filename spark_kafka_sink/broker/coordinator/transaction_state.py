@@ -1,11 +1,11 @@
 """The state of a transactional id, and its transitions as pure functions (KIP-98, KIP-890).
 
 This module corresponds to Kafka's TransactionMetadata, TransactionState and parts of its
-TransactionCoordinator. In Kafka, fencing a producer has a separate state (PrepareEpochFence). Here
-it is a single step, because no other request can be processed in between.
+TransactionCoordinator. In Kafka, fencing a producer has a separate state (PrepareEpochFence). In
+this broker, fencing is a single step, because no other request can be processed in between.
 
 A transition returns the next state of the transaction, or an ErrorCode for the response. NONE means
-that the request repeats a completed request.
+that the request is a retry of a completed request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_EPOCH = -1
 NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
-"""The highest epoch for producers; the coordinator uses the next epoch to fence a producer."""
+"""The highest epoch for producers. The coordinator uses the next epoch to fence a producer."""
 
 
 _AT_REST = frozenset(
@@ -65,7 +65,7 @@ class TransactionMetadata:
     """The state of a transactional id. Times are in milliseconds since 1970.
 
     `last_epoch` is the producer's epoch before the last increment that the producer requested. If
-    the epoch is exhausted, `next_producer_id` replaces the producer id when the transaction ends.
+    all epochs are used, `next_producer_id` replaces the producer id when the transaction ends.
     `previous_producer_id` is the producer id before the last replacement.
     """
 
@@ -115,7 +115,7 @@ Decision: TypeAlias = TransactionMetadata | ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """External inputs of a transition: the time (milliseconds since 1970) and new producer ids."""
+    """The inputs of a transition: the time (milliseconds since 1970) and new producer ids."""
 
     ms: int
     new_producer_id: Callable[[], int]
@@ -185,7 +185,7 @@ def add(
 def end_v1(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
 ) -> Decision:
-    """Handle EndTxn of transactions V1: the epoch does not change, and retries have no effect."""
+    """Handle EndTxn of transactions V1. The epoch does not change, and retries have no effect."""
     if txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:
@@ -203,7 +203,8 @@ def end_v2(
 ) -> Decision:
     """Handle EndTxn of transactions V2 (KIP-890), which increments the epoch.
 
-    Therefore each epoch ends only one transaction. A request with the previous epoch is a retry.
+    Therefore, each epoch ends only one transaction, and a request with the previous epoch is a
+    retry.
     """
     overflowed = (
         txn.previous_producer_id == producer.producer_id
@@ -238,7 +239,7 @@ def _is_epoch_of_v2(
 
 
 def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> TransactionMetadata:
-    """Return the prepared state; without an open transaction, abort an empty transaction."""
+    """Return the prepared state. If no transaction is open, abort an empty transaction."""
     started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
     return txn.to(
         _prepared(commit=commit),

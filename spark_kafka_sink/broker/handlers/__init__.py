@@ -1,8 +1,8 @@
-"""The APIs that the broker serves: one handler function per API, grouped by subject.
+"""The APIs that the broker supports, with one handler function per API, grouped by subject.
 
-A handler is a function ``(context: RequestContext) -> Answer``. It returns the fields of the
-response, with their names in the newest version of the response. Each module docstring lists the
-supported versions and their behavior.
+A handler is a function ``(context: RequestContext) -> Answer``. It returns the response's fields,
+with their names in the newest version. Each module docstring lists the supported versions and their
+behavior.
 
 To add an API, define its handler in the appropriate module, and add the API to `_SERVED` in
 `api_versions` and to the table in `spark_kafka_sink.broker.releases`. ApiVersions announces all

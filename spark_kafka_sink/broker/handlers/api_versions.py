@@ -1,8 +1,8 @@
-"""The APIs that the broker serves; ApiVersions; SASL requests outside of authentication.
+"""The APIs that the broker supports, ApiVersions, and SASL requests outside of authentication.
 
 Register new handlers in `_SERVED`.
 
-ApiVersions 0-4 (KIP-35, KIP-511): the APIs and versions that this broker serves.
+ApiVersions 0-4 (KIP-35, KIP-511): the APIs and versions that this broker supports.
 
 The response to a request with an unknown version has version 0, the error UNSUPPORTED_VERSION and
 the version range of this API, so that the client retries with a lower version. The broker has only
@@ -59,8 +59,8 @@ def _entry(api: ApiKey, versions: VersionRange) -> Values:
 def _features(context: RequestContext) -> Values:
     """Return the fields of supported and finalized features.
 
-    Up to version 3, supported features are omitted, because clients that use these versions reject
-    a minimum level of 0.
+    Up to version 3, supported features are omitted, because clients with these versions reject a
+    minimum level of 0.
     """
     config = context.cluster.config
     if not config.has_transaction_version:
@@ -76,7 +76,7 @@ def _features(context: RequestContext) -> Values:
 
 
 def unsupported_version(served: VersionRange) -> dict[str, Any]:
-    """Return the response to a request of an unsupported version, to be encoded in version 0.
+    """Return the response to a request of an unsupported version. It is encoded in version 0.
 
     Kafka releases that do not support version 3 do not include the version range.
     """
@@ -85,7 +85,7 @@ def unsupported_version(served: VersionRange) -> dict[str, Any]:
 
 
 def api_versions(others: Iterable[Handler], versions: VersionRange) -> Handler:
-    """Return the ApiVersions handler, which announces its own API and those of `others`."""
+    """Return the ApiVersions handler, which announces ApiVersions and the APIs in `others`."""
     announced = {handler.api: handler.announced or handler.versions for handler in others}
     announced[ApiKey.API_VERSIONS] = versions
     keys = [_entry(api, announced[api]) for api in sorted(announced)]
@@ -171,7 +171,7 @@ HANDLERS: dict[int, Handler] = {
 
 
 def handlers_of(release: str | None) -> Mapping[int, Handler]:
-    """Return the handlers for the API versions of a Kafka release, or all if `release` is None."""
+    """Return the handlers for the API versions of a Kafka release, or all handlers for None."""
     if release is None:
         return HANDLERS
     spans = releases()[release]

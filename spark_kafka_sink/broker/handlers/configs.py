@@ -1,7 +1,7 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
 
-DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers. Synonyms
-contain the sources of a value, highest precedence first. The configs of a broker must be requested
+DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers. The synonyms
+list the sources of a value, highest precedence first. The configs of a broker must be requested
 from that broker; an empty broker name returns the configs that are set for all brokers. Requests
 for other resource types fail with INVALID_REQUEST.
 
@@ -13,7 +13,7 @@ resource; configs that are not in the request are reset. IncrementalAlterConfigs
 appends to and subtracts from individual configs.
 
 ListConfigResources 0-1 (KIP-1142): the resources that DescribeConfigs accepts. Version 0 lists only
-client metrics, which this broker does not have. Groups are listed if configs are set for them.
+client metrics, which this broker does not support. Groups are listed if configs are set for them.
 
 Values are validated as in Kafka's ConfigAdminManager and ControllerConfigurationValidator.
 """
@@ -283,7 +283,7 @@ def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[Values]:
 
 
 def _defaults(name: str) -> list[Values]:
-    """Return a list with the synonym for a broker config's default; empty if it has no default."""
+    """Return a list with the synonym for a broker config's default, or an empty list."""
     found = topic_config.default_synonym(name)
     return [] if found is None else [_synonym(*found, ConfigSource.DEFAULT)]
 
@@ -401,7 +401,7 @@ def incremental_alter_configs(context: RequestContext) -> Answer:
 def _alter(
     context: RequestContext, api: ApiKey, change: Callable[[RequestContext, Any], None]
 ) -> Answer:
-    """Change each resource; a duplicate resource or config in the request is an error."""
+    """Change each resource. A duplicate resource or config in the request is an error."""
     items = context.request.resources
     counts = Counter((item.resource_type, item.resource_name) for item in items)
 
@@ -433,7 +433,7 @@ def _replace_configs(context: RequestContext, item: Any) -> None:
 
 
 class Operation(IntEnum):
-    """Operations on a config; the values are the codes used in requests."""
+    """Operations on a config. The values are the codes used in requests."""
 
     SET = 0
     DELETE = 1

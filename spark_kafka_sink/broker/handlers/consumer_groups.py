@@ -1,7 +1,7 @@
 """Membership, description and deletion of classic consumer groups.
 
 JoinGroup 0-9: the response is sent after all members have rejoined. Since version 4, a new client
-receives its member id before it joins (KIP-394). Static members are supported since version 5
+receives a member id before it joins (KIP-394). Static members are supported since version 5
 (KIP-345). Since version 9, a static member that rejoins as leader can skip the assignment
 (KIP-814).
 
@@ -11,8 +11,8 @@ send the name of the protocol that it expects (KIP-559).
 Heartbeat 0-4, LeaveGroup 0-5, DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-2.
 
 ConsumerGroupHeartbeat 0-1 fails with UNSUPPORTED_VERSION, as in Kafka if the feature group.version
-is 0 (KIP-848). ApiVersions nevertheless announces it. Otherwise, librdkafka would wait forever;
-with UNSUPPORTED_VERSION, it fails immediately.
+is 0 (KIP-848). Nevertheless, ApiVersions announces this API. Otherwise, librdkafka would wait
+forever. With UNSUPPORTED_VERSION, it fails immediately.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def may_commit(
 
     If the group has members, only members may commit. As in Kafka's
     OffsetMetadataManager.validateOffsetCommit, transactional requests are not rejected during a
-    rebalance. They are not checked if their version does not contain the member id.
+    rebalance. Transactional requests without a member id (in older versions) are not checked.
     """
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:
@@ -205,7 +205,7 @@ def _describe_group(context: RequestContext, group_id: str) -> Values | ErrorCod
 
 
 def _member(member: GroupMember, group: ClassicGroup) -> Values:
-    """Return a member's description; it contains the subscription only if the group is stable."""
+    """Return a member's description, with the subscription only if the group is stable."""
     stable = group.state is ClassicGroupState.STABLE
     return {
         "member_id": member.id,

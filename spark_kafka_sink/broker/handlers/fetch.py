@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 FULL_EPOCHS = frozenset({0, -1})
-"""Session epochs of requests that list all partitions; the session id of these is ignored."""
+"""Session epochs of requests that list all partitions. Their session ids are ignored."""
 INDEX_INTERVAL = 4096
-"""Number of bytes between two index entries: Kafka's default for index.interval.bytes."""
+"""Number of bytes between two index entries, which is Kafka's default index.interval.bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetch:
-    """A requested partition and the error of the request for it, if any."""
+    """A requested partition and its error, if any."""
 
     requested: Any
     partition: Partition | None
@@ -47,13 +47,13 @@ class PartitionFetch:
 
     @property
     def end(self) -> int:
-        """The offset up to which the client may read."""
+        """The offset up to which the client can read."""
         assert self.partition is not None
         return readable_end(self.partition, committed=self.committed)
 
     @property
     def available_bytes(self) -> int:
-        """Number of bytes that the client may read."""
+        """Number of bytes that the client can read."""
         if self.partition is None or self.error:
             return 0
         return self.partition.log.bytes_from(self.requested.fetch_offset, self.end)

@@ -1,13 +1,13 @@
 """OffsetCommit, OffsetFetch and OffsetDelete.
 
-OffsetCommit 2-10: accepted from members of the current generation, or from anyone while the group
-has no members. Topics are identified by id since version 10 (KIP-848). Metadata of more than 4,096
-characters fails with OFFSET_METADATA_TOO_LARGE.
+OffsetCommit 2-10: accepted from members of the current generation, or from any client while the
+group has no members. Topics are identified by id since version 10 (KIP-848). Metadata of more than
+4,096 characters fails with OFFSET_METADATA_TOO_LARGE.
 
 OffsetFetch 1-10: the committed offsets of one group or, since version 8, of several groups
 (KIP-709). Topics are identified by id since version 10 (KIP-848). A request for stable offsets
-(KIP-447, version 7) fails with UNSTABLE_OFFSET_COMMIT while an open transaction may change one of
-them.
+(KIP-447, version 7) fails with UNSTABLE_OFFSET_COMMIT while an open transaction can change any of
+these offsets.
 
 OffsetDelete 0 (KIP-496): delete individual committed offsets of a group. Offsets of topics that a
 member subscribes to are not deleted; the error is GROUP_SUBSCRIBED_TO_TOPIC. Requests for a group
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 MAX_METADATA = 4_096
-"""Kafka's default for offset.metadata.max.bytes; despite the name, Kafka counts characters."""
+"""Kafka's default for offset.metadata.max.bytes. Despite the name, Kafka counts characters."""
 
 
 def offset_commit(context: RequestContext) -> Answer:

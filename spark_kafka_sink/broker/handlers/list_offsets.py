@@ -75,7 +75,7 @@ def _lowest(version: int) -> int:
 
 
 def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
-    """Return the offset for a timestamp; ignore records at or above the offset `end`."""
+    """Return the offset for a timestamp. Records at or above the offset `end` are ignored."""
     if timestamp == LATEST:
         return TimedOffset(-1, end)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:

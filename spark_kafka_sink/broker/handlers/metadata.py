@@ -3,7 +3,7 @@
 Metadata 0-13: brokers, topics, and the leader of each partition. All topics are returned if the
 request's list is null (in version 0 also if it is empty). Since version 10, topics can be requested
 by id (KIP-516). An unknown topic is created if the broker and (since version 4) the client allow
-it. A partition whose in-sync replicas are all down has no leader; its error is
+this. A partition whose in-sync replicas are all down has no leader; its error is
 LEADER_NOT_AVAILABLE.
 
 DescribeTopicPartitions 0 (KIP-966): partitions ordered by topic name, in pages. All topics are

@@ -3,7 +3,7 @@
 ApiVersions announces versions 0-2 because librdkafka requires them (KAFKA-18659), but requests of
 these versions fail.
 
-acks must be -1, 0 or 1; other values fail with INVALID_REQUIRED_ACKS. With acks=0 there is no
+acks must be -1, 0 or 1. Other values fail with INVALID_REQUIRED_ACKS. With acks=0 there is no
 response, and an error closes the connection. With acks=-1 the response is delayed until all in-sync
 replicas have the records, or the request's timeout has passed. As in Kafka's DelayedProduce,
 waiting requests are indexed by topic-partition, and rechecked if the high watermark or the in-sync
@@ -62,7 +62,7 @@ class PartitionProduceData:
     """The records to append to a partition.
 
     If the request contains several batches for the partition, `refused` is the error of an invalid
-    batch. The response contains this error even though `records` are appended.
+    batch. The response contains this error although `records` are appended.
     """
 
     index: int
@@ -75,7 +75,7 @@ TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
 
 
 def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
-    """Return the topics of a request in request order; each partition occurs only once."""
+    """Return the topics in the order of the request. Each partition occurs only once."""
     if len(topic_data) == 1 and len(topic_data[0].partition_data) == 1:
         data = topic_data[0].partition_data[0]
         return [(topic_data[0], [PartitionProduceData(index=data.index, records=data.records)])]
@@ -111,8 +111,8 @@ class Unconfirmed(NamedTuple):
     """Appended records that wait for replication.
 
     The records are confirmed when the high watermark reaches `required_offset` in the same leader
-    epoch. After a change of the leader, they might have been dropped, even if the former leader
-    leads again. `response` contains the fields of the partition in the response.
+    epoch. After a change of the leader, the records might have been dropped, even if the former
+    leader leads again. `response` contains the fields of the partition in the response.
     """
 
     partition: Partition
@@ -135,11 +135,11 @@ class DelayedProduce:
 
     @property
     def keys(self) -> tuple[tuple[str, int], ...]:
-        """The topic-partitions that the request waits for."""
+        """The topic-partitions for which the request waits."""
         return tuple(one.key for one in self._waiting)
 
     def try_complete(self) -> bool:
-        """Drop the partitions that are replicated or failed; return True if none remain."""
+        """Drop the partitions that are replicated or failed. Return True if none remain."""
         self._waiting = [one for one in self._waiting if not self._is_done(one)]
         return not self._waiting
 
@@ -216,7 +216,7 @@ def _topic(
             end = answer["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
             unconfirmed.append(Unconfirmed(partition, end, partition.leader_epoch, answer))
     return {
-        # The name is logged even if the request uses ids.
+        # The name is logged even if the request contains ids.
         "name": topic.name if topic else name_of(item),
         "topic_id": id_of(item),
         "partition_responses": answers,

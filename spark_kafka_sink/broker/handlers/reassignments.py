@@ -8,7 +8,7 @@ ListPartitionReassignments 0: the ongoing reassignments.
 
 ElectLeaders 0-2: elect preferred leaders and, since version 1, run unclean elections (KIP-460). If
 the request lists no partitions, it applies to all partitions, and the response omits partitions
-that need no election.
+that do not require an election.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def elect_leaders(context: RequestContext) -> Answer:
 
 
 def _elect_all(context: RequestContext, topic: Topic) -> list[Values]:
-    """Elect the leaders of a topic; return the results without partitions that need no election."""
+    """Elect the leaders of a topic. Return the results of all partitions with an election."""
     results = [
         {"partition_id": one.index, **_elect(context, topic, one.index)} for one in topic.partitions
     ]

@@ -1,4 +1,4 @@
-"""The context that handlers receive, their possible results, and shared functions.
+"""The context that handlers receive, the possible results of handlers, and shared functions.
 
 `RequestContext.by_partition` and `by_item` call a function for each partition or item of a request.
 """
@@ -36,7 +36,7 @@ class Outcome(Enum):
 
 
 REASON: Final = "reason"
-"""Key of a message for the broker's log in a handler's answer; not a field of a response."""
+"""Key in a handler's answer for a message to the broker's log. It is not a response field."""
 
 Answer: TypeAlias = Values | Outcome
 """The result of a handler: response fields of the newest version, or an `Outcome`."""
@@ -85,7 +85,7 @@ class RequestContext(NamedTuple):
         """Respond when `try_complete` returns True or `time` has passed; return DELAYED.
 
         `try_complete` is called after changes of the topic-partitions in `keys`, or after any
-        change if there are no keys. `answer` returns the response.
+        change if `keys` is empty. `answer` returns the response.
         """
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
         self.cluster.purgatory.add(
@@ -159,7 +159,7 @@ class Handler:
 
 
 def readable_end(partition: Partition, *, committed: bool) -> int:
-    """Return the offset below which a consumer may read a partition."""
+    """Return the offset up to which a consumer can read a partition (exclusive)."""
     return partition.last_stable_offset if committed else partition.high_watermark
 
 

@@ -1,16 +1,16 @@
-"""InitProducerId, the transaction APIs of producers, WriteTxnMarkers, and descriptions.
+"""InitProducerId, the transaction APIs of producers, WriteTxnMarkers, and description APIs.
 
 InitProducerId 0-5: without a transactional id, return a new producer id with epoch 0 (KIP-98). With
-a transactional id, return its producer id with the next epoch, which fences older producers. If
-these left a transaction open, it is aborted first, and CONCURRENT_TRANSACTIONS makes the client
-retry. Since version 3, a producer can send its current id and epoch (KIP-360); the request fails if
-a newer producer exists. Without a transactional id, both fields are ignored.
+a transactional id, return its producer id with the next epoch, which fences older producers. If a
+transaction of an older producer is open, it is aborted first, and CONCURRENT_TRANSACTIONS makes the
+client retry. Since version 3, a producer can send its current id and epoch (KIP-360); the request
+fails if a newer producer exists. Without a transactional id, both fields are ignored.
 
 AddPartitionsToTxn 0-5: add partitions to a transaction before records are written to them. Clients
 use versions up to 3, with one transaction per request. Since version 4, a request can contain
 several transactions, and `verify_only` checks whether the partitions are already part of the
-transaction (KIP-890). If a partition does not exist, no partition is added, and the existing
-partitions get OPERATION_NOT_ATTEMPTED.
+transaction (KIP-890). If a partition does not exist, no partition is added, and the error for the
+existing partitions is OPERATION_NOT_ATTEMPTED.
 
 AddOffsetsToTxn 0-4: add a group's offsets to a transaction (KIP-98). Clients that use transactions
 V2 do not send this request, because TxnOffsetCommit also adds the group.
@@ -22,7 +22,7 @@ Since version 3, the request can contain a group member and its generation, whic
 
 EndTxn 0-5: commit or abort. Version 5 is used for transactions V2 (KIP-890): every request
 increments the epoch. The response contains the new epoch, and a new producer id if the epochs are
-exhausted. A retry gets the same response. In older versions the epoch does not change.
+exhausted. The response to a retry is the same. In older versions, the epoch does not change.
 
 WriteTxnMarkers 1-2: write transaction markers to partitions that the node leads. The embedded
 coordinator writes markers directly. This API is for `kafka-transactions abort`, which aborts
@@ -81,7 +81,7 @@ _FENCED_SINCE = {
 
 
 def _for_client(error: ErrorCode, context: RequestContext, api: ApiKey) -> ErrorCode:
-    """Return the error for the response; PRODUCER_FENCED is replaced for older clients."""
+    """Return the error for the response. For older clients, PRODUCER_FENCED is replaced."""
     fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[api]
     return ErrorCode.invalid_producer_epoch if fenced else error
 
@@ -146,7 +146,7 @@ def _add_partitions(
     *,
     verify_only: bool,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Add partitions to a transaction, or verify that it includes them; return their errors."""
+    """Add partitions to a transaction, or verify that it includes them. Return their errors."""
     partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
     unknown = {key for key in partitions if context.cluster.topics.partition(*key) is None}
     if unknown:
@@ -216,7 +216,7 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
 
 
 def _join_transaction(context: RequestContext) -> ErrorCode:
-    """Add the offsets partition to the transaction; return the error for all offsets on failure."""
+    """Add the offsets partition to the transaction. Return an error that applies to all offsets."""
     offsets = context.cluster.transactional_offsets
     producer = _producer(context)
     error = check_coordinator(context)

@@ -1,7 +1,7 @@
 """A client connection, which serves one request at a time, and the log of failed requests.
 
-`FrameBuffer` assembles frames with as little copying as possible. Small frames, often several per
-read, are received in a buffer that all connections share, and are copied from there. An incomplete
+`FrameBuffer` assembles frames with as little copying as possible. Small frames (often several per
+read) are received into a buffer that all connections share, and are then copied. An incomplete
 large frame gets its own buffer, into which the rest of the frame is received directly.
 
 `Connection` queues received requests and unsent responses. `ResponseChannel` delivers the response
@@ -47,9 +47,11 @@ if TYPE_CHECKING:
 
 
 _FIRST_ROOM = 4 * 1024 * 1024
-"""Initial free space in a large frame's buffer (bytes); a full buffer grows by a factor of 4."""
+"""Initial free space in a large frame's buffer in bytes. A full buffer grows by a factor of 4."""
 _DIRECT_FROM = 64 * 1024
-"""Minimum number of missing bytes for a separate buffer; below it, joining chunks is cheaper."""
+"""Minimum number of missing bytes for a separate buffer. For fewer bytes, joining chunks is
+cheaper.
+"""
 
 
 class FrameBuffer:
@@ -70,7 +72,7 @@ class FrameBuffer:
         self._reader.set_limit(limit)
 
     def room(self, shared: memoryview) -> memoryview:
-        """Return the buffer to receive into: that of an incomplete large frame, or `shared`."""
+        """Return the buffer for received bytes: an incomplete large frame's buffer, or `shared`."""
         return shared if self._frame is None else self._frame[self._at :]
 
     def received(self, room: memoryview, count: int) -> list[memoryview]:
@@ -108,7 +110,7 @@ class FrameBuffer:
 
 
 def _memory(size: int) -> memoryview:
-    """Return uninitialized memory; unlike a bytearray, it is not filled with zeros."""
+    """Return uninitialized memory. Unlike a bytearray, it is not filled with zeros."""
     return np.empty(size, np.uint8).data
 
 
@@ -136,7 +138,7 @@ class Connection:
         self.watched = 0
         self.is_encrypted = False
         self.authenticator: SaslServerAuthenticator | None = None
-        """The SASL authenticator, which checks every request; None if SASL is not used."""
+        """The SASL authenticator, which checks every request, or None if SASL is not used."""
         self.user: str | None = ANONYMOUS
         """The name of the client's principal, or None until the client is authenticated."""
         self._frames = FrameBuffer()
@@ -169,7 +171,7 @@ class Connection:
         return not self.backlog and self.unsent < MAX_UNSENT
 
     def room(self, shared: memoryview) -> memoryview:
-        """Return the buffer to receive into; see `FrameBuffer`."""
+        """Return the buffer for received bytes; see `FrameBuffer`."""
         return self._frames.room(shared)
 
     def received(self, room: memoryview, count: int) -> None:
@@ -198,7 +200,7 @@ class Connection:
         return self.backlog.popleft()
 
     def answered(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Queue the response, and allow the next request; no parts if there is no response."""
+        """Queue the response, if any, and allow the next request."""
         self.busy = False
         for part in parts:
             self._outgoing.append(memoryview(part))
@@ -226,7 +228,7 @@ MAX_KINDS: Final = 1000
 
 @dataclass(slots=True)
 class _Repeated:
-    """When a message was last logged, and how often it has been suppressed since then."""
+    """The time when a message was last logged, and how often it was suppressed since then."""
 
     logged_at: float
     suppressed: int = 0
@@ -288,7 +290,7 @@ class ErrorLog:
         self._log = log
 
     def log_errors(self, api: int, connection: Connection, values: Values) -> None:
-        """Log the errors in a response; repeated errors are rate-limited."""
+        """Log the errors in a response. Repeated errors are rate-limited."""
         for subject, item in _errors(api, values):
             code = item.get("error_code", ErrorCode.none)
             level = logging.INFO if code in EXPECTED_ERRORS else logging.WARNING
@@ -342,12 +344,12 @@ def _name_of(item: Values) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Functions of the event loop that are needed to send responses.
+    """The event loop's functions for sending responses.
 
     Args:
         answered: resumes a connection outside of its turn in the event loop.
         deliver: runs a function that accesses a connection on the loop's thread.
-        call_later: runs a function after the given seconds; for the loop's thread only.
+        call_later: runs a function after the given seconds; only for the loop's thread.
         error_log: logs the errors in responses.
     """
 

@@ -3,8 +3,8 @@
 `SaslGate` authenticates connections before their requests reach the handlers.
 
 The second thread, `RequestHandler`, is used with a remote storage such as Redis. It corresponds to
-Kafka's KafkaRequestHandler threads, which are separate from the network Processor threads. It
-handles the requests that might wait for the storage, one at a time. At the same time, the event
+Kafka's KafkaRequestHandler threads, which are separate from the network Processor threads. This
+thread handles the requests that might wait for the storage, one at a time. In parallel, the event
 loop serves the sockets and the requests that need only cluster metadata.
 """
 
@@ -70,7 +70,7 @@ class SaslGate:
         self._failure_delay = failure_delay
 
     def admits(self, frame: memoryview, connection: Connection) -> bool:
-        """Return True if a request can be passed to its handler; respond to all other requests.
+        """Return True if a request can be passed to its handler. Respond to all other requests.
 
         Raises:
             ProtocolError: the connection must be closed.
@@ -156,7 +156,7 @@ class SaslGate:
 
 
 class RequestInjector(Protocol):
-    """Intercepts requests before their handlers; implemented by fault injection."""
+    """Intercepts requests before they reach their handlers. Implemented by fault injection."""
 
     @property
     def is_active(self) -> bool:
@@ -190,7 +190,7 @@ class Dispatcher:
     def read(
         self, frame: memoryview, connection: Connection
     ) -> tuple[ResponseChannel, RequestContext] | None:
-        """Decode a request; return None if no handler is needed.
+        """Decode a request. Return None if no handler is needed.
 
         This method responds to ApiVersions requests of an unknown version, and to SASL requests.
 
@@ -263,11 +263,11 @@ LOG = logging.getLogger(__name__)
 MAX_WAIT_SECONDS: Final = 0.1
 STOP_SECONDS: Final = 10.0
 MAX_QUEUED: Final = 64
-"""Number of queued requests at which acks=0 requests also wait, to limit memory use."""
+"""Number of queued requests from which acks=0 requests also wait, to limit memory use."""
 
 
 class RequestHandler:
-    """Runs queued functions and the cluster's `tick` on its own thread, with the state lock held.
+    """Runs queued functions and the cluster's `tick` on its own thread, holding the state lock.
 
     Args:
         lock: the lock on the cluster's state.
@@ -280,7 +280,7 @@ class RequestHandler:
         self._thread: threading.Thread | None = None
 
     def start(self, cluster: Cluster) -> None:
-        """Start the thread; it also runs functions that were submitted earlier."""
+        """Start the thread, which also runs functions that were submitted earlier."""
         self._thread = threading.Thread(
             target=self._run, args=(cluster,), name="kafkaprod-broker-requests", daemon=True
         )
@@ -288,7 +288,7 @@ class RequestHandler:
 
     @property
     def has_room(self) -> bool:
-        """True if connections can be resumed before their acks=0 requests are handled."""
+        """True if a connection can be resumed before its acks=0 request was handled."""
         return self._queue.qsize() < MAX_QUEUED
 
     def submit(self, job: Callable[[], None]) -> None:

@@ -2,8 +2,8 @@
 
 `Server` runs the loop. With a local storage, requests are handled on the loop's thread. With a
 remote storage, requests that might wait for the storage run on a second thread (`RequestHandler`).
-With `LoopSockets`, this thread can close, open, mute and unmute nodes: the calls run on the loop's
-thread.
+`LoopSockets` allows this second thread to close, open, mute and unmute nodes, by running these
+calls on the loop's thread.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ class LoopSockets:
 LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
 MAX_REQUESTS_PER_TURN: Final = 64
-"""Maximum number of requests of one connection per turn, to be fair to other connections."""
+"""Maximum number of requests of a connection per turn, to be fair to other connections."""
 
 
 class Server:
     """Serves the connections of all nodes until `stop` is called.
 
-    `stop` is thread-safe. All other methods are only for the thread that runs the loop. This
-    thread also owns the cluster's state, unless there is a second thread for requests.
+    `stop` is thread-safe. All other methods are only for the thread that runs the loop. This thread
+    also owns the cluster's state unless there is a second thread for requests.
 
     Args:
         cluster: the cluster's state.
@@ -131,7 +131,7 @@ class Server:
             self._sockets.call_soon(function)
 
     def stop(self) -> None:
-        """Make the loop stop, without waiting for it."""
+        """Stop the loop, without waiting until it has stopped."""
         self._stopping = True
         self._sockets.call_soon(lambda: None)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Timers:
-    """Functions to be called at a later time. One thread uses them and calls `run` regularly."""
+    """Functions to be called later. Used by a single thread, which calls `run` regularly."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -40,7 +40,7 @@ class Timers:
         heapq.heappush(self._heap, (self._now() + seconds, next(self._number), function))
 
     def run(self) -> None:
-        """Call the functions that are due."""
+        """Call the functions whose time has come."""
         while self._heap and self._heap[0][0] <= self._now():
             heapq.heappop(self._heap)[2]()
 
@@ -49,9 +49,9 @@ LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
-"""Seconds for which no connections are accepted after file descriptors have run out."""
+"""Seconds without accepting connections after file descriptors have run out."""
 ALERT_SECONDS: Final = 1.0
-"""Time in seconds for a client to read why its handshake failed."""
+"""Seconds for which a client can read why its handshake failed."""
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -125,7 +125,7 @@ class SocketServer:
         return bool(self._resumed)
 
     def take_resumed(self) -> Iterator[Connection]:
-        """Yield the connections that are scheduled when the iteration starts."""
+        """Yield the connections that were scheduled before the iteration started."""
         for connection in list(self._resumed):
             del self._resumed[connection]
             yield connection
@@ -182,7 +182,7 @@ class SocketServer:
             self._secure(connection, client)
 
     def _secure(self, connection: Connection, client: socket.socket) -> None:
-        """Start TLS or SASL on a new connection, with a time limit for both together."""
+        """Start TLS or SASL on a new connection, with a total time limit for both."""
         tls = self._security.tls
         if tls is not None:
             self._sockets[connection] = TlsSocket(client, tls.context, self._encrypted)
@@ -202,7 +202,7 @@ class SocketServer:
             self.close(connection)
 
     def _not_accepted(self, node: int, error: OSError) -> None:
-        """Log a failed accept; if file descriptors have run out, stop accepting for a while."""
+        """Log a failed accept. If file descriptors have run out, stop accepting for a while."""
         self._log.log(
             logging.WARNING,
             ("accept", error.errno),
@@ -221,7 +221,7 @@ class SocketServer:
             self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
     def _receive(self, connection: Connection) -> bool:
-        """Read once from a connection; return False if the connection must be closed."""
+        """Read once from a connection. Return False if the connection must be closed."""
         client = self._sockets[connection]
         try:
             room = connection.room(self._shared)
@@ -266,7 +266,7 @@ class SocketServer:
         return not connection.closed and connection.node not in self._muted
 
     def flush(self, connection: Connection) -> None:
-        """Send as much as possible, and update the watched events; close a finished connection."""
+        """Send as much as possible and update the watched events. Close a finished connection."""
         if not self._send(connection) or connection.is_finished:
             self.close(connection)
             return

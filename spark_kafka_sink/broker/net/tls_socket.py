@@ -1,7 +1,7 @@
 """A non-blocking TLS socket with the methods of a plain non-blocking socket.
 
-Reads also perform the handshake; no data is available until it is complete. A client that abandons
-its handshake uses only the memory of its connection.
+Reads also perform the handshake. No data is available until the handshake is complete. A client
+that abandons its handshake uses only the memory of its connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WRITE_BYTES: Final = 64 * 1024
-"""Maximum number of bytes that are encrypted at a time: four TLS records."""
+"""Maximum number of bytes that are encrypted at a time, which is four TLS records."""
 _INTERNAL_ERROR_ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x50"
 """The TLS alert internal_error, which Java also sends if the input is not TLS."""
 
@@ -29,7 +29,7 @@ class TlsSocket:
     Args:
         client: the non-blocking socket; `close` also closes it.
         context: the listener's TLS context.
-        shared: buffer for received encrypted bytes; used only during a call.
+        shared: buffer for received encrypted bytes, which is used only during a call.
     """
 
     def __init__(self, client: socket.socket, context: ssl.SSLContext, shared: memoryview) -> None:
@@ -111,7 +111,7 @@ class TlsSocket:
         self.principal = peer_principal(self._tls.getpeercert(binary_form=True))
 
     def _push(self) -> None:
-        """Send TLS messages (handshake, alerts), as far as the socket accepts them."""
+        """Send as many TLS messages (handshake, alerts) as the socket accepts."""
         if self._outgoing.pending:
             self._outbox = memoryview(bytes(self._outbox) + self._outgoing.read())
         if self._outbox:
@@ -123,7 +123,7 @@ class TlsSocket:
             self._outbox = self._outbox[self._socket.send(self._outbox) :]
 
     def send(self, data: bytes | memoryview) -> int:
-        """Encrypt and send the first bytes; return the number of bytes sent.
+        """Encrypt and send the first bytes. Return the number of sent bytes.
 
         After a BlockingIOError, the caller must pass the same bytes again, as OpenSSL requires.
 

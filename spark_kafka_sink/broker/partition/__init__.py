@@ -1,4 +1,4 @@
-"""One topic-partition: validation of appends, its log, its producers and its transactions.
+"""A topic-partition: validation of appends, the log, producers and transactions.
 
 In reading order:
 

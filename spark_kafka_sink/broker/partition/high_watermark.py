@@ -1,8 +1,8 @@
 """The high watermark of a partition and the positions of its followers, as in Kafka's Partition.
 
-There is only one copy of the log; each follower is represented by a position in it. `ReplicaStates`
-contains the high watermark, and the end offset of each follower with the time when the follower was
-last caught up. `cluster/replica_manager.py` advances the high watermark.
+There is only one copy of the log. Each follower is represented by a position in this log.
+`ReplicaStates` contains the high watermark, and the end offset of each follower with the time when
+the follower was last caught up. `cluster/replica_manager.py` advances the high watermark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 MAX_STEPS = 10_000
-"""Maximum number of appends remembered for lagging followers; further appends are merged."""
+"""Maximum number of appends stored for lagging followers. Further appends are merged."""
 
 
 class ReplicaStates:
@@ -24,7 +24,7 @@ class ReplicaStates:
         self._caught_up: dict[int, float] = {}
 
     def appended(self, end: int, now: float) -> None:
-        """Record an append: the leader's log ends at `end` at the time `now`."""
+        """Record an append, after which the leader's log ended at `end` at the time `now`."""
         for node, copied in self.ends.items():
             if copied >= self.seen_end:
                 self._caught_up[node] = now
@@ -78,7 +78,7 @@ class ReplicaStates:
         self.ends[node] = end
 
     def begin(self, end: int) -> None:
-        """Start tracking when the first followers are added; all existing records are committed."""
+        """Start tracking when the first followers are added. All existing records are committed."""
         self.seen_end = self.high_watermark = end
         self._steps.clear()
 

@@ -5,7 +5,7 @@ Kafka's ProduceRequest and LogValidator), then its records (`check_records`). Re
 columns (records/decoder.py). Errors contain the indexes of the rejected records (KIP-467).
 
 `recompress` recompresses a batch if the topic's compression.type differs from the producer's codec.
-This does not apply to topics with the compression.type "producer".
+Batches are not recompressed if compression.type is "producer".
 
 As in Kafka, a failed decompression is reported as an error of the broker (UNKNOWN_SERVER_ERROR).
 Unlike Kafka, this broker rejects compressed records whose sizes do not match their content.
@@ -56,8 +56,8 @@ class RefusedBatchError(Exception):
 
     Attributes:
         has_public_message: True if Kafka sends the message to the client.
-        is_early: True if Kafka rejects the batch before it accesses the log; the response then has
-            no log start offset.
+        is_early: True if Kafka rejects the batch before it accesses the log. In that case, the
+            response has no log start offset.
     """
 
     def __init__(self, error: ErrorCode, message: str, records: dict[int, str] | None = None):
@@ -70,14 +70,14 @@ class RefusedBatchError(Exception):
 
     @classmethod
     def early(cls, message: str) -> RefusedBatchError:
-        """Return INVALID_RECORD, without errors for individual records, for an early rejection."""
+        """Return INVALID_RECORD for an early rejection, without errors for individual records."""
         refused = cls(ErrorCode.invalid_record, message)
         refused.is_early = True
         return refused
 
 
 class AppendOptions(NamedTuple):
-    """Inputs of the validation: topic configs, Produce version, time (milliseconds since 1970).
+    """The inputs of the validation: topic configs, Produce version and time (ms since 1970).
 
     `verified` is True if the coordinator has confirmed that the partition is part of the
     transaction.
@@ -96,7 +96,7 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
     """Check every record of a batch.
 
     Returns:
-        The largest record timestamp in milliseconds since 1970; -1 if all are negative.
+        The largest record timestamp in milliseconds since 1970, or -1 if all are negative.
 
     Raises:
         RefusedBatchError: a record is not allowed or cannot be read.
@@ -145,13 +145,13 @@ def _check_only(record: decoder.RecordFields, header: BatchHeader, options: Appe
 
 
 def _must_have_ordered_deltas(header: BatchHeader, options: AppendOptions) -> bool:
-    """Return True if Kafka checks offset deltas, as it does for compressed, unchanged batches."""
+    """Return True if Kafka checks offset deltas: it does for compressed, unchanged batches."""
     codec = header.codec
     return codec is not Codec.NONE and options.config.batch_rules.codec in {None, codec}
 
 
 def _check_order(*, in_order: bool) -> None:
-    """Reject compressed records that are not numbered from 0, without a message for the client."""
+    """Reject compressed records that are not numbered from 0. The client receives no message."""
     if not in_order:
         raise RefusedBatchError(
             ErrorCode.unknown_server_error,
@@ -176,7 +176,7 @@ def _check_each(times: Numbers, key_sizes: Numbers, options: AppendOptions) -> N
 
 
 def _outside_time_limits(times: Numbers, options: AppendOptions) -> NDArray[np.bool_]:
-    """Return a mask of the timestamps outside the limits (KIP-937); -1 (none) is always valid."""
+    """Return a mask of the timestamps outside the limits (KIP-937). -1 (none) is always valid."""
     limits = options.config.batch_rules
     if limits.stamps_records:
         return np.zeros(len(times), np.bool_)
@@ -226,7 +226,7 @@ _LEVELS = {
 def recompress(
     batch: memoryview | bytes, header: BatchHeader, config: TopicConfig
 ) -> tuple[memoryview | bytes, BatchHeader]:
-    """Return the batch in the topic's codec; unchanged if the producer used this codec.
+    """Return the batch in the topic's codec, unchanged if the producer used this codec.
 
     Raises:
         RefusedBatchError: the records cannot be decompressed, or are too large in the new codec.
@@ -303,7 +303,7 @@ def validate(
 
 
 def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:
-    """Return the header if the records look like one transactional batch, otherwise None."""
+    """Return the header if the records look like one transactional batch, or else None."""
     if records is None or len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     header = BatchHeader.parse(records)
@@ -316,7 +316,7 @@ def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatc
 
 
 def single_batch(records: memoryview | bytes | None) -> BatchHeader:
-    """Return the header of the only batch; check the records as in Kafka's ProduceRequest.
+    """Return the header of the only batch. Check the records as in Kafka's ProduceRequest.
 
     Raises:
         RefusedBatchError: there is no batch, or more than one.
@@ -347,7 +347,7 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
 
 
 def _is_older(records: memoryview | bytes) -> bool:
-    """Return True for messages of format 0 or 1, which may be shorter than a batch header."""
+    """Return True for messages of format 0 or 1, which can be shorter than a batch header."""
     if len(records) <= _MAGIC_AT or records[_MAGIC_AT] >= MAGIC:
         return False
     return int.from_bytes(records[_LENGTH], signed=True) >= _MIN_LENGTH

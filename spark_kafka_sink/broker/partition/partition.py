@@ -38,7 +38,7 @@ NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
-    """The result of an append; `append_time` is in milliseconds, or -1 for CreateTime."""
+    """The result of an append. `append_time` is in milliseconds, or -1 for CreateTime."""
 
     base_offset: int
     append_time: int
@@ -46,7 +46,7 @@ class AppendResult(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Partition:
-    """A partition, whose data is stored only once; `replicas` and `in_sync` are node ids.
+    """A partition, whose data is stored only once. `replicas` and `in_sync` are node ids.
 
     During a reassignment, `adding` and `removing` are the node ids of the replicas that are added
     and removed. `leader` is -1 while no in-sync replica is active. `replica_states` tracks the
@@ -103,7 +103,7 @@ class Partition:
         self.needs_truncation = False
 
     def append(self, records: memoryview | bytes | None, options: AppendOptions) -> AppendResult:
-        """Validate a batch and append it; return the original result for a duplicate batch.
+        """Validate a batch and append it. For a duplicate batch, return the original result.
 
         Raises:
             RefusedBatchError: the batch was not appended.
@@ -123,7 +123,7 @@ class Partition:
     def _check_transaction(
         self, header: BatchHeader, verdict: ErrorCode, *, verified: bool
     ) -> ErrorCode:
-        """Return an error if a batch does not fit the transaction of its producer."""
+        """Return an error if a batch is not allowed in the transaction of its producer."""
         if header.is_transactional and not (verified or self.is_ongoing(header)):
             return ErrorCode.invalid_txn_state
         if verdict:
@@ -166,7 +166,7 @@ class Partition:
     def replay(self, batch: memoryview | bytes) -> None:
         """Restore producer and transaction state from a batch in the log.
 
-        For a data batch, the header is sufficient; a control batch must be complete. A marker is
+        For a data batch, the header is sufficient. A control batch must be complete. A marker is
         ignored if its producer's records were deleted, because the next sequence is unknown.
         """
         header = BatchHeader.parse(batch)
@@ -183,11 +183,11 @@ class Partition:
     def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:
         """Open a log that was stored before a restart, and restore the state from its batches.
 
-        All replicas are at the end of the log afterwards, because they share it.
+        Afterwards, all replicas are at the end of the log, because they share the log.
 
         Args:
             load: opens the log, and calls its argument with each batch.
-            start_offset: the first offset that may be read.
+            start_offset: the first offset that can be read.
         """
         epochs = LeaderEpochCache()
 
@@ -209,7 +209,7 @@ class Partition:
     def _restart(self, storage: LogStorage, start_offset: int) -> None:
         """Continue a log at its start offset if the log ends below it (Kafka's LogLoader).
 
-        Offsets before the start cannot be read, so records appended there would be lost.
+        Offsets before the start offset cannot be read, so records appended there would be lost.
         """
         LOG.warning(
             "%s-%d is damaged: its log ends at offset %d, before its start offset %d; continuing "

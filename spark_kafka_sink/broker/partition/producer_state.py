@@ -1,8 +1,8 @@
 """State of idempotent producers and of transactions in one partition (KIP-98).
 
 Like Kafka's class with the same name, `ProducerStateManager` stores the last five batches of each
-producer id. Duplicate batches are detected by their epoch and their first and last sequence. Their
-content is not compared.
+producer id. Duplicate batches are detected by epoch and by first and last sequence. The content of
+batches is not compared.
 
 `PartitionTransactions` corresponds to the transactional part of Kafka's ProducerStateManager and to
 its TransactionIndex. It stores the open and aborted transactions, and determines the last stable
@@ -30,7 +30,7 @@ NO_SEQUENCE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMetadata:
-    """A batch in the log: sequences, base offset, and append time in milliseconds (or -1)."""
+    """A batch in the log, with sequences, base offset, and append time in milliseconds (or -1)."""
 
     first_sequence: int
     last_sequence: int
@@ -39,15 +39,15 @@ class BatchMetadata:
 
 
 Verdict: TypeAlias = BatchMetadata | ErrorCode
-"""The original of a duplicate batch, or an error; ErrorCode.none if the batch can be appended."""
+"""The original of a duplicate batch, or an error, which is none if the batch can be appended."""
 
 
 @dataclass(slots=True)
 class ProducerStateEntry:
     """The state of a producer id: its newest epoch and the last batches of this epoch.
 
-    `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds;
-    `coordinator_epoch` is the coordinator epoch of the last marker, -1 before the first marker.
+    `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds.
+    `coordinator_epoch` is the coordinator epoch of the last marker, or -1 before the first marker.
     """
 
     epoch: int
@@ -101,7 +101,7 @@ class ProducerStateManager:
         )
 
     def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
-        """Store a marker, whose epoch becomes the newest. A new epoch starts at sequence 0."""
+        """Store a marker and use its epoch as the newest. A new epoch starts at sequence 0."""
         entry = self._entry(marker.producer_id, marker.epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = now_ms
@@ -151,7 +151,7 @@ class Verification:
     starts_at_zero: bool
 
     def admits(self, header: BatchHeader, producers: ProducerStateManager) -> bool:
-        """Return True if a batch is in order; with transactions V2, new producers start at 0."""
+        """Return True if a batch is in order. With transactions V2, new producers start at 0."""
         first = header.base_sequence
         if header.producer_epoch == self.epoch and first > self.lowest_sequence:
             return False

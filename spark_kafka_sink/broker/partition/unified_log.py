@@ -31,7 +31,7 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochCache:
-    """The leader epochs of a log with their start offsets, both in ascending order."""
+    """The leader epochs of a log, with their start offsets, in ascending order."""
 
     def __init__(self) -> None:
         self._starts: list[EpochEntry] = []
@@ -46,7 +46,7 @@ class LeaderEpochCache:
         return list(self._starts)
 
     def assign(self, epoch: int, offset: int) -> None:
-        """Store the start offset of an epoch unless it is known; drop epochs without records."""
+        """Store the start offset of an epoch unless it is known. Drop epochs without records."""
         if epoch <= self.latest:
             return
         self.truncate(offset)
@@ -58,7 +58,7 @@ class LeaderEpochCache:
             self._starts.pop()
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
-        """Return the end of an epoch or of the newest older epoch; both fields are -1 if unknown.
+        """Return the end of an epoch or of the newest older epoch. Both fields are -1 if unknown.
 
         `end_offset` is the end offset of the log.
         """
@@ -80,7 +80,7 @@ _MAX_TIMESTAMP_OFFSET = 35
 
 
 class Stamp(NamedTuple):
-    """The values that the leader sets in a batch; `append_time` is in milliseconds."""
+    """The values that the leader sets in a batch. `append_time` is in milliseconds."""
 
     leader_epoch: int
     append_time: int | None = None
@@ -124,7 +124,7 @@ class UnifiedLog:
         return self.storage.size
 
     def append(self, batch: memoryview | bytes, header: BatchHeader, stamp: Stamp) -> int:
-        """Set the offset and epoch in a validated batch and append it; return its base offset.
+        """Set the offset and epoch in a validated batch and append it. Return its base offset.
 
         Raises:
             OSError: the storage failed; the log is unchanged.

@@ -1,4 +1,4 @@
-"""Storage in Redis: each partition is a Redis Stream, and each record is a stream entry.
+"""Storage in Redis. Each partition is a Redis Stream, and each record is a stream entry.
 
 In reading order:
 

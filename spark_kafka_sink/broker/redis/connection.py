@@ -1,4 +1,4 @@
-"""The storage URL of a Redis server (`RedisLocation`), and a pipelined connection to it."""
+"""The storage URL of a Redis server (`RedisLocation`), and a pipelined connection to the server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RedisLocation:
     """The address of a Redis server, and the names of the broker's keys on it.
 
     Args:
-        url: the URL for redis-py; never shown, because it can contain a password.
+        url: the URL for redis-py, which is never shown, because it can contain a password.
         address: the URL without user, password and query, for messages.
         prefix: the prefix of all keys.
         ids: the mapping between offsets and entry ids.
@@ -112,7 +112,7 @@ RedisValue: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[RedisValue, ...]
 
 JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
-"""Function that returns the commands which update the given journal fields to current values."""
+"""Function that returns the commands that update the given journal fields to current values."""
 
 LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
@@ -121,7 +121,7 @@ _CLAIM_SECONDS = 0.02
 OWNER_FIELD = '["owner"]'
 """Journal field that contains the name of the broker that last used the journal."""
 WAITS_FIELD = '["waits"]'
-"""Journal field that contains a counter, which is written before each WAIT."""
+"""Journal field with a counter, which is written before each WAIT."""
 PAUSE_SECONDS = 0.5
 """Seconds after a timeout during which commands fail immediately."""
 
@@ -143,16 +143,16 @@ class ChangedDataError(RedisFailedError):
 class RedisConnection:
     """A connection to Redis, which is opened on first use and reopened after a failure.
 
-    One thread uses the connection, and releases the lock on the cluster's state while it waits for
-    replies. Failed commands are not retried; that is the caller's decision.
+    Only one thread uses the connection. It releases the lock on the cluster's state while it waits
+    for replies. Failed commands are not retried, because the caller decides about retries.
 
     A claimed connection has the broker's name in Redis (CLIENT SETNAME). While an older connection
     has the name of a different broker with the same prefix, no commands are sent. Like a file lock,
     a name is released when its process exits.
 
-    When the broker owns the journal, its name is also stored in the journal. Without the name,
-    writes are not acknowledged: the data was flushed, evicted, not persisted by Redis, or written
-    by a different broker, and does not match the broker's state.
+    When the broker owns the journal, its name is also stored in the journal. If the name is
+    missing, writes are not acknowledged, because the data no longer matches the broker's state: it
+    was flushed, evicted, not persisted by Redis, or written by a different broker.
 
     Raises:
         ConfigError: redis-py is not installed, or does not accept the URL.
@@ -181,14 +181,14 @@ class RedisConnection:
         return reply
 
     def claim(self) -> None:
-        """Check that no other broker uses the prefix, now and after each reconnect.
+        """Check now and after each reconnect that no other broker uses the prefix.
 
         Raises:
             ConfigError: another broker uses the prefix.
             RedisFailedError: Redis failed.
         """
         self._name = f"{_NAME}:{quote(self._location.prefix, safe='')}:{secrets.token_hex(8)}"
-        # Redis might not have detected yet that a previous broker has exited.
+        # Redis might not yet have detected that a previous broker has exited.
         deadline = time.monotonic() + self._location.timeout_ms / 1000
         self._is_failing = True  # Do not log failures, because the caller reports them.
         while True:
@@ -217,7 +217,7 @@ class RedisConnection:
         self._owned, self._changes = journal, changes
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands together and return their replies; failed commands return an error object.
+        """Send commands together and return their replies, which are error objects on failure.
 
         Raises:
             RedisFailedError: not all replies were received.
@@ -281,7 +281,8 @@ class RedisConnection:
             if isinstance(clients, bytes) and isinstance(own_id, int):
                 text = clients.decode(errors="replace")
                 former = _check_alone(self._location, self._name, own_id, text)
-                # Otherwise, Redis could still apply a change that a previous connection sent.
+                # Otherwise, Redis might still apply a change that was sent on a previous
+                # connection.
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
             if self._owned is not None:
                 self._correct(self._owned)
@@ -291,8 +292,8 @@ class RedisConnection:
         """Update the journal in Redis to the state of this broker.
 
         Redis might have applied a change whose reply was lost, or loaded an older state after a
-        restart. If there is no difference, nothing is written, because a full Redis rejects
-        writes, although its records can still be read and deleted.
+        restart. If the states do not differ, nothing is written: a full Redis rejects writes,
+        although its records can still be read and deleted.
 
         Raises:
             ChangedDataError: this broker no longer owns the journal.
@@ -310,7 +311,7 @@ class RedisConnection:
         self._connection.disconnect()
 
     def _failed(self, why: str) -> RedisFailedError:
-        """Return an error for a failure; log the first of consecutive failures."""
+        """Return an error for a failure. Of consecutive failures, only the first is logged."""
         self._warn(f"{self._address} {why}")
         return RedisFailedError(f"{self._address} {why}")
 
@@ -323,7 +324,7 @@ class RedisConnection:
         """Execute commands atomically (MULTI, EXEC) and return their replies.
 
         Raises:
-            RedisFailedError: not all replies were received, or Redis applied none of the commands.
+            RedisFailedError: not all replies were received, or Redis did not apply the commands.
         """
         replies = self.pipeline([("MULTI",), *commands, ("EXEC",)])
         done = replies[-1]
@@ -351,7 +352,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
         The ids of this broker's former connections that Redis has not yet closed.
 
     Raises:
-        OtherBrokerError: a different broker's connection exists.
+        OtherBrokerError: a connection of a different broker exists.
     """
     named = name.rpartition(":")[0] + ":"
     listed = [dict(_FIELD.findall(line)) for line in clients.splitlines()]

@@ -2,7 +2,7 @@
 
 An entry has the fields ``key``, ``value``, ``timestamp`` (decimal milliseconds) and
 ``header.<name>``, in this order; the order of the headers is preserved. A null key or value has no
-field, which distinguishes it from an empty value. A header with a null value is an empty field
+field, unlike an empty key or value. A header with a null value is an empty field
 ``null-header.<name>``. Field names can be repeated, because Redis supports repeated fields.
 """
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 DEFAULT_SEQUENCE_BITS = 10
 MAX_SEQUENCE_BITS = 20
-"""Maximum of sequence_bits. The remaining 43 bits of an offset represent times until 2248."""
+"""Maximum number of sequence bits. The remaining 43 bits of an offset represent times until 2248.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryIds:
     """The mapping ``offset = (milliseconds << sequence_bits) | sequence`` and its inverse.
 
-    Offsets are assigned first, and ids are derived from them. After the last sequence of a
-    millisecond, the next offset is in the next millisecond, so any record rate is possible.
+    Offsets are assigned first, and the ids are derived from the offsets. After the last sequence of
+    a millisecond, the next offset is in the next millisecond, so any record rate is possible.
 
     Raises:
         ConfigError: `sequence_bits` is not 1 to 20.
@@ -77,7 +78,7 @@ class EntryIds:
         return self.offset(int(milliseconds), int(sequence))
 
     def next_offset(self, end: int, now_ms: int) -> int:
-        """Return the next base offset: the offset of the current time, but at least `end`."""
+        """Return the next base offset: the offset of the current time, or `end` if higher."""
         return max(end, now_ms << self.sequence_bits)
 
 
@@ -110,7 +111,7 @@ def write_fields(record: Record) -> Fields:
 
 
 class _Row(NamedTuple):
-    """The content of an entry; unknown fields are ignored."""
+    """The content of an entry. Unknown fields are ignored."""
 
     key: bytes | None
     value: bytes | None
@@ -157,7 +158,7 @@ def read_columns(entries: Sequence[Fields]) -> Columns:
 
 
 def _plain_columns(entries: Sequence[Fields], names: Fields) -> Columns:
-    """Return the columns of entries that all have the same fields (five times as fast)."""
+    """Return the columns of entries that all have the same fields, which is five times as fast."""
 
     def column(name: bytes) -> pa.BinaryArray | None:
         if name not in names:

@@ -1,4 +1,4 @@
-"""The storage backend of ``--storage redis://…``: logs in Redis Streams, the journal in a hash.
+"""The storage backend for ``--storage redis://…``: logs in Redis Streams, the journal in a hash.
 
 Each record is a stream entry, and the entry id is derived from the record's offset.
 """
@@ -61,7 +61,7 @@ READ_BYTES = 1 << 20
 class RedisLogStorage(LogStorage):
     """A `LogStorage` in Redis Streams, to which only this broker may write.
 
-    Each batch uses 24 bytes of memory: for its last offset, its end position, and the largest
+    Each batch uses 24 bytes of memory for its last offset, its end position, and the largest
     timestamp of this and all earlier batches.
 
     Args:
@@ -106,7 +106,7 @@ class RedisLogStorage(LogStorage):
 
     @property
     def start_offset(self) -> int:
-        """See `LogStorage`. The value is 0 until batches are dropped; offsets start much higher."""
+        """See `LogStorage`. The value is 0 until batches are dropped. Offsets start much higher."""
         return self._start
 
     @property
@@ -117,7 +117,7 @@ class RedisLogStorage(LogStorage):
 
     @property
     def size(self) -> int:
-        """See `LogStorage`. The size is that of the uncompressed batches."""
+        """See `LogStorage`. This is the size of the uncompressed batches."""
         return self._table.size - self._table.position(self._first)
 
     def next_offset(self) -> int:
@@ -179,17 +179,17 @@ class RedisLogStorage(LogStorage):
         self._has_lost = True
 
     def _within(self, first: int, max_bytes: int) -> int:
-        """Return the end number (exclusive) of the batches to read at once, starting at `first`."""
+        """Return the end (exclusive) of the batch numbers from `first` that are read at once."""
         number = self._table.within(first, min(max_bytes, READ_BYTES))
         return max(number, min(first + 1, self._table.within(first, max_bytes)))
 
     def _between(self, start: int, end: int) -> tuple[int, int]:
-        """Return the first and the end number (exclusive) of the batches between two offsets."""
+        """Return the first and the end (exclusive) of the batch numbers between two offsets."""
         first = max(self._table.holding(start), self._first)
         return first, max(first, self._table.holding(end))
 
     def _begin(self, number: int) -> int:
-        """Return the end offset of the previous batch; there are no records between the batches."""
+        """Return the end offset of the previous batch. There are no records between batches."""
         return self._table.facts(number - 1, 0).last_offset + 1 if number else 0
 
     def _build(self, first: int, end: int) -> list[memoryview]:
@@ -259,7 +259,7 @@ class RedisLogStorage(LogStorage):
         self.delete_before(self._begin(number))
 
     def _expired(self, oldest_ms: int) -> int:
-        """Return the end number of the expired batches; without timestamps, their ids apply."""
+        """Return the end of the expired batch numbers. Without timestamps, the ids are used."""
         number = self._table.first_at(oldest_ms)
         if number > self._table.first_at(0):
             return number
@@ -276,10 +276,10 @@ class RedisLogStorage(LogStorage):
 
 
 FORMAT: Final = ("format", 1)
-"""Field that marks the prefix as used by a broker. Redis does not support empty hashes."""
+"""Field that marks the prefix as used by a broker, because Redis does not support empty hashes."""
 SEQUENCE_BITS: Final = "sequence_bits"
 _NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
-"""Fields of the hash that are not journal values."""
+"""Fields of the hash that do not contain journal values."""
 _SHOWN: Final = 5
 _ANOTHER_PREFIX: Final = (
     "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
@@ -288,10 +288,11 @@ _ANOTHER_PREFIX: Final = (
 
 
 class RedisJournal(Journal):
-    """A `Journal` in a Redis hash. Fields are [kind, key…] as JSON; values are also JSON.
+    """A `Journal` in a Redis hash. Fields are [kind, key…] as JSON, and values are also JSON.
 
     Raises:
-        ConfigError: the prefix has data but no valid journal, or the sequence_bits differ.
+        ConfigError: the prefix has data but no valid journal, or was used with different
+            sequence_bits.
         OSError: Redis failed.
     """
 
@@ -432,7 +433,7 @@ class RedisBackend(StorageBackend):
     Args:
         url: see `RedisLocation.parse`.
         clock: the clock from which offsets are derived.
-        lock: the lock on the cluster's state; released while waiting for Redis.
+        lock: the lock on the cluster's state, which is released while waiting for Redis.
         on_replicated: called on a different thread when Redis's replicas have more records of a
             partition.
 

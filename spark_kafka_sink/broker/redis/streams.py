@@ -1,14 +1,14 @@
 """The two Redis Streams of a partition, conversion to batches, and Redis replication.
 
 The first stream contains one entry per record. The second stream contains one entry per batch with
-the batch header (`BatchEntry`): producer, sequence, leader epoch and transaction. Both streams are
-written in one Redis transaction, so a batch is stored completely or not at all. For consumers,
-`build_batches` restores record batches from the entries of both streams.
+the batch header (`BatchEntry`), which contains producer, sequence, leader epoch and transaction.
+Both streams are written in one Redis transaction, so a batch is stored completely or not at all.
+For consumers, `build_batches` restores record batches from the entries of both streams.
 
-`RedisReplicas` uses WAIT to determine whether Redis's replicas have the data. It has its own thread
-and connection. WAIT returns the number of replicas that have all writes of the same connection.
-Because a replica applies the commands of all connections in order, a replica that has a write of
-this connection also has all earlier writes.
+`RedisReplicas` uses WAIT to determine whether Redis's replicas have the data. It uses its own
+thread and connection. WAIT returns the number of replicas that have all writes of the same
+connection. Because a replica applies the commands of all connections in order, a replica that has a
+write of this connection also has all earlier writes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class BatchEntry:
     Args:
         header: the batch header, with offsets and leader epoch set.
         size: uncompressed size of the batch in bytes.
-        records: the records of a control batch, which have no entries; None for data batches.
+        records: the records of a control batch, because they have no entries; None for data
+            batches.
     """
 
     header: BatchHeader
@@ -55,7 +56,7 @@ class BatchEntry:
 
     @classmethod
     def of(cls, header: BatchHeader, section: memoryview) -> Self:
-        """Return the entry for a batch header; `section` contains the uncompressed records."""
+        """Return the entry for a batch header. `section` contains the uncompressed records."""
         return cls(
             header=header,
             size=HEADER_SIZE + len(section),
@@ -76,12 +77,12 @@ class BatchEntry:
         return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
 
     def fields(self, stamped: bytes | bytearray | memoryview) -> list[RedisValue]:
-        """Return the fields of the entry; `stamped` starts with the bytes of the header."""
+        """Return the fields of the entry. `stamped` starts with the bytes of the header."""
         fields: list[RedisValue] = [_HEADER, bytes(stamped[:HEADER_SIZE]), _BYTES, self.size]
         return fields if self.records is None else [*fields, _RECORDS, self.records]
 
     def batch(self, records: memoryview | bytes, count: int) -> memoryview:
-        """Return the batch; timestamps in `records` are relative to `base_timestamp`."""
+        """Return the batch. Timestamps in `records` are relative to `base_timestamp`."""
         header = self.header._replace(
             attributes=self.header.attributes & ~_CODEC_BITS,
             base_timestamp=self.base_timestamp,
@@ -91,7 +92,7 @@ class BatchEntry:
 
     @property
     def base_timestamp(self) -> int:
-        """The timestamp that record timestamps are relative to, in milliseconds."""
+        """The timestamp in milliseconds to which record timestamps are relative."""
         header = self.header
         return header.max_timestamp if header.is_log_append_time else header.base_timestamp
 
@@ -99,7 +100,7 @@ class BatchEntry:
 def build_batches(
     batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> list[memoryview]:
-    """Return one batch per batch entry; records that are outside of all batches are ignored.
+    """Return one batch per batch entry. Records outside of all batches are ignored.
 
     Args:
         batch_entries: batch entries in offset order.
@@ -121,7 +122,7 @@ def build_batches(
 def _sections(
     batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> Iterator[tuple[memoryview | bytes, int]]:
-    """Yield the records of each batch and the record count. All batches are encoded together."""
+    """Yield the records and the record count of each batch. All batches are encoded together."""
     offsets = np.fromiter((ids.read(one[0]) for one in entries), np.int64, len(entries))
     bases = np.array([one.header.base_offset for one in batch_entries], np.int64)
     lasts = np.array([one.header.last_offset for one in batch_entries], np.int64)
@@ -156,7 +157,7 @@ class StreamKeys(NamedTuple):
 
 
 class OffsetSpan(NamedTuple):
-    """A range of offsets; both ends are inclusive."""
+    """A range of offsets. Both ends are inclusive."""
 
     first: int
     last: int
@@ -173,7 +174,7 @@ class RedisStreams:
         self._ids = ids
         self.keys = keys
         self.reserved = 0
-        """The smallest offset whose id Redis still accepts."""
+        """The smallest offset with an id that Redis still accepts."""
         self._uncertain: OffsetSpan | None = None
         self._leftovers: list[Command] = []
         """Commands that delete the entries of a partially written batch."""
@@ -237,7 +238,7 @@ class RedisStreams:
         _checked(self._connection.transaction(commands))
 
     def drop(self, *, only_if_empty: bool) -> None:
-        """Delete both streams; with `only_if_empty`, delete them only if both are empty."""
+        """Delete both streams. With `only_if_empty`, delete them only if both are empty."""
         if only_if_empty:
             self._connection.call("WATCH", *self.keys)
         types = self._types()
@@ -247,7 +248,7 @@ class RedisStreams:
                 LOG.warning("not deleting %s: it is a %s, not a stream", key, types[key])
         if only_if_empty and any(self._connection.call("XLEN", key) for key in streams):
             streams = []
-        # This also ends WATCH. If a stream was changed after WATCH, nothing is deleted.
+        # This also ends WATCH. If a stream has changed since WATCH, nothing is deleted.
         self._connection.transaction([("DEL", key) for key in streams])
 
     def batch_entries(self) -> Iterator[BatchEntry]:
@@ -262,16 +263,17 @@ class RedisStreams:
             after = page[-1].header.last_offset + 1
 
     def find_reserved(self) -> bool:
-        """Determine the smallest unused id; return True if entries were ever dropped."""
+        """Determine the smallest unused id. Return True if entries were ever dropped."""
         dropped = False
         for key in self.keys:
             info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
             milliseconds, _, sequence = found[b"last-generated-id"].partition(b"-")
-            # The sequence of another writer can exceed sequence_bits; the addition then carries.
+            # Another writer's sequence can exceed sequence_bits. In that case, the addition
+            # carries.
             newest = (int(milliseconds) << self._ids.sequence_bits) + int(sequence)
             self.reserved = max(self.reserved, newest + 1)
-            # Redis before version 7 does not count the entries added.
+            # Redis before version 7 does not count added entries.
             dropped = dropped or found.get(b"entries-added") != found[b"length"]
         return dropped
 
@@ -280,7 +282,7 @@ class RedisStreams:
         try:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
-            # Redis may have executed the commands before the reply was lost.
+            # Redis might have executed the commands before the reply was lost.
             self._uncertain = span
             if not self._resolve(span):
                 raise
@@ -306,7 +308,7 @@ class RedisStreams:
         self._leftovers = []
 
     def _resolve(self, span: OffsetSpan) -> bool:
-        """Return True if a batch whose reply was lost is known to be written."""
+        """Return True if a batch is known to be written although the reply was lost."""
         try:
             is_written = self._fence(span)
         except RedisFailedError as error:
@@ -337,11 +339,11 @@ class RedisStreams:
             self._uncertain = None
 
     def delete(self, span: OffsetSpan) -> None:
-        """Delete the entries in a span, starting with the last.
+        """Delete the entries in a span, starting with the last entry.
 
-        Batches are deleted before their records. Otherwise, if this process is killed in between,
-        the next broker would find a batch without its records, and treat the producer's retry as a
-        duplicate.
+        Batches are deleted before their records. Otherwise, if this process were killed in between,
+        the next broker would find a batch without its records, and would treat the producer's retry
+        as a duplicate.
         """
         first, last = (self._ids.text(offset) for offset in span)
         for key in (self.keys.batches, self.keys.records):
@@ -351,8 +353,9 @@ class RedisStreams:
     def trim(self, offset: int) -> None:
         """Delete all entries before an offset.
 
-        A full Redis rejects transactions, so the streams are trimmed one after the other. Batches
-        are deleted first: records without a batch are ignored, and the next call deletes them.
+        A full Redis rejects transactions, so the streams are trimmed one after another. Batches are
+        deleted first, because records without a batch are ignored, and are deleted by the next
+        call.
         """
         first = self._ids.text(offset)
         keys = (self.keys.batches, self.keys.records)
@@ -360,7 +363,7 @@ class RedisStreams:
         _checked(self._connection.pipeline(commands))
 
     def read(self, span: OffsetSpan) -> list[memoryview]:
-        """Return the batches in a span, one memoryview each."""
+        """Return the batches in a span, with one memoryview per batch."""
         ends = tuple(self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
         entries, batch_entries = _checked(self._connection.pipeline(commands))
@@ -408,7 +411,8 @@ class RedisReplicas:
 
     Args:
         connection: a connection that only this object uses.
-        journal: the key of the journal; a counter in it is written, because WAIT waits for writes.
+        journal: the key of the journal, in which a counter is written, because WAIT waits for
+            writes.
         replicas: the number of replicas that must have a record.
         on_replicated: called on this object's thread when the replicas have more records of a
             partition.
@@ -435,8 +439,8 @@ class RedisReplicas:
     def request(self, topic_partition: TopicPartition, offset: int) -> bool:
         """Return True if all records before `offset` are replicated.
 
-        Otherwise, request their replication; `on_replicated` is called later. The first request
-        that must wait starts the thread.
+        Otherwise, request their replication, and call `on_replicated` later. The first request that
+        must wait starts the thread.
         """
         with self._changed:
             if self._reached.get(topic_partition, 0) >= offset:

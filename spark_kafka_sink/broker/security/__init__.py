@@ -1,12 +1,12 @@
 """Security of the broker: TLS certificates, the server side of SASL, and deny rules (ACLs).
 
-These modules do no network I/O, and read and write only PEM and password files.
+These modules do no network I/O. They read and write only PEM and password files.
 
 In reading order:
 
 - `settings`: the security settings of a broker and their validation
 - `certificates`: TLS of the listeners, a certificate authority for tests, and PEM files
-- `plain_and_scram`: PLAIN and SCRAM, and the users with their password verifiers
+- `plain_and_scram`: PLAIN and SCRAM, and the users with the values that verify their passwords
 - `oauthbearer`: OAUTHBEARER and the validation of bearer tokens
 - `authenticator`: the authentication states of a connection, and the interface of SASL mechanisms
 - `acl`: deny rules, the broker's only ACLs

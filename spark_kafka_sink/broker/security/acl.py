@@ -1,9 +1,9 @@
 """Deny rules: every user may perform all operations that no rule denies.
 
-This is like Kafka with DENY ACLs and one ACL that allows all operations to all users; a deny rule
-always takes precedence. In Kafka, some requests need only one of two rights. For example, creating
-a topic requires Create on the topic or on the cluster. Here, denying one of the two rights is
-sufficient to reject the request.
+This corresponds to Kafka with DENY ACLs and an ACL that allows all operations to all users. A deny
+rule always takes precedence. In Kafka, some requests require only one of two rights. For example,
+creating a topic requires Create on the topic or on the cluster. In this broker, the request is
+rejected if any of the two rights is denied.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Denial:
 
     Args:
         user: the name of a principal without its type, or "*" for all users.
-        operation: the operation; ALL for every operation.
+        operation: the operation, or ALL for every operation.
         type: the resource's type.
-        name: the resource's name; "*" for all resources, "x*" for names that start with x.
+        name: the resource's name, "*" for all resources, or "x*" for names that start with x.
     """
 
     user: str
@@ -97,7 +97,7 @@ class Denial:
 
 
 class Denials:
-    """The deny rules of a broker. Thread-safe: each change replaces the rules atomically."""
+    """The deny rules of a broker. Thread-safe: each change replaces all rules atomically."""
 
     def __init__(self) -> None:
         self._by_type: dict[ResourceType, tuple[Denial, ...]] = {}
@@ -145,7 +145,7 @@ def denial_of(
     group: str | None = None,
     transactional_id: str | None = None,
 ) -> Denial:
-    """Create a deny rule; without a resource, the rule applies to the cluster.
+    """Create a deny rule. Without a resource, the rule applies to the cluster.
 
     Raises:
         ConfigError: more than one resource is specified, or the operation is unknown.

@@ -2,9 +2,9 @@
 
 `SaslServer` is the interface of the server side of SASL mechanisms (RFC 4422).
 
-The client can send ApiVersions. It then sends SaslHandshake and SaslAuthenticate requests. After
-SaslHandshake version 0, it sends tokens without a request header instead (KIP-43, KIP-152). Before
-its session expires, the client must authenticate again on the same connection (KIP-368).
+The client can first send ApiVersions. It then sends SaslHandshake and SaslAuthenticate requests.
+After SaslHandshake version 0, it sends tokens without a request header instead (KIP-43, KIP-152).
+Before its session expires, the client must authenticate again on the same connection (KIP-368).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SaslServer(Protocol):
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When the credential expires, in milliseconds since 1970; None if it does not expire."""
+        """Expiry time of the credential in milliseconds since 1970, or None if unlimited."""
 
     def evaluate(self, response: bytes) -> bytes:
         """Return the response to a client message, which can be empty.
@@ -80,7 +80,7 @@ _ALLOWED: Final[Mapping[Stage, frozenset[int]]] = {
     Stage.AUTHENTICATE: frozenset({ApiKey.SASL_AUTHENTICATE}),
     Stage.FAILED: frozenset(),
 }
-"""The requests allowed in each stage; any other request closes the connection."""
+"""The requests allowed in each stage. Any other request closes the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class SaslServers:
 
     Args:
         makers: functions that create exchanges, by mechanism.
-        max_reauth_ms: connections.max.reauth.ms; 0 for sessions that do not expire.
+        max_reauth_ms: connections.max.reauth.ms, or 0 for sessions that do not expire.
     """
 
     makers: Mapping[str, Callable[[], SaslServer]]
@@ -106,7 +106,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """The result of an authentication; `expires_at` is in monotonic seconds."""
+    """The result of an authentication. `expires_at` is in monotonic seconds."""
 
     mechanism: str
     user: str
@@ -129,7 +129,7 @@ class SaslServerAuthenticator:
         self._reauthenticated_at: float | None = None
         self._lifetime_ms: int | None = None
         self.refusal: str | None = None
-        """Why authentication failed. The client might not have received the reason."""
+        """Reason for a failed authentication. The client might not have received the reason."""
         self.takes_tokens = False
         """True if the next frame is a token without a request header (SaslHandshake version 0)."""
 
@@ -149,7 +149,7 @@ class SaslServerAuthenticator:
         return None if self._session is None else self._session.user
 
     def admits(self, api: int, now: float) -> bool:
-        """Return True if a request can be passed to its handler; other requests need `check`.
+        """Return True if a request can be passed to its handler. Other requests require `check`.
 
         Raises:
             ProtocolError: the session has expired.
@@ -177,7 +177,7 @@ class SaslServerAuthenticator:
         """Check whether a request is allowed in the current stage, before its body is decoded.
 
         Raises:
-            ProtocolError: the request is not allowed; the connection must be closed.
+            ProtocolError: the request is not allowed, and the connection must be closed.
         """
         if api in _ALLOWED[self._stage]:
             return
@@ -186,7 +186,7 @@ class SaslServerAuthenticator:
         raise ProtocolError(f"Unexpected Kafka request of type {name} during SASL {during}")
 
     def sent_versions(self) -> None:
-        """Register that the client sent ApiVersions, which is allowed only once."""
+        """Register that the client has sent ApiVersions, which is allowed only once."""
         self._stage = Stage.HANDSHAKE
 
     def handshake(self, mechanism: str, version: int) -> dict[str, Any]:

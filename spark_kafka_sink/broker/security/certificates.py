@@ -1,6 +1,6 @@
 """TLS of the listeners, a certificate authority for tests (RFC 5280), and PEM files.
 
-Keys use the curve P-256, which all clients support and which is fast: generating or using a key
+Keys use the curve P-256, which all clients support and which is fast. Generating or using a key
 takes a fraction of a millisecond.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PemFiles:
-    """A folder for PEM files that only its owner can read; deleted with this object."""
+    """A folder for PEM files that only its owner can read. It is deleted with this object."""
 
     def __init__(self) -> None:
         self._pairs = count()
@@ -55,7 +55,8 @@ class PemFiles:
 
 LIFETIME: Final = timedelta(days=365)
 _SKEW: Final = timedelta(days=1)
-"""How long before their creation certificates are valid, because clients' clocks can be slow."""
+"""Time before its creation from which a certificate is valid, because clients' clocks can be slow.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +87,13 @@ class CertificateAuthority:
         return pem(self._certificate)
 
     def server(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> Certificate:
-        """Issue a server certificate for names and addresses; expired if `expires_in` < 0."""
+        """Issue a server certificate for names and addresses, expired if `expires_in` < 0."""
         names = x509.SubjectAlternativeName(list(map(general_name, hosts)))
         common = "kafkaprod embedded broker"
         return self._issue(common, ExtendedKeyUsageOID.SERVER_AUTH, expires_in, names)
 
     def client(self, name: str, expires_in: timedelta = LIFETIME) -> Certificate:
-        """Issue a client certificate; its principal is User:CN=`name`."""
+        """Issue a client certificate. The principal is User:CN=`name`."""
         return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, expires_in, None)
 
     def _issue(
@@ -200,9 +201,9 @@ class ServerTls:
     continue to use the context with which they started.
 
     Args:
-        files: files of a certificate; None to have the broker create one.
+        files: files of a certificate, or None to create a certificate.
         hosts: host names and addresses of certificates that the broker creates.
-        client_auth: whether clients need certificates.
+        client_auth: specifies whether clients need certificates.
 
     Raises:
         ConfigError: a file cannot be read, or has the wrong content.
@@ -212,7 +213,9 @@ class ServerTls:
         self, files: TlsFiles | None, hosts: Iterable[str], client_auth: ClientAuth
     ) -> None:
         self.authority = CertificateAuthority()
-        """Signs the certificates of clients, and that of the server unless files are given."""
+        """Signs the certificates of clients. Also signs the server's certificate unless files are
+        given.
+        """
         self.files = PemFiles()
         self._client_auth = client_auth
         self.hosts = tuple(hosts)
@@ -269,7 +272,7 @@ class ServerTls:
 
 
 def peer_principal(certificate: bytes | None) -> str | None:
-    """Return Kafka's principal name for a client's DER certificate, or None for None."""
+    """Return Kafka's principal name for a client's DER certificate, or None if it is None."""
     return None if certificate is None else subject_of(certificate)
 
 

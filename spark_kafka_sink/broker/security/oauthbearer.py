@@ -1,7 +1,8 @@
 """OAUTHBEARER on the server (RFC 7628, KIP-255) and validation of bearer tokens (RFC 7519).
 
-The exchange follows Kafka's OAuthBearerSaslServer: the server responds to an invalid token with a
-JSON status. The client acknowledges it with a single byte, after which its authentication fails.
+The exchange is implemented as in Kafka's OAuthBearerSaslServer. The server responds to an invalid
+token with a JSON status. The client acknowledges the status with a single byte, after which the
+authentication fails.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from spark_kafka_sink.common.extras import install_command
 
 _UNSIGNED: Final = "none"
 _SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
-"""Asymmetric signature algorithms, whose private key only the issuer has."""
+"""Asymmetric signature algorithms, for which only the issuer has the private key."""
 _LATEST_MS: Final = 2**53
 """The largest integer that every JSON parser represents exactly (RFC 8259, section 6)."""
 
@@ -32,7 +33,7 @@ class BearerToken:
 
     Args:
         principal: the name of the token's principal.
-        expires_at_ms: expiration time in milliseconds since 1970; the session also expires then.
+        expires_at_ms: expiration time of token and session in milliseconds since 1970.
     """
 
     principal: str
@@ -68,8 +69,8 @@ class JwksValidator:
 
     Args:
         keys: the issuer's JSON Web Key Set (RFC 7517), or a function that returns the current set.
-        issuer: required value of the claim iss; None for any issuer.
-        audience: required value of the claim aud; None for any audience.
+        issuer: required value of the claim iss, or None for any issuer.
+        audience: required value of the claim aud, or None for any audience.
         principal_claim: the claim that contains the principal's name.
     """
 
@@ -104,7 +105,7 @@ class JwksValidator:
             claims = decode(token, KeySet.import_key_set(known), algorithms=_SIGNED).claims
             JWTClaimsRegistry(**options).validate(claims)
         except (JoseError, ValueError, TypeError, RecursionError) as error:
-            # TypeError: joserfc iterates over the `crit` header regardless of its type.
+            # TypeError is raised because joserfc iterates over a `crit` header of any type.
             # RecursionError: releases before 1.3 parse a deeply nested header.
             raise AuthenticationError(f"the token is invalid: {error}") from error
         return _token(claims, self.principal_claim)
@@ -122,7 +123,7 @@ def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
 
 
 def _is_unicode(text: str) -> bool:
-    """Return True if a text can be encoded; JSON can contain unpaired surrogates."""
+    """Return True if a text can be encoded. JSON can contain unpaired surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 

@@ -1,8 +1,8 @@
 """The SASL mechanisms PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), and the broker's users.
 
-The broker does not store passwords, only values to verify them. SCRAM is implemented as in Kafka's
-ScramSaslServer. The client proves that it knows the password, and the server proves that it has the
-keys derived from the password. The stored keys do not reveal the password.
+The broker does not store passwords, but only values that verify passwords. SCRAM is implemented as
+in Kafka's ScramSaslServer. The client proves that it knows the password. The server proves that it
+has the keys that were derived from the password. The stored keys do not reveal the password.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Credentials:
         self._users.pop(user, None)
 
     def has_password(self, user: str, password: str) -> bool:
-        """Return True if the user has this password, in the same time for unknown users."""
+        """Return True if the user has this password. Takes the same time for unknown users."""
         found = self._users.get(user)
         expected = self._key if found is None else found.password_mac
         return hmac.compare_digest(expected, self._mac(password)) and found is not None
@@ -170,7 +170,7 @@ class ScramSaslServer:
     Args:
         credentials: the users.
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
-        nonce: the server's part of the nonce; random by default.
+        nonce: the server's part of the nonce, which is random by default.
     """
 
     expires_at_ms = None
@@ -223,8 +223,7 @@ class ScramSaslServer:
         found = _FINAL.fullmatch(text)
         if found is None or _decoded(found["binding"]) != exchange.gs2.encode():
             raise SaslServerError("Invalid SCRAM client final message")
-        # Like Kafka, check only the end: librdkafka before 2.2 sends its own part of the nonce
-        # twice.
+        # Check only the end, like Kafka, because librdkafka before 2.2 sends its own part twice.
         if not found["nonce"].endswith(exchange.nonce):
             raise SaslServerError("Invalid client nonce in the final client message.")
         signed = f"{exchange.messages},{found['bare']}".encode()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ServerSecurity:
-    """Certificates, users and deny rules, which are retained when the broker is restarted.
+    """Certificates, users and deny rules, which are retained when the broker restarts.
 
     Args:
         settings: the broker's security settings.
@@ -90,7 +90,7 @@ _MODULES: Final = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
-"""Java login modules by mechanism, in order of preference."""
+"""Java's login modules by mechanism, in order of preference."""
 
 
 def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:
@@ -113,7 +113,7 @@ def _quoted(text: str) -> str:
 
 
 class SecurityControls(ABC):
-    """Methods for certificates, users, deny rules and client options, callable at any time.
+    """Methods for certificates, users, deny rules and client options. Callable at any time.
 
     Args:
         settings: the broker's security settings.
@@ -123,7 +123,9 @@ class SecurityControls(ABC):
         self._settings = settings
         self._security = ServerSecurity(settings)
         self._passwords = dict(settings.passwords)
-        """The users' passwords for client options. The server side does not store passwords."""
+        """The users' passwords, needed for client options. The server side does not store
+        passwords.
+        """
 
     @property
     @abstractmethod
@@ -140,13 +142,13 @@ class SecurityControls(ABC):
         """The certificate of the authority that clients must trust, as PEM text.
 
         Raises:
-            ConfigError: the broker has no TLS.
+            ConfigError: TLS is not enabled.
         """
         return self._tls.ca_certificate
 
     @property
     def ca_file(self) -> Path:
-        """Path of a PEM file that contains `ca_certificate`; deleted with this object.
+        """Path of a PEM file that contains `ca_certificate`. The file is deleted with this object.
 
         Raises:
             ConfigError: the broker has no TLS.
@@ -154,7 +156,7 @@ class SecurityControls(ABC):
         return self._tls.files.write("ca.crt", self._tls.ca_certificate)
 
     def client_certificate(self, name: str, expires_in: timedelta = LIFETIME) -> Certificate:
-        """Issue a certificate for a client; the client's principal is User:CN=`name`.
+        """Issue a certificate for a client. The client's principal is User:CN=`name`.
 
         Args:
             name: the common name.
@@ -183,9 +185,9 @@ class SecurityControls(ABC):
         """Change the server's certificate. Open connections are not affected.
 
         Args:
-            files: files of a certificate. If None, the broker's authority issues a certificate.
-            hosts: host names and addresses of the issued certificate; by default those of the
-                broker.
+            files: files of a certificate, or None for a certificate issued by the broker's
+                authority.
+            hosts: host names and addresses of the issued certificate; by default the broker's.
             expires_in: lifetime from now on; negative for an expired certificate.
 
         Raises:
@@ -202,7 +204,7 @@ class SecurityControls(ABC):
         self._passwords[user] = password
 
     def remove_user(self, user: str) -> None:
-        """Remove a user, who can no longer authenticate. Ignore a user that does not exist."""
+        """Remove a user. Has no effect if the user does not exist."""
         self._security.credentials.remove(user)
         self._passwords.pop(user, None)
 
@@ -215,7 +217,7 @@ class SecurityControls(ABC):
         group: str | None = None,
         transactional_id: str | None = None,
     ) -> Denial:
-        """Deny an operation to a user, effective immediately.
+        """Deny an operation to a user, with immediate effect.
 
         Args:
             user: a principal's name; "*" for all users, ANONYMOUS for unauthenticated clients,
@@ -239,7 +241,7 @@ class SecurityControls(ABC):
         return denial
 
     def take_back(self, denial: Denial | None = None) -> None:
-        """Remove a deny rule, or all deny rules by default. Ignore a rule that does not exist."""
+        """Remove a deny rule, or by default all rules. Has no effect if the rule does not exist."""
         if denial is None:
             self._security.denials.clear()
         else:
@@ -258,7 +260,7 @@ class SecurityControls(ABC):
         The default prefix is for `df.write.format("kafkaprod").options(**...)`.
 
         Args:
-            user: the user that logs in; optional if there is only one user.
+            user: the user that logs in. Optional if there is only one user.
             mechanism: the SASL mechanism; by default, the strongest mechanism of the broker.
             certificate: the client's certificate, from `client_certificate`. By default, a
                 certificate is issued to the user or to "client" if the broker requires one.
@@ -279,7 +281,7 @@ class SecurityControls(ABC):
         return {prefix + name: value for name, value in options.items()}
 
     def _login(self, user: str | None, mechanism: str | None) -> dict[str, str]:
-        """Return sasl.mechanism and sasl.jaas.config; an empty dict if SASL is not enabled.
+        """Return sasl.mechanism and sasl.jaas.config, or an empty dict if SASL is not enabled.
 
         For OAUTHBEARER, the options contain an unsigned token.
         """

@@ -1,4 +1,4 @@
-"""Security settings of the broker and their validation."""
+"""The security settings of a broker, and their validation."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def client_auth(text: str | None) -> ClientAuth:
 
 
 def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
-    """Return the passwords by user in the setting `sasl`, or an empty mapping without users.
+    """Return the passwords by user from the setting `sasl`, or an empty mapping without users.
 
     Raises:
         ConfigError: the setting is not a mapping of strings, contains an empty name or password,
@@ -155,14 +155,14 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
 
 
 def mechanisms(users: Mapping[str, str], named: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the mechanisms to enable; by default, the password mechanisms if there are users."""
+    """Return the mechanisms to enable: by default, the password mechanisms if there are users."""
     if named is not None:
         return tuple(named)
     return PASSWORD_MECHANISMS if users else ()
 
 
 def revealed(user: str, password: str) -> str:
-    """Return a user's password; resolve it if it is a reference.
+    """Return a user's password. A reference is resolved.
 
     Raises:
         ConfigError: the reference cannot be resolved.

@@ -1,7 +1,7 @@
-"""The data folder of a broker on disk: one folder per partition, in Kafka's layout.
+"""The data folder of a broker, with one folder per partition, in Kafka's layout.
 
-The broker changes only files that it wrote: segments of partitions in its journal. A folder that
-contains data but no journal is rejected.
+The broker changes only files that it has written: the segments of partitions in its journal. A
+folder that contains data but no journal is rejected.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class DataDir(StorageBackend):
             ) from error
 
     def _segments(self, folder: Path, config: LogConfig, on_batch: OnBatch) -> list[DiskSegment]:
-        """Open the segments of a partition; drop all data after an incomplete batch."""
+        """Open the segments of a partition. Drop all data after an incomplete batch."""
         segments: list[DiskSegment] = []
         end = 0
         paths = _own_files(folder, _LOG_FILE)
@@ -205,7 +205,7 @@ def _shown(names: list[str]) -> str:
 
 
 def _remove_mark(mark: Path) -> bool:
-    """Remove the mark of a clean shutdown; return True if it existed.
+    """Remove the mark of a clean shutdown. Return True if the mark existed.
 
     If this process is killed, the next broker finds no mark, and verifies the data.
     """
@@ -215,7 +215,7 @@ def _remove_mark(mark: Path) -> bool:
 
 
 def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """Return the segment files in a partition's folder, sorted by name, without links."""
+    """Return the segment files in a partition's folder, sorted by name. Links are omitted."""
     with os.scandir(folder) as entries:
         found = [one.name for one in entries if one.is_file(follow_symlinks=False)]
     return [folder / name for name in sorted(found) if pattern.fullmatch(name)]

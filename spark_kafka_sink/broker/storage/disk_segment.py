@@ -4,8 +4,8 @@ Appended batches are passed to the operating system before they are acknowledged
 crash of the process. After a flush, they also survive a crash of the machine.
 
 The index files contain the same entries that Kafka's ``OffsetIndex`` and ``TimeIndex`` would write.
-They are intended for Kafka's tools. The broker does not read them, because it has a complete table
-of batches in memory.
+The index files are intended for Kafka's tools. The broker does not read them, because it has a
+complete table of batches in memory.
 
 `scan` recovers a segment after a restart. Each segment has three files. `FileHandles` limits the
 number of open files of a data folder, and closes the least recently used file at the limit.
@@ -40,7 +40,7 @@ def allowed_files() -> int:
     """Return the maximum number of open log files: half of the process's limit."""
     try:
         import resource
-    except ImportError:  # Windows has no such limit.
+    except ImportError:  # Windows has no limit of this kind.
         return MAX_FILES
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     half = MAX_FILES if soft == resource.RLIM_INFINITY else soft // 2
@@ -62,7 +62,7 @@ class FileHandles:
         return len(self._open)
 
     def get(self, path: Path) -> int:
-        """Return the descriptor of a file, valid until the next call; create a missing file.
+        """Return the descriptor of a file, valid until the next call. Create a missing file.
 
         Raises:
             OSError: the file cannot be opened, or is a symbolic link.
@@ -100,7 +100,7 @@ class FileHandles:
 
 
 OFFSET_ENTRY: Final = Struct(">ii")
-"""Offset relative to the segment's base, and the position of its batch in bytes."""
+"""Offset relative to the segment's base offset, and byte position of its batch."""
 TIME_ENTRY: Final = Struct(">qi")
 """Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
 
@@ -145,7 +145,7 @@ class SegmentIndexes:
     Args:
         folder: the partition's folder.
         base_offset: the segment's base offset.
-        interval: index.interval.bytes: minimum number of batch bytes between two index entries.
+        interval: index.interval.bytes, the minimum number of batch bytes between two index entries.
         handles: the open files of the data folder.
     """
 
@@ -159,7 +159,7 @@ class SegmentIndexes:
         self.reset()
 
     def reset(self) -> None:
-        """Restart at the segment's first batch. Entries on disk will be overwritten."""
+        """Restart at the segment's first batch. The entries on disk are overwritten later."""
         self.offsets.count = self.times.count = 0
         self._since = 0
         self._newest = (-1, self._base)
@@ -213,7 +213,7 @@ def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
         trusted: True to skip the checksums, because the segment was cleanly closed.
 
     Returns:
-        True if the whole file is valid; False if a crash left an incomplete batch.
+        True if the whole file is valid, or False if a crash left an incomplete batch.
     """
     size = segment.path.stat().st_size
     if size:
@@ -258,7 +258,7 @@ class DiskSegment(LogSegment):
         base_offset: determines the file names.
         interval: index.interval.bytes.
         handles: the open files of the data folder.
-        is_new: True to raise FileExistsError if a file with one of these names exists.
+        is_new: True to raise FileExistsError if one of the files exists.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class DiskSegment(LogSegment):
         """See `LogSegment`.
 
         Raises:
-            OSError: the batch cannot be written; the file is truncated to its previous end.
+            OSError: the batch cannot be written. The file is truncated to its previous end.
         """
         self._remove_leftover()
         self._dirty = True
@@ -302,7 +302,8 @@ class DiskSegment(LogSegment):
             _write(self._handles.get(self.path), parts, self.table.size)
             self.register(facts)
         except OSError:
-            # If a shorter batch overwrites some of these bytes, the rest could look like a batch.
+            # If a shorter batch overwrote some of these bytes, the remaining bytes could look like
+            # a batch.
             self._has_leftover = True
             with contextlib.suppress(OSError):
                 self._remove_leftover()

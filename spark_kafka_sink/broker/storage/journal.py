@@ -1,8 +1,8 @@
 """The journal, which stores cluster metadata (everything except the logs) across restarts.
 
-The journal is like a small compacted topic. Each line of the file consists of JSON
-[kind, key, value], a space, and the JSON's CRC-32C. The last line of a key applies, and a null
-value deletes the key. `put` returns after the line was passed to the operating system.
+The journal resembles a small compacted topic. Each line of the file consists of JSON [kind, key,
+value], a space, and the CRC-32C of the JSON. The last line of each key applies, and a null value
+deletes the key. `put` returns after the line was passed to the operating system.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LOG = logging.getLogger(__name__)
 Key: TypeAlias = tuple[str | int, ...]
 
 TOPIC: Final = "topic"
-"""Journal kind of topics by name; each value is an object that contains the id."""
+"""Journal kind for topics by name. Each value is an object that contains the id."""
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _BEGINNINGS = (b"", b"[", b'["')
-"""The possible starts of an incomplete line."""
+"""The possible beginnings of an incomplete line."""
 _COMPACT_FROM = 10_000
 """Minimum number of lines for a compaction."""
 
@@ -41,7 +41,7 @@ class Journal:
     """JSON values by kind and key.
 
     Args:
-        path: the file; None for a journal in which `put` has no effect.
+        path: the file, or None for a journal in which `put` has no effect.
 
     Raises:
         ConfigError: the file, or the draft of an interrupted compaction, is not a journal. Both
@@ -68,10 +68,10 @@ class Journal:
         return self._values.get(kind, {}).get(key)
 
     def put(self, kind: str, key: Key, value: Any) -> None:
-        """Set the JSON value of a key; None deletes the key.
+        """Set the JSON value of a key. None deletes the key.
 
         Raises:
-            OSError: the value was not stored; the previous value is unchanged.
+            OSError: the value was not stored. The previous value is unchanged.
         """
         if self._path is None or self._fd is None:
             return
@@ -159,7 +159,7 @@ class Journal:
         self._fd, self._lines, self._size = fd, len(lines), sum(map(len, lines))
 
     def _try_to_compact(self, path: Path) -> None:
-        """Compact the file; if this fails, continue with the existing file and retry later."""
+        """Compact the file. If this fails, continue with the existing file and retry later."""
         try:
             self._compact(path)
         except OSError as error:
@@ -173,7 +173,7 @@ class Journal:
 
 
 def _draft(path: Path) -> Path:
-    """Return the path of the draft, the new file that a compaction writes."""
+    """Return the path of the draft, which is the new file that a compaction writes."""
     return path.with_suffix(".new")
 
 
@@ -206,7 +206,7 @@ def _line(kind: str, key: Key, value: Any) -> bytes:
 
 
 def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
-    """Return the lines of a journal and their size in bytes; omit an incomplete last line.
+    """Return the lines of a journal and their size in bytes, without an incomplete last line.
 
     Raises:
         ConfigError: the file is not a journal, or is damaged.

@@ -1,4 +1,4 @@
-"""The interfaces of storages for batches, the configs of a log, and `BatchTable`.
+"""The interfaces for storages of batches, the configs of a log, and `BatchTable`.
 
 `UnifiedLog` uses a `LogStorage`. Implementations are in segmented_storage.py (in memory and on
 disk) and redis/storage.py.
@@ -61,14 +61,16 @@ DEFAULT_LOG_CONFIG = LogConfig()
 
 
 OnBatch: TypeAlias = Callable[[BatchHeader, memoryview], None]
-"""Called with every batch of a log when it is opened. The bytes are valid only during the call."""
+"""Function that is called with every batch when a log is opened. The bytes are valid only during
+the call.
+"""
 
 END = 2**63 - 1
 """An offset after the end of every log."""
 
 
 class BatchFacts(NamedTuple):
-    """Batch properties for a storage; `max_timestamp` is in milliseconds, `size` in bytes."""
+    """Batch properties for a storage. `max_timestamp` is in milliseconds, `size` in bytes."""
 
     base_offset: int
     last_offset: int
@@ -83,7 +85,7 @@ class BatchFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBatch:
-    """A batch in the log; `max_timestamp` is in milliseconds."""
+    """A batch in the log. `max_timestamp` is in milliseconds."""
 
     base_offset: int
     last_offset: int
@@ -141,7 +143,7 @@ class BatchTable:
             del column[count:]
 
     def facts(self, number: int, base_offset: int) -> BatchFacts:
-        """Return the properties of a batch; `max_timestamp` also includes all earlier batches."""
+        """Return the properties of a batch. `max_timestamp` also includes all earlier batches."""
         before = self._last_offsets[number - 1] + 1 if number else base_offset
         return BatchFacts(
             base_offset=before,
@@ -151,7 +153,7 @@ class BatchTable:
         )
 
     def position(self, number: int) -> int:
-        """Return the byte position of a batch; for the number after the last, the total size."""
+        """Return the byte position of a batch, or the total size for the number after the last."""
         return self._ends[number - 1] if number else 0
 
     def holding(self, offset: int) -> int:
@@ -162,7 +164,7 @@ class BatchTable:
         return bisect_left(self._last_offsets, offset)
 
     def within(self, first: int, max_bytes: int) -> int:
-        """Return the end number (exclusive) of the batches from `first` that fit in `max_bytes`."""
+        """Return the end (exclusive) of the batch numbers from `first` that fit in `max_bytes`."""
         return bisect_right(self._ends, self.position(first) + max_bytes, first)
 
     def first_at(self, timestamp: int) -> int:
@@ -184,7 +186,7 @@ class LogStorage(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """Base offset of the oldest batch; for an empty log, the offset of the next batch."""
+        """Base offset of the oldest batch, or of the next batch if the log is empty."""
 
     @property
     def end_offset(self) -> int:
@@ -211,7 +213,7 @@ class LogStorage(Protocol):
     def request_replication(self, offset: int) -> bool:  # noqa: ARG002
         """Return True if the storage's replicas have all records before an offset.
 
-        Otherwise, request their replication; the backend calls back for the partition later.
+        Otherwise, request their replication. The backend reports the replication later.
         """
         return True
 
@@ -228,7 +230,7 @@ class LogStorage(Protocol):
         """Return the first batch with the largest timestamp in the log, or None."""
 
     def delete_before(self, offset: int) -> None:
-        """Drop data that is completely before an offset, to the extent that this is cheap."""
+        """Drop data that is completely before an offset, as far as this is cheap."""
 
     def restart_at(self, offset: int) -> None:
         """Drop all batches, and continue the log at an offset after its end."""
@@ -259,14 +261,14 @@ class StorageBackend(Protocol):
         """Check that a new log can be created without overwriting existing data.
 
         Raises:
-            OSError: data exists; the message describes the data and the solution.
+            OSError: data exists. The message describes the data and the solution.
         """
 
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
         """Create an empty log.
 
         Raises:
-            OSError: data already exists; it is not changed.
+            OSError: data already exists. It is not changed.
         """
 
     def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
@@ -279,15 +281,15 @@ class StorageBackend(Protocol):
             topic: the topic's name.
             partition: the partition's index.
             only_if_empty: do not delete a log that contains data. If the creation of a log did not
-                complete, its data was not written by the broker.
+                complete, the broker has not written the data.
 
         Raises:
             OSError: some of the data could not be deleted.
         """
 
     def close(self) -> None:
-        """Close the backend, after all logs were closed."""
+        """Close the backend. All logs must be closed first."""
 
     def abandon(self) -> None:
-        """Close the backend if the broker failed to start. Called instead of `close`."""
+        """Close the backend after the broker failed to start. Called instead of `close`."""
         self.close()

@@ -1,4 +1,4 @@
-"""A log of segments, which are rolled and deleted as in Kafka, and segments in memory."""
+"""A log that consists of segments, which are rolled and deleted as in Kafka; segments in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 INDEX_ENTRY_BYTES = 8
 _MAX_RELATIVE = 2**31 - 1
 MIN_SEGMENTS = 4
-"""Minimum number of segments into which retention.bytes is divided for a log in memory."""
+"""Minimum number of segments into which retention.bytes of a log in memory is divided."""
 MIN_SEGMENT_BYTES = 1 << 20
 
 
@@ -41,7 +41,8 @@ class LogSegment:
         self.base_offset = base_offset
         self.table = BatchTable()
         self.first_timestamp: int | None = None
-        """Largest timestamp of the first batch in milliseconds; segment.ms counts from it."""
+        """Largest timestamp of the first batch in milliseconds, from which segment.ms is counted.
+        """
         self._modified_ms = 0
         self._batches: list[memoryview] = []
 
@@ -91,7 +92,7 @@ class LogSegment:
 
 
 class SegmentedStorage(LogStorage):
-    """A `LogStorage` that consists of segments; the last segment is the active segment.
+    """A `LogStorage` that consists of segments. The last segment is the active segment.
 
     Args:
         config: limits of segments and of retention.
@@ -117,7 +118,7 @@ class SegmentedStorage(LogStorage):
 
     @property
     def segments(self) -> Sequence[LogSegment]:
-        """The segments, oldest first; the last is the active segment."""
+        """The segments, oldest first. The last segment is the active segment."""
         return self._segments
 
     @property
@@ -149,7 +150,7 @@ class SegmentedStorage(LogStorage):
             self._flush_or_drop(facts.base_offset)
 
     def _flush_or_drop(self, offset: int) -> None:
-        """Flush; if this fails, drop the batch at `offset`, so that its producer can retry it."""
+        """Flush. If this fails, drop the batch at `offset`, so that the producer can retry it."""
         try:
             self.flush()
         except OSError:
@@ -241,7 +242,7 @@ class SegmentedStorage(LogStorage):
             self._delete_segment(0)
 
     def _delete_segment(self, number: int) -> None:
-        """Delete a segment. If this fails, the segment remains in the list, to be deleted later."""
+        """Delete a segment. If this fails, the segment remains in the list and is deleted later."""
         self._segments[number].delete()
         del self._segments[number]
 
@@ -321,9 +322,8 @@ class MemoryBackend(StorageBackend):
 
     Memory fills up faster than a disk, so retention.bytes is also enforced whenever a segment is
     full. The maximum segment size of such a log is a quarter of retention.bytes, but at least 1
-    MiB. As in Kafka, time-based retention is enforced only every
-    log.retention.check.interval.ms, so that tests and demos can read records with old timestamps
-    for a while.
+    MiB. As in Kafka, time-based retention is enforced only every log.retention.check.interval.ms.
+    Until then, tests and demos can read records with old timestamps.
     """
 
     def open_journal(self) -> Journal:

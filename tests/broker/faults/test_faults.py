@@ -84,7 +84,7 @@ class TestParsing:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("produce", "it has no effect; "),
+            ("produce", "it specifies no effect; "),
             ("prodice:close", "prodice is neither an API"),
             ("produce:error=NOPE", "NOPE is not a Kafka error"),
             ("produce:partition=x:close", "partition=x is not a number"),
