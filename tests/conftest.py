@@ -73,7 +73,7 @@ DEEP_FIXTURES = {"old_kafka", "old_kafkas", "real_kafka3"}
 GROUPS = {
     "Spark": ("tests/spark/",),
     "exactly once": ("tests/spark/exactly_once/",),
-    "ways to write": ("tests/spark/ways/",),
+    "write methods": ("tests/spark/write_methods/",),
     "examples": ("tests/e2e/",),
     "secured Kafka": ("tests/integration/security/", "tests/spark/security/"),
     "old releases": (

@@ -1,4 +1,4 @@
-"""`kafkaprod demo` as a process of its own, as `make demo` runs it."""
+"""`kafkaprod demo` as a subprocess, as in `make demo`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def demo(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Co
     )
 
 
-def test_all_flights_come_back() -> None:
+def test_demo_writes_and_reads_all_flights() -> None:
     done = demo()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "336,776 records read back, of 336,776 flights" in done.stdout
@@ -44,12 +44,12 @@ def test_all_flights_come_back() -> None:
     assert len(re.findall(r"^  ok ", done.stdout, re.MULTILINE)) == 5
     assert "all checks passed" in done.stdout
     assert "WRONG" not in done.stdout
-    assert done.stderr == "", "Spark's log should stay out of sight"
-    assert "\x1b" not in done.stdout, "escape sequences, though there is no terminal"
+    assert done.stderr == "", "Spark's log is hidden"
+    assert "\x1b" not in done.stdout, "escape sequences without a terminal"
 
 
 @pytest.mark.deep
-def test_a_secured_kafka_by_the_options_that_kafkas_tools_take(tmp_path: Path) -> None:
+def test_secured_kafka_with_a_properties_file(tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
     with EmbeddedBroker(tls=True, sasl={"alice": "Sentinel-7f3a9"}) as kafka:
         options = kafka.client_options("alice", prefix="")
@@ -68,12 +68,12 @@ def test_a_secured_kafka_by_the_options_that_kafkas_tools_take(tmp_path: Path) -
 
 
 def _escaped(value: str) -> str:
-    """As a .properties file has it."""
+    """Escape a value for a .properties file."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 @pytest.mark.deep
-def test_a_record_too_many_is_noticed() -> None:
+def test_extra_record_is_detected() -> None:
     with EmbeddedBroker(topics={"mixed": 2}) as kafka:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
         producer.produce("mixed", b'{"year": 2013}', b"N14228")
@@ -89,7 +89,7 @@ def test_a_record_too_many_is_noticed() -> None:
 
 
 @pytest.mark.deep
-def test_without_a_broker_the_address_is_named() -> None:
+def test_unreachable_broker() -> None:
     with EmbeddedBroker() as kafka:
         gone = kafka.bootstrap_servers
     done = demo("--limit", "10", "--bootstrap-servers", gone)
@@ -99,7 +99,7 @@ def test_without_a_broker_the_address_is_named() -> None:
 
 
 @pytest.mark.parametrize("home", [None, "/nowhere"])
-def test_without_java_one_sentence_says_so(tmp_path: Path, home: str | None) -> None:
+def test_missing_java(tmp_path: Path, home: str | None) -> None:
     done = demo(env={"PATH": str(tmp_path), "JAVA_HOME": home or ""})
     assert done.returncode == 1
     assert done.stdout == ""
@@ -107,7 +107,7 @@ def test_without_java_one_sentence_says_so(tmp_path: Path, home: str | None) -> 
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_an_old_java_is_refused(tmp_path: Path) -> None:
+def test_old_java_is_rejected(tmp_path: Path) -> None:
     java = tmp_path / "java"
     java.write_text("""#!/bin/sh\necho 'openjdk version "11.0.2" 2019-01-15' >&2\n""")
     java.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The demo's own judgement: each kind of damage must be found."""
+"""The demo's verification detects each kind of error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE: dict[str | None, list[Row]] = {"a": [(1, "x"), (2, None)], None: [(3, "z
 
 
 class Record:
-    """As much of a confluent-kafka message as the reader looks at."""
+    """The parts of a confluent-kafka message that the demo reads."""
 
     def __init__(self, key: str | None, value: object, partition: int = 0) -> None:
         self._key, self._value, self._partition = key, value, partition
@@ -51,23 +51,23 @@ def verdict(found: list[Record]) -> list[bool]:
     return [finding.good for finding in check(SOURCE, received, sizes)]
 
 
-def test_all_is_well() -> None:
+def test_correct_records() -> None:
     assert verdict(records()) == [True] * 4
 
 
-def test_keyless_records_may_come_in_any_order() -> None:
+def test_records_without_key_can_have_any_order() -> None:
     assert verdict(records()[:2] + records()[:1:-1]) == [True] * 4
 
 
-def test_a_lost_record() -> None:
+def test_lost_record() -> None:
     assert verdict(records()[1:]) == [False, False, False, True]
 
 
-def test_a_record_twice() -> None:
+def test_duplicate_record() -> None:
     assert verdict(records() + records()[-1:]) == [False, False, True, True]
 
 
-def test_another_value() -> None:
+def test_different_value() -> None:
     changed = records()
     changed[0] = Record("a", {"n": 1, "t": "y"})
     assert verdict(changed) == [True, False, False, True]
@@ -79,44 +79,44 @@ def test_null_is_not_zero() -> None:
     assert verdict(changed) == [True, False, False, True]
 
 
-def test_another_key() -> None:
+def test_different_key() -> None:
     changed = records()
     changed[0] = Record("b", {"n": 1, "t": "x"})
     assert verdict(changed) == [True, False, False, True]
 
 
-def test_two_records_of_a_key_in_the_wrong_order() -> None:
+def test_wrong_order_within_a_key() -> None:
     swapped = records()
     swapped[:2] = swapped[1::-1]
     assert verdict(swapped) == [True, True, False, True]
 
 
-def test_a_key_in_two_partitions() -> None:
+def test_key_in_two_partitions() -> None:
     torn = records()
     torn[1] = Record("a", {"n": 2, "t": None}, 1)
     assert verdict(torn) == [True, True, True, False]
 
 
-def test_no_json() -> None:
+def test_invalid_json() -> None:
     broken = records()
     broken[-1] = Record(None, b"{")
     assert verdict(broken) == [True, False, True, True]
 
 
-def test_a_field_too_many() -> None:
+def test_extra_field() -> None:
     broken = records()
     broken[-1] = Record(None, {"n": 4, "t": "z", "u": 1})
     assert verdict(broken) == [True, False, True, True]
 
 
-def test_a_report_that_disagrees_with_the_log() -> None:
+def test_report_does_not_match_the_log() -> None:
     report = DeliveryReport(partitions=(PartitionReport(topic="t", partition=1, persisted=3),))
     assert check_report(report, {0: 0, 1: 3}).good
     assert not check_report(report, {0: 1, 1: 3}).good
     assert not check_report(report, {0: 0, 1: 4}).good
 
 
-def test_the_source_has_nulls_where_pandas_has_nan() -> None:
+def test_source_contains_nulls_instead_of_nan() -> None:
     flights = Flights.load()
     assert len(flights) == 336_776
     assert flights.table.column("dep_time").null_count == 8_255

@@ -1,4 +1,4 @@
-"""The jobs in examples/ run unchanged, and the compose file starts the Kafka that they need."""
+"""The jobs in examples/ run unchanged, and the compose file starts their Kafka."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(example: Path, servers: str, folder: Path) -> str:
         env={**environment, "TMPDIR": str(folder)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    if example.stem != "stream":  # stopping a query interrupts its micro-batch, which is logged
+    if example.stem != "stream":  # stopping a query interrupts its micro-batch, which Spark logs
         assert "WARN spark_kafka_sink" not in done.stderr
     return done.stdout
 
@@ -47,7 +47,7 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs_as_it_is(example: Path, tmp_path: Path) -> None:
+def test_example(example: Path, tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         text = run(example, broker.bootstrap_servers, tmp_path)
         assert PRINTED[example.stem] in text
@@ -56,11 +56,11 @@ def test_an_example_runs_as_it_is(example: Path, tmp_path: Path) -> None:
             assert read_records("example-stream", limit=1, **kafka)  # type: ignore[arg-type]
 
 
-def test_every_example_is_tested() -> None:
+def test_all_examples_are_tested() -> None:
     assert {path.stem for path in EXAMPLES} == PRINTED.keys()
 
 
-def test_the_compose_file_has_the_address_of_the_examples() -> None:
+def test_compose_file_uses_the_address_of_the_examples() -> None:
     (kafka,) = yaml.safe_load((ROOT / "examples" / "compose.yaml").read_text())["services"].values()
     assert kafka["ports"] == ["9092:9092"]
     assert "HOST://localhost:9092" in kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"]

@@ -1,7 +1,7 @@
-"""The Python code in README.md and on the pages of docs/ runs as it is written.
+"""The Python code in README.md and docs/ runs unchanged.
 
-README's blocks are one script. So are those of each page, which find `spark` of the README's first
-block, and its `events` as keys and values. Blocks that define tests are run by pytest.
+The blocks of README.md are one script, as are those of each page. Pages use `spark` from the first
+block of README.md and its `events` as keys and values. Blocks with tests are run by pytest.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "localhost:9092"
-"""The only thing replaced: the README's broker has Kafka's port, which may be taken here."""
+"""Replaced by the address of the test's broker, as Kafka's default port may be in use."""
 TOPICS = {"events": 4, "events-dead": 1, "ordered": 4}
 
-# What `spark-submit` and a notebook would have set up, kept to the loopback and to two cores.
+# Settings of `spark-submit` or a notebook, limited to loopback and two cores.
 SETTINGS = {
     "PYSPARK_PYTHON": sys.executable,
     "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
@@ -72,7 +72,7 @@ def records(servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]
 
 
 def run(arguments: list[str], folder: Path) -> None:
-    """Run Python as a reader would."""
+    """Run Python in a subprocess."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -87,13 +87,13 @@ def run(arguments: list[str], folder: Path) -> None:
 
 
 def run_tests(blocks: list[str], folder: Path) -> None:
-    """With pytest, each as a file of its own."""
+    """Run each block with pytest as a separate file."""
     for number, block in enumerate(blocks):
         (folder / f"test_{number}.py").write_text(block)
     run(["-m", "pytest", "-q", "."], folder)
 
 
-def test_the_readme_runs_and_its_records_arrive(tmp_path: Path, kafka: EmbeddedBroker) -> None:
+def test_readme(tmp_path: Path, kafka: EmbeddedBroker) -> None:
     blocks = code_of(README)
     assert len(blocks) >= 5
     assert any(ADDRESS in block for block in blocks)
@@ -121,8 +121,8 @@ shared = {"spark": made["spark"], "events": made["events"].selectExpr(*columns)}
 
 
 @pytest.mark.deep
-def test_the_pages_run(tmp_path: Path, kafka: EmbeddedBroker) -> None:
-    """One after the other in one Spark, which the README's first block makes."""
+def test_pages(tmp_path: Path, kafka: EmbeddedBroker) -> None:
+    """Run all pages in one Spark session, created by the first block of README.md."""
     scripts = {"start": code_of(README)[:1]} | {page.stem: code_of(page) for page in EXAMPLES}
     tests = [block for blocks in scripts.values() for block in blocks if is_test(block)]
     assert tests

@@ -1,4 +1,4 @@
-"""One SparkSession for all Spark tests, and where its console output goes."""
+"""One SparkSession for all Spark tests, and its console output."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Warehouse, event log and console output of the Spark session."""
+    """Return the folder for the warehouse, event log and console output of the Spark session."""
     return tmp_path_factory.mktemp("spark")
 
 
 @pytest.fixture(scope="session")
 def console(spark_folder: Path) -> Console:
-    """What Spark and its Python workers print."""
+    """Return the console output of Spark and its Python workers."""
     return Console(spark_folder / "console.txt")
 
 
 @pytest.fixture(scope="session")
 def spark(spark_folder: Path, console: Console) -> Iterator[SparkSession]:
-    """A local Spark with two task slots, and Spark's own Kafka sink and Avro functions."""
+    """Run a local Spark with two task slots, Spark's Kafka sink and its Avro functions."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ[KRB5_CONFIG] = str(spark_folder / "krb5.conf")
     with console.collecting():
@@ -46,12 +46,12 @@ def spark(spark_folder: Path, console: Console) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def sink(real_kafka: KafkaCluster, spark: SparkSession) -> Sink:
-    """Writes frames to the real Kafka with `format("kafkaprod")`."""
+    """Return a sink that writes to the real Kafka with `format("kafkaprod")`."""
     return Sink(spark, real_kafka.bootstrap_servers)
 
 
 @pytest.fixture
 def topic(real_kafka: KafkaCluster, unique_topic: str) -> str:
-    """An empty topic of four partitions on the real Kafka."""
+    """Create an empty topic with four partitions on the real Kafka."""
     create_topics(real_kafka, [unique_topic])
     return unique_topic

@@ -1,4 +1,4 @@
-"""What bad input gets, end to end: the error names it, and nothing counts as delivered."""
+"""Invalid input fails with a descriptive error, and no record is reported as persisted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _frame(sink: Sink) -> DataFrame:
         ("useTimestampColumn", "true", "no column `timestamp`"),
     ],
 )
-def test_a_wrong_option_fails_before_any_task(
+def test_invalid_option_fails_before_any_task(
     name: str, value: str, says: str, sink: Sink, topic: str
 ) -> None:
     error, jobs = sink.jobs_of(lambda: sink.write(_frame(sink), **{"topic": topic, name: value}))
@@ -48,7 +48,7 @@ def test_a_wrong_option_fails_before_any_task(
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_without_servers_nothing_runs(sink: Sink, topic: str) -> None:
+def test_missing_servers(sink: Sink, topic: str) -> None:
     writer = _frame(sink).write.format("kafkaprod").mode("append").option("topic", topic)
     error, jobs = sink.jobs_of(writer.save)
     assert "option kafka.bootstrap.servers is required" in str(error)
@@ -58,7 +58,7 @@ def test_without_servers_nothing_runs(sink: Sink, topic: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "says"), [("overwrite", "can't be overwritten"), ("error", "Append"), ("ignore", "")]
 )
-def test_save_modes_that_a_topic_cannot_take(mode: str, says: str, sink: Sink, topic: str) -> None:
+def test_unsupported_save_modes(mode: str, says: str, sink: Sink, topic: str) -> None:
     writer = _frame(sink).write.format("kafkaprod").mode(mode).option("topic", topic)
     writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
     error, jobs = sink.jobs_of(writer.save)
@@ -68,14 +68,14 @@ def test_save_modes_that_a_topic_cannot_take(mode: str, says: str, sink: Sink, t
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_columns_are_named_before_any_task(sink: Sink, topic: str) -> None:
+def test_invalid_columns_fail_before_any_task(sink: Sink, topic: str) -> None:
     frame = sink.frame("key string, text string", ("a", "b"))
     error, jobs = sink.jobs_of(lambda: sink.write(frame, topic=topic))
     assert "no column `value`, only `key`, `text`" in str(error)
     assert jobs == 0
 
 
-def test_a_partition_that_the_topic_does_not_have(sink: Sink, topic: str) -> None:
+def test_unknown_partition(sink: Sink, topic: str) -> None:
     frame = sink.frame("value string, partition int", ("a", 0), ("b", 1), ("c", 7))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
     assert "row 2 of Spark partition 0 specifies a partition that does not exist" in str(error)
@@ -83,14 +83,14 @@ def test_a_partition_that_the_topic_does_not_have(sink: Sink, topic: str) -> Non
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_a_null_topic_names_its_row(sink: Sink, topic: str) -> None:
+def test_null_topic(sink: Sink, topic: str) -> None:
     frame = sink.frame("topic string, value string", (topic, "a"), (None, "b"))
     error, _ = sink.jobs_of(lambda: sink.write(frame))
     assert "null topic present in the data, first in row 1" in str(error)
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_a_header_without_a_key_names_its_row(sink: Sink, topic: str) -> None:
+def test_header_without_key(sink: Sink, topic: str) -> None:
     schema = "value string, headers array<struct<key:string,value:binary>>"
     frame = sink.frame(schema, ("a", None), ("b", [("h", b""), (None, b"")]))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
@@ -98,7 +98,7 @@ def test_a_header_without_a_key_names_its_row(sink: Sink, topic: str) -> None:
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_a_record_that_is_too_large(sink: Sink, topic: str) -> None:
+def test_oversized_record(sink: Sink, topic: str) -> None:
     frame = sink.frame("value string, partition int", ("a", 1), ("b" * 1_100_000, 2))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
     text = str(error)
@@ -108,13 +108,13 @@ def test_a_record_that_is_too_large(sink: Sink, topic: str) -> None:
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-def test_a_topic_that_the_broker_will_not_create(sink: Sink, unique_topic: str) -> None:
+def test_missing_topic(sink: Sink, unique_topic: str) -> None:
     options = {**SHORT, "kafka.allow.auto.create.topics": "false"}
     error, _ = sink.jobs_of(lambda: sink.write(_frame(sink), topic=unique_topic, **options))
     assert f"topic={unique_topic}, error=UNKNOWN_TOPIC_OR_PARTITION" in str(error)
 
 
-def test_no_server_answers(sink: Sink, console: Console) -> None:
+def test_unreachable_servers(sink: Sink, console: Console) -> None:
     closed = closed_port()
     lost = replace(sink, bootstrap_servers=f"{closed},no-such-host.invalid:9092")
     mark = console.mark()
@@ -127,7 +127,7 @@ def test_no_server_answers(sink: Sink, console: Console) -> None:
     assert "no-such-host.invalid:9092: " in text
 
 
-def test_the_only_server_that_answers_speaks_tls(sink: Sink) -> None:
+def test_only_reachable_server_uses_tls(sink: Sink) -> None:
     with listening(respond_with_tls_alert) as tls:
         addresses = f"{closed_port()},{tls},no-such-host.invalid:9092"
         lost = replace(sink, bootstrap_servers=addresses)
@@ -137,14 +137,14 @@ def test_the_only_server_that_answers_speaks_tls(sink: Sink) -> None:
     assert f"broker={tls}" in text
 
 
-def test_no_server_is_needed_for_no_rows(sink: Sink) -> None:
+def test_no_rows_require_no_server(sink: Sink) -> None:
     lost = replace(sink, bootstrap_servers=closed_port())
     lost.write(sink.frame("value string"), topic="any", **_UNREACHABLE)
 
 
 @pytest.fixture
 def small_batches(spark: SparkSession) -> Iterator[None]:
-    """Spark hands ten rows at a time to the writer."""
+    """Set Arrow batches to ten rows."""
     name = "spark.sql.execution.arrow.maxRecordsPerBatch"
     spark.conf.set(name, "10")
     yield
@@ -152,11 +152,11 @@ def small_batches(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_broker_that_goes_away_and_never_returns(sink: Sink, unique_topic: str) -> None:
+def test_broker_stops_during_a_write(sink: Sink, unique_topic: str) -> None:
     slow = (
         sink.spark.range(0, 1_000, 1, 1)
         .selectExpr("id", "java_method('java.lang.Thread', 'sleep', 10L) AS slept")
-        # Long values: Spark hands rows over once they fill its buffer.
+        # Large values, because Spark passes rows to Python when its buffer is full.
         .selectExpr("concat(id, coalesce(slept, ''), repeat('x', 10000)) AS value")
     )
     with KafkaCluster() as kafka:
@@ -166,12 +166,12 @@ def test_a_broker_that_goes_away_and_never_returns(sink: Sink, unique_topic: str
     text = str(error)
     assert "records were not acknowledged within delivery.timeout.ms = 3000" in text
     assert f"{kafka.bootstrap_servers}: " in text
-    # Records that came after the broker's end have no partition: none of the topic's has a leader.
+    # Records after the stop have no partition, because no partition has a leader.
     assert re.search(rf"^  {unique_topic}(-[01])?: (not|possibly) persisted \d", text, re.MULTILINE)
 
 
 def _write_and_kill(sink: Sink, frame: DataFrame, kafka: KafkaCluster, topic: str) -> None:
-    """Kill the broker once the first records have arrived."""
+    """Write, and kill the broker after the first records."""
     stopped = threading.Event()
 
     def kill() -> None:

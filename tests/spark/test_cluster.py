@@ -1,4 +1,4 @@
-"""Executors and workers that die, tasks that run twice: at least once, or exactly once."""
+"""Lost executors and workers and repeated tasks, with at-least-once and exactly-once."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_speculation_and_a_lost_executor_or_worker(
         for topic in TOPICS:
             found = [int(r.value or b"") for r in by_confluent(broker.bootstrap_servers, topic)]
             assert set(found) == set(range(ROWS)), topic
-            assert not options or len(found) == ROWS, f"{topic}: rows exist twice"
+            assert not options or len(found) == ROWS, f"{topic}: duplicate rows"
             report = DeliveryReport.from_json(read_report(str(tmp_path / f"{topic}.json")))
             assert (report.status, report.persisted) == (WriteStatus.SUCCEEDED, ROWS)

@@ -1,4 +1,4 @@
-"""Columns that only Spark makes: bytes that are no text, local times, other types of strings."""
+"""Columns specific to Spark: strings with invalid UTF-8, local times, other string types."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TOLERATE = {"errors.tolerance": "all"}
 
 
 def frame(sink: Sink, *rows: str) -> DataFrame:
-    """A frame of one partition, its rows as SQL selects them."""
+    """Return a frame with one partition; each row is a SQL select list."""
     return sink.spark.sql(" UNION ALL ".join(f"SELECT {row}" for row in rows)).coalesce(1)
 
 
 @pytest.fixture
-def zoned(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session whose time zone is the test's to set."""
+def restore_zone(spark: SparkSession) -> Iterator[SparkSession]:
+    """Yield the session and restore its time zone afterwards."""
     before = spark.conf.get(ZONE)
     yield spark
     assert before is not None
@@ -39,10 +39,10 @@ def zoned(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+08:00", "GMT+3", "Europe/Berlin"])
-def test_local_times_are_cast_as_spark_does(
-    zone: str, zoned: SparkSession, sink: Sink, topic: str
+def test_local_times_are_cast_like_in_spark(
+    zone: str, restore_zone: SparkSession, sink: Sink, topic: str
 ) -> None:
-    zoned.conf.set(ZONE, zone)
+    restore_zone.conf.set(ZONE, zone)
     moments = ("2024-06-01 12:00:00.123", "2024-03-31 02:30:00", "2024-10-27 02:30:00")
     rows = [f"'{each}' AS value, TIMESTAMP_NTZ'{each}' AS timestamp" for each in moments]
     local = frame(sink, *rows)
@@ -53,7 +53,7 @@ def test_local_times_are_cast_as_spark_does(
     } == {row.value.encode(): row.ms for row in cast}
 
 
-def test_local_times_where_no_zone_was_set(sink: Sink, topic: str) -> None:
+def test_local_times_without_time_zone_setting(sink: Sink, topic: str) -> None:
     sink.spark.conf.unset(ZONE)
     row = "'v' AS value, TIMESTAMP_NTZ'2024-06-01 12:00:00' AS timestamp"
     local = frame(sink, row)
@@ -64,7 +64,7 @@ def test_local_times_where_no_zone_was_set(sink: Sink, topic: str) -> None:
 
 _BAD_KEY = "struct(CAST(unhex('FF') AS STRING) AS key, unhex('01') AS value)"
 _NULL_HEADER = "CAST(NULL AS STRUCT<key: STRING, value: BINARY>)"
-FLAWED = {
+BAD_ROWS = {
     "a name that is not UTF-8": (
         "CAST(unhex('FF') AS STRING) AS topic, NULL AS headers, NULL AS timestamp",
         "not a valid topic name, first in row 1",
@@ -113,8 +113,8 @@ FLAWED = {
 }
 
 
-def flawed(sink: Sink, topic: str, row: str) -> DataFrame:
-    """A good row, a flawed one, a good one."""
+def write_bad_row(sink: Sink, topic: str, row: str) -> DataFrame:
+    """Write a valid row, a bad row and a valid row."""
     kinds = (
         "CAST(topic AS STRING) AS topic, value, CAST(timestamp AS TIMESTAMP) AS timestamp, "
         "CAST(headers AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
@@ -124,25 +124,25 @@ def flawed(sink: Sink, topic: str, row: str) -> DataFrame:
     return frame(sink, *rows, f"'c' AS value, {good}").selectExpr(*kinds.split(", ", 3))
 
 
-@pytest.mark.parametrize("name", FLAWED)
-def test_a_flawed_row_is_named(name: str, sink: Sink, topic: str) -> None:
-    row, says, _ = FLAWED[name]
-    rows = flawed(sink, topic, row)
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_row_fails_with_its_row(name: str, sink: Sink, topic: str) -> None:
+    row, says, _ = BAD_ROWS[name]
+    rows = write_bad_row(sink, topic, row)
     error, _ = sink.jobs_of(lambda: sink.write(rows, useTimestampColumn="true"))
     assert "ColumnError" in str(error)
     assert says in str(error)
     assert count(sink.bootstrap_servers, topic) == 0
 
 
-@pytest.mark.parametrize("name", FLAWED)
-def test_a_flawed_row_becomes_a_dead_letter(
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_row_becomes_a_dead_letter(
     name: str, sink: Sink, topic: str, tmp_path: Path, real_kafka: KafkaCluster
 ) -> None:
-    row, _, reason = FLAWED[name]
+    row, _, reason = BAD_ROWS[name]
     create_topics(real_kafka, [dead := f"{topic}-dead"])
     options = {**TOLERATE, "errors.deadletterqueue.topic.name": dead}
     path = tmp_path / "report.json"
-    rows = flawed(sink, topic, row)
+    rows = write_bad_row(sink, topic, row)
     sink.write(rows, useTimestampColumn="true", reportPath=str(path), **options)
     good = by_confluent(sink.bootstrap_servers, topic)
     assert {record.value for record in good} == {b"a", b"c"}
@@ -152,7 +152,7 @@ def test_a_flawed_row_becomes_a_dead_letter(
     assert [each["reason"] for each in json.loads(path.read_text())["poison"]] == [reason]
 
 
-ALIKE = {
+SAME_RESULT = {
     "bytes that are no text": "CAST(unhex('FF00') AS STRING) AS key, CAST(unhex('80') AS STRING) "
     "AS value",
     "fixed and bounded text": "CAST('k' AS CHAR(3)) AS key, CAST('v' AS VARCHAR(5)) AS value",
@@ -182,16 +182,16 @@ ALIKE = {
 }
 
 
-@pytest.mark.parametrize("name", ALIKE)
-def test_both_formats_agree_on_a_row(
+@pytest.mark.parametrize("name", SAME_RESULT)
+def test_same_result_as_spark_kafka_sink(
     name: str, sink: Sink, topic: str, real_kafka: KafkaCluster
 ) -> None:
     create_topics(real_kafka, [theirs := f"{topic}-theirs"])
-    rows = frame(sink, ALIKE[name])
+    rows = frame(sink, SAME_RESULT[name])
     ours, _ = sink.jobs_of(lambda: sink.write(rows, topic=topic, includeHeaders="true"))
     jvm = replace(sink, format=JVM)
     other, _ = sink.jobs_of(lambda: jvm.write(rows, topic=theirs, includeHeaders="true"))
-    assert (ours is None) == (other is None), f"ours: {ours}\ntheirs: {other}"
+    assert (ours is None) == (other is None), f"kafkaprod: {ours}\nkafka: {other}"
     found, wanted = (
         [(record.key, record.value, record.headers) for record in by_confluent(*place)]
         for place in ((sink.bootstrap_servers, topic), (sink.bootstrap_servers, theirs))
@@ -199,16 +199,16 @@ def test_both_formats_agree_on_a_row(
     assert found == wanted
 
 
-OURS_ALONE = {
+ONLY_KAFKAPROD = {
     "collated text": "collate('k', 'UTF8_LCASE') AS key, collate('V', 'UNICODE_CI') AS value",
     "a variant beside": "'k' AS key, 'V' AS value, parse_json('[1]') AS other",
 }
-"""What Spark's own format refuses for its type, though the bytes are plain."""
+"""Types that Spark's Kafka sink rejects."""
 
 
-@pytest.mark.parametrize("name", OURS_ALONE)
-def test_types_that_only_this_format_takes(name: str, sink: Sink, topic: str) -> None:
-    sink.write(frame(sink, OURS_ALONE[name]), topic=topic)
+@pytest.mark.parametrize("name", ONLY_KAFKAPROD)
+def test_types_that_only_kafkaprod_supports(name: str, sink: Sink, topic: str) -> None:
+    sink.write(frame(sink, ONLY_KAFKAPROD[name]), topic=topic)
     (record,) = by_confluent(sink.bootstrap_servers, topic)
     assert (record.key, record.value) == (b"k", b"V")
 
@@ -220,16 +220,18 @@ def test_collated_header_keys(sink: Sink, topic: str) -> None:
     assert record.headers == (("A", b"\x01"),)
 
 
-def test_a_column_twice_is_refused_before_any_task(sink: Sink, topic: str) -> None:
-    """Spark can't hand such a frame to Python; its own error comes from a task."""
+def test_duplicate_column_fails_before_any_task(sink: Sink, topic: str) -> None:
+    """Spark cannot pass such a frame to Python; without the check, a task would fail."""
     twice = frame(sink, "'v' AS value, 'w' AS value")
     error, jobs = sink.jobs_of(lambda: sink.write(twice, topic=topic))
     assert "ColumnError: the DataFrame has the column `value` twice" in str(error)
     assert jobs == 0
 
 
-def test_a_key_in_capitals_is_named_on_the_driver(sink: Sink, topic: str, console: Console) -> None:
-    """Spark's own sink ignores it as well, and says nothing."""
+def test_uppercase_key_column_is_logged_on_the_driver(
+    sink: Sink, topic: str, console: Console
+) -> None:
+    """Spark's Kafka sink also ignores the column, without a message."""
     capitals, mark = frame(sink, "'k' AS KEY, 'v' AS value"), console.mark()
     for each in (sink, replace(sink, format=JVM)):
         each.write(capitals, topic=topic)

@@ -1,4 +1,4 @@
-"""The sink's JSON beside Spark's own `to_json`: equal after parsing, for generated rows."""
+"""The sink's JSON equals that of Spark's `to_json` after parsing, for generated rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTINGS = {"spark.sql.session.timeZone": ZONE, "spark.sql.timestampType": "TIMESTAMP_NTZ"}
-"""With the second one Spark takes an Arrow timestamp without time zone for one without."""
+"""The second setting maps Arrow timestamps without time zone to TIMESTAMP_NTZ."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def _encoded(array: pa.StructArray) -> list[str | None]:
     return [None if each is None else each.decode() for each in encoded.to_pylist()]
 
 
-def _by_spark(spark: SparkSession, array: pa.StructArray) -> list[str | None]:
+def _to_json(spark: SparkSession, array: pa.StructArray) -> list[str | None]:
     """Return `to_json` of each struct, in order."""
     numbers = pa.array(range(len(array)))
     frame = spark.createDataFrame(pa.table({"number": numbers, "value": array}))
@@ -57,7 +57,7 @@ def _parsed(text: str | None, type_: pa.DataType) -> Any:
 
 
 def _typed(value: Any, type_: Any) -> Any:
-    """Convert numbers to the column's type: Java writes some of them with more digits."""
+    """Convert numbers to the column's type, because Java writes some with more digits."""
     if isinstance(type_, pa.MapType):
         return value and {key: _typed(each, type_.item_type) for key, each in value.items()}
     if isinstance(value, dict):
@@ -72,18 +72,16 @@ def _typed(value: Any, type_: Any) -> Any:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows(types((*PLAIN_TYPES, pa.duration("us")), (pa.string(), pa.int64(), pa.bool_()))))
-def test_generated_rows_are_as_to_json_writes_them(
-    in_berlin: SparkSession, generated: Generated
-) -> None:
+def test_generated_rows_equal_to_json(in_berlin: SparkSession, generated: Generated) -> None:
     array = pa.array(generated.rows, generated.type)
     assert isinstance(array, pa.StructArray)
-    found, expected = _encoded(array), _by_spark(in_berlin, array)
+    found, expected = _encoded(array), _to_json(in_berlin, array)
     assert [_parsed(text, array.type) for text in found] == [
         _parsed(text, array.type) for text in expected
     ]
 
 
-def test_spelling_of_the_common_types_is_that_of_to_json(in_berlin: SparkSession) -> None:
+def test_format_of_common_types_equals_to_json(in_berlin: SparkSession) -> None:
     rows = [
         {
             "whole": 7,
@@ -104,4 +102,4 @@ def test_spelling_of_the_common_types_is_that_of_to_json(in_berlin: SparkSession
     ]
     array = pa.array(rows)
     assert isinstance(array, pa.StructArray)
-    assert _encoded(array) == _by_spark(in_berlin, array)
+    assert _encoded(array) == _to_json(in_berlin, array)

@@ -1,4 +1,4 @@
-"""What Spark writes with a format, read by others: Confluent's deserializers and `from_avro`."""
+"""Records with formats, read by Confluent's deserializers and `from_avro`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EXPECTED = {
     "local": dt.datetime(2024, 2, 29, 12, 34, 56, 789012),  # noqa: DTZ001 - without zone
     "numbers": [2, None], "byname": {"k": {"x": 2}}, "nested": {"s": "2", "inner": [{"z": 2}]},
 }  # fmt: skip
-"""The last of three rows."""
+"""Expected values of the last of three rows."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def _split(columns: str) -> list[str]:
-    """Return the expressions of a list, which end in `as name`."""
+    """Split a list of expressions that end in `as name`."""
     found, text = [], ""
     for part in columns.replace("\n", " ").split(","):
         text = f"{text},{part}" if text else part
@@ -96,7 +96,7 @@ def _written(
 
 
 @pytest.mark.parametrize("framing", ["PrefixSchemaIdSerializer", "HeaderSchemaIdSerializer"])
-def test_confluents_avro_deserializer(
+def test_confluent_avro_deserializer(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str,
     framing: str,
 ) -> None:  # fmt: skip
@@ -118,7 +118,7 @@ def _context(topic: str, record: ConsumerRecord) -> SerializationContext:
     return SerializationContext(topic, MessageField.VALUE, list(record.headers))
 
 
-def test_confluents_json_deserializer_validates_the_rows(
+def test_confluent_json_deserializer(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:
     records = _written(
@@ -143,7 +143,7 @@ def test_confluents_json_deserializer_validates_the_rows(
     assert "maybe" not in read[0]
 
 
-def test_confluents_protobuf_deserializer(
+def test_confluent_protobuf_deserializer(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:
     frame = frame.drop("numbers", "amount", "big")
@@ -170,7 +170,7 @@ def test_confluents_protobuf_deserializer(
     assert [each.HasField("maybe") for each in read] == [False, True, True]
 
 
-def test_sparks_from_avro(
+def test_spark_from_avro(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:
     records = _written(
@@ -183,7 +183,7 @@ def test_sparks_from_avro(
     read = spark.createDataFrame(values, "value binary").select(
         from_avro("value", schema).alias("row")
     )
-    # What `to_json` writes of both is equal, also for types that Avro does not have.
+    # `to_json` of both is equal, also for types that Avro does not support.
     as_json = sf.to_json(sf.struct(*frame.columns)).alias("text")
     texts = [
         sorted(row.text for row in rows.select(as_json).collect())
@@ -210,8 +210,8 @@ spark.stop()
 
 @pytest.mark.deep
 @pytest.mark.parametrize("options", [{}, {"value.format": "json", "value.fields": "value"}])
-def test_a_write_without_formats_loads_none_of_their_code(options: dict[str, str]) -> None:
-    """In no process: the driver, the planning worker, and the task's; Python prints its imports."""
+def test_writes_without_formats_do_not_import_them(options: dict[str, str]) -> None:
+    """Neither the driver, the planning worker nor the task imports them."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_FORMATS.replace("FORMATS", repr(options), 1)],
         env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1", "PYSPARK_PYTHON": sys.executable},

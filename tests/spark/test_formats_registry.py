@@ -1,4 +1,4 @@
-"""Schemas of a registry in Spark: streams that restart in the same session after an evolution."""
+"""Schemas of a registry in streams that restart in the same session after an evolution."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _schema(*fields: dict[str, Any]) -> str:
 LINE = {"name": "line", "type": ["null", "string"]}
 
 
-def test_a_stream_that_restarts_finds_the_evolved_schema(
+def test_restarted_stream_uses_the_evolved_schema(
     sink: Sink, topic: str, tmp_path: Path, registry: SmallRegistry
 ) -> None:
     subject = f"{topic}-value"

@@ -1,4 +1,4 @@
-"""Tests of users' jobs: `assert_written` and `records` decode what Spark wrote with a format."""
+"""`assert_written` and `records`, for tests of users' jobs, decode records with formats."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def write(frame: DataFrame, broker: EmbeddedBroker, topic: str, **more: str) -> dict[str, str]:
-    """Write a frame, and return the options."""
+    """Write a frame and return the options."""
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}
     options |= {name.replace("__", "."): text for name, text in more.items()}
     frame.write.format("kafkaprod").options(**options).mode("append").save()
@@ -57,7 +57,7 @@ def write(frame: DataFrame, broker: EmbeddedBroker, topic: str, **more: str) -> 
 
 
 @pytest.mark.parametrize("format_", PAYLOADS + CONFLUENT)
-def test_rows_are_compared_decoded(
+def test_compare_decoded_rows(
     frame: DataFrame,
     broker: EmbeddedBroker,
     registry: SmallRegistry,
@@ -107,7 +107,7 @@ def test_keys_headers_and_topics_of_columns(
     assert found[0].headers == [("h", b"v")]
 
 
-def test_with_a_registry_nullability_may_differ(
+def test_nullability_can_differ_with_a_registry(
     spark: SparkSession, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:
     more = {"value__format": "avro-confluent", "schema__registry__url": registry.url}
@@ -116,13 +116,13 @@ def test_with_a_registry_nullability_may_differ(
     assert_written(expected, broker, options=options)
 
 
-def test_with_mock_the_schema_is_that_of_the_frame(
+def test_mock_registry_uses_the_schema_of_the_frame(
     frame: DataFrame, broker: EmbeddedBroker, unique_topic: str
 ) -> None:
     more = {"value__format": "avro-confluent", "schema__registry__url": "mock://mine"}
     options = write(frame, broker, unique_topic, **more)
     assert_written(frame, broker, options=options)
-    with pytest.raises(ConfigError, match=r"not known.*value\.schema"):
+    with pytest.raises(ConfigError, match=r"value\.schema"):
         broker.records(unique_topic, options=options)
 
 
@@ -172,7 +172,7 @@ def test_records_are_decoded_to_dicts(
     assert last.value.keys() == set(frame.columns)
 
 
-def test_a_record_of_another_format_is_named(broker: EmbeddedBroker, frame: DataFrame) -> None:
+def test_record_of_another_format(broker: EmbeddedBroker, frame: DataFrame) -> None:
     options = write(frame.selectExpr("'text' as value"), broker, "raw")
-    with pytest.raises(ConfigError, match=r"the value at offset 0 of raw-0 is not json: JSON"):
+    with pytest.raises(ConfigError, match="offset 0 of raw-0 is not json"):
         broker.records("raw", options={**options, "value.format": "json"})

@@ -1,4 +1,4 @@
-"""The examples that `help(spark_kafka_sink)` begins with run as they are written."""
+"""The examples in the docstring of `spark_kafka_sink` run unchanged."""
 
 from __future__ import annotations
 
@@ -18,19 +18,17 @@ if TYPE_CHECKING:
 
 ADDRESS = "localhost:9092"
 FILES = ("report.json", "checkpoint")
-"""Relative to where Spark was started, which is not this test's folder."""
+"""Paths relative to the folder in which Spark was started, which is not that of the test."""
 
 
 def examples() -> str:
-    """The indented blocks after a double colon, one after the other."""
+    """Return the indented blocks after double colons."""
     blocks = re.findall(r"::\n\n((?:(?: {4}.*)?\n)+)", spark_kafka_sink.__doc__ or "")
     assert len(blocks) == 4
     return "\n".join(textwrap.dedent(block) for block in blocks)
 
 
-def test_the_examples_run(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_examples(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = examples()
     for name in FILES:
         code = code.replace(f'"{name}"', f'"{tmp_path / name}"')

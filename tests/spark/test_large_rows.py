@@ -1,4 +1,4 @@
-"""The settings in `conf/` for Spark itself, on rows that are not small."""
+"""The Spark settings in `conf/` with large rows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _ROWS = 10_000
 
 
-def test_the_shipped_settings_carry_large_rows_through_a_small_heap(
+def test_shipped_settings_write_large_rows_with_a_small_heap(
     real_kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
-    """600 MB in rows of 60 KB, 1 GiB of heap: ten thousand of them don't fit into one batch."""
+    """600 MB in rows of 60 KB with 1 GiB of heap: ten thousand rows exceed one batch."""
     report = tmp_path / "report.json"
     properties = ROOT / "conf" / "spark-defaults.conf"
     arguments = (str(properties), real_kafka.bootstrap_servers, topic, str(report), str(_ROWS))
@@ -43,7 +43,9 @@ def test_the_shipped_settings_carry_large_rows_through_a_small_heap(
     assert settings["spark.sql.execution.arrow.maxRecordsPerBatch"] == "10000"
 
 
-def test_a_report_knows_what_the_session_hands_over(sink: Sink, topic: str, tmp_path: Path) -> None:
+def test_report_contains_batch_settings_of_the_session(
+    sink: Sink, topic: str, tmp_path: Path
+) -> None:
     bytes_name = "spark.sql.execution.arrow.maxBytesPerBatch"
     seen = []
     try:

@@ -1,4 +1,4 @@
-"""Spark writes to brokers of releases before 4.0, and to one that poses as such."""
+"""Writes from Spark to brokers of releases before 4.0, and with their API versions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RELEASES = ("2.8.2", "3.9.1")
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[Mapping[str, ZooKeeperCluster]]:
-    """A broker of each release; they start side by side."""
+    """Run a broker of each release; they start at the same time."""
     made = {release: ZooKeeperCluster(release, nodes=1) for release in RELEASES}
     with ExitStack() as stack:
         for kafka in made.values():
@@ -35,7 +35,7 @@ def brokers() -> Iterator[Mapping[str, ZooKeeperCluster]]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_write_to_an_older_release(
+def test_write_to_an_older_release(
     spark: SparkSession, brokers: Mapping[str, ZooKeeperCluster], release: str
 ) -> None:
     kafka = brokers[release]
@@ -56,7 +56,7 @@ def test_a_write_to_an_older_release(
 
 
 @pytest.mark.parametrize("release", ["2.1", "2.8", "3.9"])
-def test_the_sink_in_java_writes_to_a_broker_that_poses(spark: SparkSession, release: str) -> None:
+def test_spark_kafka_sink_with_older_api_versions(spark: SparkSession, release: str) -> None:
     frame = spark.range(0, 500, 1, 2).selectExpr("concat('value ', id) AS value")
     with EmbeddedBroker(topics={"t": 2}, api_versions_of=release) as kafka:
         Sink(spark, kafka.bootstrap_servers, JVM).write(frame, topic="t")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def test_only_sparks_exceptions_are_converted(spark: SparkSession) -> None:
     with kafka_jvm() as other:
-        for _ in range(50):  # Spark's JVM has objects with the same ids
+        for _ in range(50):  # Spark's JVM has objects with the same IDs
             with pytest.raises(Py4JJavaError, match="NumberFormatException"):
                 other.packages.java.lang.Integer.parseInt("one")
         with pytest.raises(AnalysisException, match="no_such_column"):

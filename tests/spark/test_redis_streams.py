@@ -1,4 +1,4 @@
-"""Spark's rows in Redis Streams, by way of the embedded broker."""
+"""Write from Spark to Redis Streams through the embedded broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROWS = 5_000
 
 
-def test_a_write_into_redis_streams(spark: SparkSession, tmp_path: Path) -> None:
+def test_write_to_redis_streams(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.range(0, ROWS, 1, 3).selectExpr(
         "cast(id AS string) AS key",
         "concat('value ', id) AS value",

@@ -1,4 +1,4 @@
-"""The delivery report: its numbers, where it is written, and what the console shows."""
+"""The delivery report: its numbers, its path and the console summary."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def _report(path: str | Path) -> DeliveryReport:
 
 
 @pytest.mark.parametrize("form", ["path", "uri"])
-def test_the_report_agrees_with_what_a_reader_finds(
-    form: str, sink: Sink, topic: str, tmp_path: Path
-) -> None:
+def test_report_matches_the_topic(form: str, sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.json"
     shown = str(path) if form == "path" else path.as_uri()
     sink.write(_frame(sink, 1000, 4), topic=topic, reportPath=shown)
@@ -61,7 +59,7 @@ def test_the_report_agrees_with_what_a_reader_finds(
     assert sorted(values) == list(range(1000))
 
 
-def test_a_second_report_replaces_the_first(sink: Sink, topic: str, tmp_path: Path) -> None:
+def test_second_report_replaces_the_first(sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     sink.write(_frame(sink, 9, 1), topic=topic, reportPath=str(path))
     sink.write(_frame(sink, 6, 1), topic=topic, reportPath=str(path))
@@ -70,15 +68,13 @@ def test_a_second_report_replaces_the_first(sink: Sink, topic: str, tmp_path: Pa
     assert [(part.first_offset, part.last_offset) for part in report.partitions] == [(3, 4)] * 3
 
 
-def test_a_report_of_no_rows(sink: Sink, topic: str, tmp_path: Path) -> None:
+def test_report_without_rows(sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     sink.write(sink.frame("value string"), topic=topic, reportPath=str(path))
     assert _report(path).records == 0
 
 
-def test_records_sent_without_acks_are_not_reported_as_delivered(
-    sink: Sink, topic: str, tmp_path: Path
-) -> None:
+def test_records_without_acks_are_not_persisted(sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     sink.write(_frame(sink, 90, 2), topic=topic, reportPath=str(path), kafka__acks="0")
     report = _report(path)
@@ -86,9 +82,7 @@ def test_records_sent_without_acks_are_not_reported_as_delivered(
     assert sum(part.sent for part in report.partitions) == 90
 
 
-def test_a_dry_run_tells_what_would_go_where_and_sends_nothing(
-    sink: Sink, topic: str, tmp_path: Path
-) -> None:
+def test_dry_run(sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     sink.write(
         _frame(sink, 90, 2),
@@ -109,7 +103,7 @@ def test_a_dry_run_tells_what_would_go_where_and_sends_nothing(
     assert all(start == end for start, end in ranges(sink.bootstrap_servers, topic).values())
 
 
-def test_the_console_shows_the_summary(sink: Sink, topic: str, console: Console) -> None:
+def test_console_summary(sink: Sink, topic: str, console: Console) -> None:
     mark = console.mark()
     sink.write(_frame(sink, 1234, 2), topic=topic)
     printed = console.wait_for(f"{topic}: 1,234 records in 3 of 4 partitions", mark)
@@ -118,11 +112,9 @@ def test_the_console_shows_the_summary(sink: Sink, topic: str, console: Console)
     assert "2 tasks" in printed
 
 
-def test_the_console_shows_what_a_failed_write_delivered(
-    sink: Sink, topic: str, console: Console
-) -> None:
+def test_console_summary_of_a_failed_write(sink: Sink, topic: str, console: Console) -> None:
     mark = console.mark()
-    # The first of two tasks ends well, long before the second one fails.
+    # The first of two tasks succeeds long before the second one fails.
     frame = _frame(sink, 100, 1).unionByName(
         sink.spark.range(1).selectExpr(
             "CAST(java_method('java.lang.Thread', 'sleep', 3000L) AS STRING) AS value",
@@ -138,7 +130,7 @@ def test_the_console_shows_what_a_failed_write_delivered(
 
 
 @pytest.mark.parametrize("place", ["{folder}/file/report.json", "{folder}", "dbfs:/x", "s3a://b/x"])
-def test_a_place_for_the_report_that_is_none_is_refused_before_any_task(
+def test_invalid_report_path_fails_before_any_task(
     place: str, sink: Sink, topic: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -151,14 +143,14 @@ def test_a_place_for_the_report_that_is_none_is_refused_before_any_task(
 
 
 def _slow(sink: Sink, value: str, partition: str) -> DataFrame:
-    """One row, some seconds after its task has begun."""
+    """Return a row whose task takes some seconds."""
     return sink.spark.range(1).selectExpr(
         f"concat('{value}', java_method('java.lang.Thread', 'sleep', 3000L)) AS value",
         f"{partition} AS partition",
     )
 
 
-def test_a_report_that_cannot_be_written_any_more_fails_no_delivery(
+def test_unwritable_report_does_not_fail_the_write(
     sink: Sink, topic: str, tmp_path: Path, console: Console
 ) -> None:
     path, mark = tmp_path / "folder" / "report.json", console.mark()
@@ -177,7 +169,7 @@ def test_a_report_that_cannot_be_written_any_more_fails_no_delivery(
     assert len(by_confluent(sink.bootstrap_servers, topic)) == 1
 
 
-def test_the_report_of_a_failed_write_takes_the_place_of_the_last_one(
+def test_report_of_a_failed_write_replaces_the_last_one(
     sink: Sink, topic: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.json"
@@ -194,7 +186,7 @@ def test_the_report_of_a_failed_write_takes_the_place_of_the_last_one(
     assert failed.written_at > first.written_at
 
 
-def test_the_report_of_a_running_write_says_so(sink: Sink, topic: str, tmp_path: Path) -> None:
+def test_report_of_a_running_write(sink: Sink, topic: str, tmp_path: Path) -> None:
     path, seen = tmp_path / "report.json", []
 
     def watch() -> None:
@@ -213,7 +205,7 @@ def test_the_report_of_a_running_write_says_so(sink: Sink, topic: str, tmp_path:
 @pytest.mark.parametrize(
     ("tasks", "slowest", "each"), [("all", 10, 12), ("slowest", 10, 0), ("none", 0, 0)]
 )
-def test_the_lines_of_tasks(
+def test_task_lines(
     tasks: str, slowest: int, each: int, sink: Sink, topic: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.json"

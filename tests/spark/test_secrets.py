@@ -1,4 +1,4 @@
-"""A secret among the options is shown nowhere: errors, console, event log, pickles, reports."""
+"""Secrets in options do not appear in errors, console, event log, pickles or reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SENTINEL = "Sentinel-7f3a9"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 JAAS = f'{LOGIN} username="a" password="{SENTINEL}"'
-"""Without its semicolon, which is an error."""
+"""Invalid because the semicolon is missing."""
 SECURED = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"}
 SECRETS = {
     "kafka.sasl.jaas.config": JAAS,
@@ -29,20 +29,20 @@ SECRETS = {
     "kafka.ssl.truststore.password": SENTINEL,
 }
 
-NAMED = {"kafka.sasl.password": "kafka.sasl.username"}
-"""What the error is about, where it is not the secret itself."""
+OPTION_IN_ERROR = {"kafka.sasl.password": "kafka.sasl.username"}
+"""The option in the error, if it is not the one with the secret."""
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_refused_secret_is_not_shown(
+def test_invalid_secret_is_not_shown(
     name: str, sink: Sink, topic: str, console: Console, spark_folder: Path
 ) -> None:
-    """Each lacks something that belongs to it."""
+    """Each option lacks a related option or is invalid."""
     mark = console.mark()
     frame = sink.frame("value string", ("a",))
     options = {**SECURED, name: SECRETS[name]}
     error, jobs = sink.jobs_of(lambda: sink.write(frame, topic=topic, **options))
-    assert NAMED.get(name, name) in str(error)
+    assert OPTION_IN_ERROR.get(name, name) in str(error)
     assert jobs == 0
     assert SENTINEL not in f"{error!s} {error!r}"
     assert SENTINEL not in console.text(mark)
@@ -50,7 +50,7 @@ def test_a_refused_secret_is_not_shown(
         assert SENTINEL not in log.read_text(errors="replace")
 
 
-def test_a_secret_in_an_address_is_not_shown(sink: Sink, topic: str, console: Console) -> None:
+def test_secret_in_an_address_is_not_shown(sink: Sink, topic: str, console: Console) -> None:
     mark = console.mark()
     frame = sink.frame("value string", ("a",))
     address = f"user:{SENTINEL}@127.0.0.1:9092"
@@ -62,15 +62,15 @@ def test_a_secret_in_an_address_is_not_shown(sink: Sink, topic: str, console: Co
     assert SENTINEL not in console.text(mark)
 
 
-def test_the_pickled_writer_holds_no_secret_that_has_no_use(sink: Sink) -> None:
-    """Options that are ignored go no further than the driver."""
+def test_pickled_writer_contains_no_unused_secret(sink: Sink) -> None:
+    """Ignored options are not sent to tasks."""
     schema = sink.frame("value string").schema
     options = {
         "kafka.bootstrap.servers": "127.0.0.1:9092",
         "topic": "t",
         "kafka.metric.reporters": SENTINEL,
         "password": SENTINEL,
-        **SECRETS,  # Without kafka.security.protocol they have no use.
+        **SECRETS,  # unused without kafka.security.protocol
     }
     source = KafkaProdDataSource(options)
     for writer in (source.writer(schema, False), source.streamWriter(schema, False)):
@@ -81,7 +81,7 @@ def test_the_pickled_writer_holds_no_secret_that_has_no_use(sink: Sink) -> None:
     assert SENTINEL not in str(caught.value)
 
 
-def test_a_reference_is_pickled_as_it_is(sink: Sink, tmp_path: Path) -> None:
+def test_references_are_not_resolved_before_pickling(sink: Sink, tmp_path: Path) -> None:
     file = tmp_path / "login"
     file.write_text(f"{JAAS};")
     options = {

@@ -1,4 +1,4 @@
-"""Stores that Spark ships are opened by their names, and the driver looks into them first."""
+"""Shipped stores are opened by name; the driver checks them first."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ AUTHORITY = CertificateAuthority()
 SSL = {"kafka.security.protocol": "SSL", **SHORT}
 
 
-def test_shipped_stores_are_opened_by_their_names(sink: Sink, tmp_path: Path) -> None:
-    """In the driver and in the task, which don't work in the folder that they came from."""
+def test_open_shipped_stores_by_name(sink: Sink, tmp_path: Path) -> None:
+    """In the driver and in the task, whose working directories do not contain the stores."""
     with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
         client = broker.client_certificate("alice")
         stores = {
@@ -43,8 +43,8 @@ def test_shipped_stores_are_opened_by_their_names(sink: Sink, tmp_path: Path) ->
         assert broker.end_offsets("t") == [1]
 
 
-def test_a_wrong_password_ends_the_job_before_any_task(sink: Sink, tmp_path: Path) -> None:
-    """In a file that is named as Spark ships it, which the driver's working directory lacks."""
+def test_wrong_password_fails_before_any_task(sink: Sink, tmp_path: Path) -> None:
+    """The store is not in the driver's working directory."""
     path = AUTHORITY.client("alice").write(tmp_path, "wrong-password-client", password="right")
     sink.spark.sparkContext.addFile(str(path))
     options = {
@@ -61,8 +61,8 @@ def test_a_wrong_password_ends_the_job_before_any_task(sink: Sink, tmp_path: Pat
 
 
 @pytest.mark.parametrize("place", ["", "/somewhere/"])
-def test_a_store_that_a_task_lacks_is_named_with_option_and_host(sink: Sink, place: str) -> None:
-    """The driver may lack it, so this is the task's to say."""
+def test_missing_store_in_a_task(sink: Sink, place: str) -> None:
+    """The store can be missing on the driver, so the error comes from the task."""
     options = {
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": f"{place}never-shipped.pem",

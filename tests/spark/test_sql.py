@@ -1,4 +1,4 @@
-"""The format in SQL, and how Spark finds it."""
+"""The format in SQL, and its registration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def table(spark: SparkSession, topic: str) -> Iterator[str]:
-    """A name for a table, which is dropped at the end."""
+    """Yield the name of a table that is dropped afterwards."""
     name = topic.replace("-", "_")
     yield name
     spark.sql(f"DROP TABLE IF EXISTS {name}")
@@ -59,7 +59,7 @@ def test_insert_some_columns_by_name(sink: Sink, topic: str, table: str) -> None
     assert_df_equality(_written(sink, topic), _expected(sink, (2, 0, None, b"a", None)))
 
 
-def test_insert_a_query_with_options_of_its_own(
+def test_insert_query_with_options(
     sink: Sink, topic: str, table: str, real_kafka: KafkaCluster
 ) -> None:
     create_topics(real_kafka, [f"{topic}-2"])
@@ -74,9 +74,7 @@ def test_insert_a_query_with_options_of_its_own(
     assert by_confluent(sink.bootstrap_servers, topic) == []
 
 
-def test_a_table_with_columns_takes_its_options_with_the_insert(
-    sink: Sink, topic: str, table: str
-) -> None:
+def test_table_with_columns_and_options_of_the_insert(sink: Sink, topic: str, table: str) -> None:
     sink.spark.sql(
         f"CREATE TABLE {table} (value STRING, partition INT, extra DATE) USING kafkaprod"
     )
@@ -101,7 +99,7 @@ def test_save_as_table(sink: Sink, topic: str, table: str) -> None:
     )
 
 
-def test_insert_overwrite_is_refused(sink: Sink, topic: str, table: str) -> None:
+def test_insert_overwrite_is_rejected(sink: Sink, topic: str, table: str) -> None:
     sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
     error, jobs = sink.jobs_of(
         lambda: sink.spark.sql(f"INSERT OVERWRITE {table} (value) VALUES (X'61')")
@@ -111,7 +109,7 @@ def test_insert_overwrite_is_refused(sink: Sink, topic: str, table: str) -> None
     assert by_confluent(sink.bootstrap_servers, topic) == []
 
 
-def test_text_needs_a_cast_in_a_table_without_columns(sink: Sink, topic: str, table: str) -> None:
+def test_strings_need_a_cast_in_a_table_without_columns(sink: Sink, topic: str, table: str) -> None:
     sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
     error, _ = sink.jobs_of(
         lambda: sink.spark.sql(f"INSERT INTO {table} (key, value) SELECT 'k', 'v'")
@@ -126,9 +124,7 @@ def test_text_needs_a_cast_in_a_table_without_columns(sink: Sink, topic: str, ta
     assert (record.key, record.value) == (b"k", b"v")
 
 
-def test_save_as_table_that_overwrites_has_lost_the_table(
-    sink: Sink, topic: str, table: str
-) -> None:
+def test_save_as_table_with_overwrite_drops_the_table(sink: Sink, topic: str, table: str) -> None:
     writer = sink.frame("value string", ("a",)).write.format("kafkaprod").option("topic", topic)
     writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
     writer.mode("append").saveAsTable(table)
@@ -139,9 +135,7 @@ def test_save_as_table_that_overwrites_has_lost_the_table(
     assert len(by_confluent(sink.bootstrap_servers, topic)) == 2
 
 
-def test_a_table_with_a_wrong_option_fails_at_the_insert(
-    sink: Sink, topic: str, table: str
-) -> None:
+def test_invalid_option_of_a_table_fails_the_insert(sink: Sink, topic: str, table: str) -> None:
     sink.spark.sql(
         f"CREATE TABLE {table} USING kafkaprod OPTIONS ('kafka.acks' '2', 'topic' '{topic}', "
         f"'kafka.bootstrap.servers' '{sink.bootstrap_servers}')"
@@ -160,7 +154,7 @@ def test_a_table_with_a_wrong_option_fails_at_the_insert(
         ("'kafka.sasl.jaas.config' 'x'", "option kafka.sasl.jaas.config is a secret"),
     ],
 )
-def test_a_table_with_a_wrong_name_among_its_options_is_not_created(
+def test_table_with_unknown_or_secret_option_is_not_created(
     options: str, wanted: str, sink: Sink, table: str
 ) -> None:
     error, _ = sink.jobs_of(
@@ -170,7 +164,7 @@ def test_a_table_with_a_wrong_name_among_its_options_is_not_created(
     assert not sink.spark.catalog.tableExists(table)
 
 
-def test_registered_by_hand(sink: Sink, topic: str) -> None:
+def test_explicit_registration(sink: Sink, topic: str) -> None:
     session = sink.spark.newSession()
     session.dataSource.register(KafkaProdDataSource)
     own = Sink(session, sink.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""One torture cluster for all tests here."""
+"""One torture cluster for all tests in this folder."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def torture_cluster() -> Iterator[TortureCluster]:
-    """Three nodes behind proxies; every run leaves them healthy."""
+    """Run three nodes behind proxies; all are healthy after each run."""
     with TortureCluster() as cluster:
         yield cluster

@@ -1,4 +1,4 @@
-"""The checker itself: a sound run passes, and each thing that can be wrong is told."""
+"""The checker accepts a correct run and reports each kind of error."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Sess
     return one
 
 
-def test_a_sound_run() -> None:
+def test_correct_run() -> None:
     assert violations(PLAN, [_written()], _log(list(range(ROWS)))) == []
 
 
 @pytest.mark.parametrize("there", [4, 5, 7])
-def test_a_failure_that_is_told_as_it_is(there: int) -> None:
+def test_correctly_reported_failure(there: int) -> None:
     one = _written(persisted=4, possibly=3, missing=3)
     assert violations(MAY_FAIL, [one], _log(list(range(there)))) == []
 
@@ -93,54 +93,54 @@ def test_a_failure_that_is_told_as_it_is(there: int) -> None:
         ([*range(5), *range(6, ROWS)], "a gap: row 5"),
     ],
 )
-def test_a_log_that_is_wrong(numbers: list[int], sign: str) -> None:
+def test_incorrect_log(numbers: list[int], sign: str) -> None:
     assert sign in " ".join(violations(PLAN, [_written()], _log(numbers)))
 
 
-def test_not_persisted_and_there() -> None:
+def test_not_persisted_records_exist() -> None:
     one = _written(persisted=4, missing=6)
     assert "found 5 rows" in violations(MAY_FAIL, [one], _log(list(range(5))))[0]
 
 
-def test_offsets_that_are_not_true() -> None:
+def test_wrong_offsets() -> None:
     told = violations(PLAN, [_written()], _log(list(range(ROWS)), first=1))
     assert any("do not contain" in text for text in told)
 
 
-def test_a_failure_without_reason() -> None:
+def test_failure_without_reason() -> None:
     one = _written(persisted=4, missing=6)
     told = " ".join(violations(PLAN, [one], _log(list(range(4)))))
     assert "does not explain DeliveryError" in told
 
 
-def test_success_that_is_none() -> None:
+def test_wrong_success() -> None:
     one = _written(persisted=4, missing=6)
     one.error = None
     told = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
     assert "no failure, but only 4 of 10 persisted" in told
 
 
-def test_an_error_that_counts_otherwise_than_the_report() -> None:
+def test_error_and_report_have_different_counts() -> None:
     one = _written(persisted=4, missing=6)
     one.error = DeliveryError("it failed")
     told = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
     assert "report says not_persisted 6, the error 0" in told
 
 
-def test_rows_that_nobody_counts() -> None:
+def test_uncounted_rows() -> None:
     one = _written()
     one.accepted = one.attempted = ROWS + 1
     assert "but the report has 10" in violations(PLAN, [one], _log(list(range(ROWS))))[0]
 
 
-def test_records_of_a_session_that_never_was() -> None:
+def test_records_of_an_unknown_session() -> None:
     told = violations(PLAN, [], _log([1]))
     assert told == ["records of session 0, which did not exist"]
 
 
 @pytest.mark.parametrize(("there", "is_lost"), [(0, False), (4, True), (ROWS, False)])
-def test_rows_of_a_recreated_topic_are_all_there_or_none(there: int, is_lost: bool) -> None:
-    """Of a session that succeeded."""
+def test_recreated_topic_contains_all_rows_or_none(there: int, is_lost: bool) -> None:
+    """Rows of a successful session."""
     plan = replace(MAY_FAIL, cluster_faults=(ClusterFault.RECREATE,))
     said = violations(plan, [_written()], _log(list(range(there))))
     assert [text for text in said if "LOST: 6 rows were written to a topic" in text] == said

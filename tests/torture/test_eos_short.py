@@ -1,4 +1,4 @@
-"""A few runs of exactly once under faults; `make torture-eos` goes on where these end."""
+"""Some exactly-once runs with faults; `make torture-eos` continues with other seeds."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ Runner: TypeAlias = "Callable[[int, Sink, Kind, Step | None], Result]"
 
 @pytest.fixture(scope="module")
 def torture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """Runs a plan of a seed, kind and step; drivers and Kafka serve all of them."""
+    """Yield a function that runs a plan, with shared drivers and Kafka."""
     folder = tmp_path_factory.mktemp("torture-eos")
     with eos_cluster(Brokers()) as cluster:
         drivers = Drivers(folder)
 
-        def go(seed: int, sink: Sink, kind: Kind, step: Step | None) -> Result:
+        def run_plan(seed: int, sink: Sink, kind: Kind, step: Step | None) -> Result:
             plan = draw(seed, sink, Choice(kind=kind, step=step, nodes=1))
             return run(cluster, drivers, plan, folder / f"{sink}-{seed}")
 
         try:
-            yield go
+            yield run_plan
         finally:
             drivers.close()
 
 
-def test_at_least_once_doubles_and_loses_nothing(torture: Runner) -> None:
-    """The harness sees it: the batch is written a second time."""
+def test_at_least_once_has_duplicates_but_no_loss(torture: Runner) -> None:
+    """The harness detects that the batch is written twice."""
     result = torture(900_001, Sink.AT_LEAST_ONCE, Kind.COMMIT_KILLED, Step.COMMIT_ENDED)
     assert result.outcome == OK
     assert result.found.lost == 0
@@ -52,11 +52,11 @@ SHORT = (
     (Kind.OTHER_CHECKPOINT, None),
     (Kind.TORN_BY_OTHERS, Step.APPENDED),
 )
-"""Kinds that leave driver and broker alive, so that one of each serves all of them."""
+"""Kinds that do not stop the driver or the broker, so these can be shared."""
 
 
 @pytest.mark.parametrize(("kind", "step"), SHORT)
 def test_exactly_once(torture: Runner, kind: Kind, step: Step | None) -> None:
-    """Every number is there once, in each partition in order; or it is told what is torn."""
+    """Each number exists once, in order per partition, or a partial commit is reported."""
     result = torture(900_003, Sink.EXACTLY_ONCE, kind, step)
     assert result.outcome == (TORN if kind is Kind.TORN_BY_OTHERS else OK)

@@ -1,4 +1,4 @@
-"""A short run of each fuzzer; `make fuzz` feeds a million frames."""
+"""A short run of each fuzzer; `make fuzz` uses a million frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import pytest
 
 FRAMES = 4_000
-# The fuzzer instruments what it imports, and therefore runs in a process of its own.
+# The fuzzer instruments imported modules, so it runs in a subprocess.
 TARGETS = ("decode", "headers", "frames", "connection", "records", "decompress")
 
 
@@ -21,13 +21,13 @@ def _fuzz(target: str, *before: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_garbage_is_parsed_or_refused(target: str) -> None:
+def test_random_bytes_are_parsed_or_rejected(target: str) -> None:
     done = _fuzz(target)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_fuzzer_finds_what_is_wrong() -> None:
-    """Another exception than ProtocolError, behind a condition that only coverage leads to."""
+def test_fuzzer_detects_a_planted_error() -> None:
+    """An exception other than ProtocolError that is only reachable with coverage guidance."""
     wrong = (
         "frames, share = fuzz.TARGETS['frames']",
         "wrong = lambda data: (frames(data), 1 // (len(data) != 7))",

@@ -1,4 +1,4 @@
-"""The harness finds each bug that is planted, and nothing without one."""
+"""The harness detects each planted bug and reports no error without one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from tools.torture.cluster import TortureCluster
 
-_TRIES = 4
+_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A bug, where it shows, and what is seen of it."""
+    """A bug, a plan that triggers it and the expected error."""
 
     bug: Callable[[], AbstractContextManager[None]]
     plan: Plan
@@ -90,11 +90,13 @@ PLANTED = [
 
 
 @pytest.mark.parametrize("one", PLANTED, ids=lambda one: one.bug.__name__)
-def test_a_planted_bug_is_found(torture_cluster: TortureCluster, one: Planted) -> None:
+def test_planted_bug_is_detected(torture_cluster: TortureCluster, one: Planted) -> None:
     sound = run(torture_cluster, one.plan)
     assert not sound.wrong
     with one.bug():
-        runs = (run(torture_cluster, replace(one.plan, seed=seed)) for seed in range(1, 1 + _TRIES))
+        runs = (
+            run(torture_cluster, replace(one.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS)
+        )
         found = next((each.wrong for each in runs if each.wrong), None)
     assert found
     assert any(sign in text for text in found for sign in one.signs), found

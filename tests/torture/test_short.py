@@ -1,4 +1,4 @@
-"""A few seeds of the torture; `make torture` goes on where these end."""
+"""Some torture seeds; `make torture` continues with other seeds."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ if TYPE_CHECKING:
 
 QUICK_SEEDS = range(900_001, 900_006)
 SECURED_SEEDS = range(900_201, 900_204)
-TROUBLES = (ClusterFault.KILL, ClusterFault.PAUSE, ClusterFault.RECREATE)
+CLUSTER_FAULTS = (ClusterFault.KILL, ClusterFault.PAUSE, ClusterFault.RECREATE)
 
 
 @pytest.mark.parametrize("seed", QUICK_SEEDS)
-def test_faults_on_the_way(torture_cluster: TortureCluster, seed: int) -> None:
+def test_network_faults(torture_cluster: TortureCluster, seed: int) -> None:
     result = run(torture_cluster, draw(seed, disk=False, quick=True))
     assert not result.wrong
 
 
-@pytest.mark.parametrize("cluster_fault", TROUBLES)
-def test_troubles_of_the_brokers(
-    torture_cluster: TortureCluster, cluster_fault: ClusterFault
-) -> None:
+@pytest.mark.parametrize("cluster_fault", CLUSTER_FAULTS)
+def test_broker_faults(torture_cluster: TortureCluster, cluster_fault: ClusterFault) -> None:
     plan = replace(draw(900_100, disk=False, quick=True), cluster_faults=(cluster_fault,))
     result = run(torture_cluster, plan)
     assert not result.wrong
@@ -35,8 +33,8 @@ def test_troubles_of_the_brokers(
 
 
 @pytest.mark.parametrize("seed", SECURED_SEEDS)
-def test_faults_on_the_way_of_sasl_and_tls(torture_cluster: TortureCluster, seed: int) -> None:
-    """Sessions end after two seconds, and faults befall the exchanges of SASL, too."""
+def test_network_faults_with_sasl_and_tls(torture_cluster: TortureCluster, seed: int) -> None:
+    """Sessions expire after two seconds, and faults also affect SASL exchanges."""
     plan = replace(draw(seed, disk=False, quick=True), secured=True)
     result = run(torture_cluster, plan)
     assert not result.wrong
@@ -44,7 +42,7 @@ def test_faults_on_the_way_of_sasl_and_tls(torture_cluster: TortureCluster, seed
 
 
 @pytest.mark.parametrize("cluster_fault", [ClusterFault.KILL, ClusterFault.PAUSE])
-def test_troubles_of_secured_brokers(
+def test_faults_of_secured_brokers(
     torture_cluster: TortureCluster, cluster_fault: ClusterFault
 ) -> None:
     plan = draw(900_300, disk=False, quick=True)

@@ -89,6 +89,7 @@ def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
     with pytest.raises(TornTransactionError):
         query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
     with connected_driver(query.config, query.scope) as driver:
+        driver.fence()  # waits until the markers of the previous append are written
         record = driver.read().latest(query.scope)
     assert record is not None
     assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)

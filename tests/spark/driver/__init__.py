@@ -1,1 +1,1 @@
-"""What a program calls beside Spark's own API."""
+"""Functions of the package that programs call in addition to Spark's API."""

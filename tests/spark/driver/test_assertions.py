@@ -1,4 +1,4 @@
-"""`assert_written` in a test of somebody's job."""
+"""`assert_written` in tests of users' jobs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
 
 
-def test_what_was_written_is_compared_with_a_frame(
-    spark: SparkSession, embedded_broker: EmbeddedBroker
-) -> None:
+def test_compare_records_with_a_frame(spark: SparkSession, embedded_broker: EmbeddedBroker) -> None:
     embedded_broker.create_topic("asserted", 2)
     headers = "array(named_struct('key', 'h', 'value', cast('x' AS binary))) AS headers"
     columns = ("cast(id AS string) AS key", "'v' AS value", "'asserted' AS topic", headers, "id")
@@ -49,7 +47,7 @@ def test_what_was_written_is_compared_with_a_frame(
         ("key string, value int", r"column value is int.*col\('value'\)"),
     ],
 )
-def test_a_frame_whose_columns_cannot_be_compared_is_refused(
+def test_frame_without_comparable_columns(
     spark: SparkSession, embedded_broker: EmbeddedBroker, schema: str, says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -72,7 +70,7 @@ def test_mine():
 """
 
 
-def test_pytest_shows_the_line_of_the_test_and_no_source_of_the_library(tmp_path: Path) -> None:
+def test_traceback_shows_only_the_test(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(TEST)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_mine.py"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A stream in update mode, by `foreachBatch`."""
+"""A stream in update mode with `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WAIT_S = 120
 
 
-def test_update_mode_writes_what_has_changed(
+def test_update_mode(
     spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path, console: Console
 ) -> None:
     since = console.mark()
@@ -48,7 +48,7 @@ def test_update_mode_writes_what_has_changed(
     assert "WARN spark_kafka_sink" not in text
 
 
-def test_queries_that_name_the_same_report_path_keep_apart(
+def test_queries_with_the_same_report_path(
     spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     (tmp_path / "input").mkdir()

@@ -1,4 +1,4 @@
-"""What Spark raises for an error of a task, of a batch and of a stream."""
+"""Errors that Spark raises for failed tasks, batches and streams."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _stream(spark: SparkSession, folder: Path, options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("write", [_batch, _stream])
-def test_an_error_of_a_task_comes_back_as_ours(
+def test_error_of_a_task(
     write: Callable[[SparkSession, Path, dict[str, str]], None],
     spark: SparkSession,
     embedded_broker: EmbeddedBroker,
@@ -69,10 +69,10 @@ def test_an_error_of_a_task_comes_back_as_ours(
 if "realTime" in signature(DataStreamWriter.trigger).parameters:  # PySpark 4.2 and newer
 
     @pytest.mark.parametrize("check", ["true", "false"])
-    def test_real_time_mode_is_refused_by_spark_and_has_a_hint(
+    def test_real_time_mode_is_rejected_with_a_hint(
         check: str, spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
     ) -> None:
-        """With and without its list of sinks: it wants mode update, which no Python sink has."""
+        """With and without its list of sinks; it requires update mode, which Python sinks lack."""
         own, jvm = spark.newSession(), spark._jvm
         assert jvm is not None
         own.conf.set("spark.sql.streaming.realTimeMode.allowlistCheck", check)

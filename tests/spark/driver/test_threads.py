@@ -1,4 +1,4 @@
-"""Writes from Python threads other than the one that made the session."""
+"""Writes from Python threads that did not create the session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
 
 
-def test_each_thread_writes_once_it_has_registered(
+def test_each_thread_writes_after_register(
     spark: SparkSession, embedded_broker: EmbeddedBroker
 ) -> None:
     topics = ["thread-a", "thread-b"]

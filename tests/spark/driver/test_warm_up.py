@@ -1,4 +1,4 @@
-"""`warm_up` starts workers without a write, and never disturbs the session."""
+"""`warm_up` starts workers without a write and does not affect the session."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = {
     "pyspark.worker",
     "pyspark.sql.worker.commit_data_source_write",
 }
-STOPPED_MEANWHILE = """
+STOPPED_SESSION = """
 import sys, time
 from pyspark.sql import SparkSession
 from spark_kafka_sink import ConfigError, warm_up
@@ -74,28 +74,26 @@ except ConfigError as error:
 
 
 def workers() -> set[str]:
-    """Return the kinds of Python workers of all sessions that this process has started."""
+    """Return the kinds of Python workers of all sessions of this process."""
     return set(kinds(psutil.Process().children(recursive=True)))
 
 
 def daemons() -> Counter[str]:
-    """The kinds of Python workers, and the number of daemons of each."""
+    """Return the number of daemons for each kind of Python worker."""
     jvms = [each for each in psutil.Process().children() if each.name() == "java"]
     return Counter(kinds([each for jvm in jvms for each in jvm.children()]))
 
 
 def kinds(processes: list[psutil.Process]) -> Iterator[str]:
-    """The kinds of the Python workers among processes, some of which may have ended."""
+    """Yield the kinds of Python workers among processes, some of which may have ended."""
     for process in processes:
-        with suppress(psutil.NoSuchProcess):  # which a zombie is, too
+        with suppress(psutil.NoSuchProcess):  # the name of a zombie process
             command = process.cmdline()
             if "pyspark.daemon" in command:
                 yield command[-1]
 
 
-def test_it_starts_every_kind_of_worker(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_starts_every_kind_of_worker(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", module.__name__)
     thread = warm_up(spark)
     assert warm_up(spark) is thread
@@ -113,10 +111,10 @@ def test_it_starts_every_kind_of_worker(
         write.options(**options).save()
         assert kafka.end_offsets("events") == [1]
         assert last_report().startup_ms == 0
-    assert daemons() == before, "a write does not use the workers of the warm-up"
+    assert daemons() == before, "a write did not use the workers of the warm-up"
 
 
-def test_a_failure_is_only_logged(
+def test_failure_is_only_logged(
     spark: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(KafkaProdDataSource, "name", lambda: "no such source")
@@ -126,8 +124,8 @@ def test_a_failure_is_only_logged(
 
 
 @pytest.mark.parametrize("seconds", ["0", "1", "3"])
-def test_a_session_that_stops_meanwhile(seconds: str) -> None:
-    done = run(STOPPED_MEANWHILE, seconds)
+def test_session_stops_during_warm_up(seconds: str) -> None:
+    done = run(STOPPED_SESSION, seconds)
     assert "the Spark session is stopped" in done.stdout
     assert "Traceback" not in done.stderr
 
@@ -142,7 +140,7 @@ def test_spark_connect() -> None:
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with its own session, whose workers have this environment."""
+    """Run a program with its own session, whose workers use this environment."""
     child = [sys.executable, "-c", program, *arguments]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
@@ -152,6 +150,6 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_another_argument_is_named() -> None:
+def test_invalid_argument() -> None:
     with pytest.raises(ConfigError, match=r"warm_up\(spark\)"):
         warm_up("session")  # type: ignore[arg-type]

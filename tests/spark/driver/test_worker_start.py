@@ -1,4 +1,4 @@
-"""Reports of a new session's first writes separate the start of Python workers from writing."""
+"""Reports of the first writes of a session contain the start time of Python workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_only_the_first_write_starts_workers() -> None:
     first, second = map(json.loads, done.stdout.splitlines())
     wall_ms, duration_ms, startup_ms, slowest_ms, text = first
     assert wall_ms > duration_ms > startup_ms + slowest_ms
-    assert startup_ms > wall_ms / 4, "planning, tasks and commit start a worker each"
+    assert startup_ms > wall_ms / 4, "planning, tasks and commit each start a worker"
     assert f"of which {startup_ms / 1000:,.1f} s Python worker start-up; then" in text
     assert second[2] == 0
     assert "start-up" not in second[-1]

@@ -1,1 +1,1 @@
-"""Writes that happen exactly once, as a foreign read_committed reader finds them."""
+"""Exactly-once writes, read by another read_committed client."""

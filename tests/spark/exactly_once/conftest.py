@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.exactly_once.transactional import ExactlyOnce
+from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce
 from tests.spark.support.stream import Stream
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def once(sink: Sink, topic: str, tmp_path: Path) -> ExactlyOnce:
-    """Writes to an empty topic under a prefix of its own."""
+    """Return a writer to an empty topic with its own prefix."""
     return ExactlyOnce(sink, topic, tmp_path)
 
 
 @pytest.fixture
 def stream(sink: Sink, topic: str, tmp_path: Path) -> Stream:
-    """A stream to an empty topic."""
+    """Return a stream to an empty topic."""
     return Stream(sink, tmp_path, topic)

@@ -1,4 +1,4 @@
-"""One transaction for all tasks, from Spark; and DataFrames of which it can be written."""
+"""One transaction for all tasks of a write from Spark."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import repartition_by_kafka_partition
-from tests.spark.exactly_once.transactional import committed_numbers, options
+from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
 from tests.spark.support.sink import create_topics
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tests.spark.exactly_once.transactional import ExactlyOnce
+    from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce
     from tests.spark.support.stream import Stream
     from tools.support.kafka_cluster import KafkaCluster
 
 ATOMIC = {"atomicBatch": "true"}
 
 
-def _places(servers: str, topic: str) -> dict[bytes | None, int]:
-    """The partition of each key."""
+def _partitions_by_key(servers: str, topic: str) -> dict[bytes | None, int]:
+    """Return the partition of each key."""
     found = by_confluent(servers, topic)
     places = {record.key: record.partition for record in found}
     assert {(record.key, record.partition) for record in found} == set(places.items())
     return places
 
 
-def test_a_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -> None:
-    """Keys go where the producer puts them; the same batchId is written once."""
+def test_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -> None:
+    """Keys are partitioned as by the producer, and each batchId is written once."""
     rows = once.numbers(0, 200).selectExpr(
         "IF(value % 5 = 0, NULL, CONCAT('key ', value % 40)) AS key", "value"
     )
@@ -48,20 +48,20 @@ def test_a_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster)
     once.sink.write(keyed, topic=plain)
     servers = once.sink.bootstrap_servers
     found = {record.key: record.partition for record in by_confluent(servers, once.topic)}
-    assert {key: found[key] for key in found if key} == _places(servers, plain)
+    assert {key: found[key] for key in found if key} == _partitions_by_key(servers, plain)
     keyless = {each.partition for each in by_confluent(servers, once.topic) if each.key is None}
     assert keyless == set(range(4))
 
 
-def test_two_tasks_on_one_partition_are_refused(once: ExactlyOnce) -> None:
+def test_two_tasks_on_one_partition_are_rejected(once: ExactlyOnce) -> None:
     rows = once.numbers(0, 20, tasks=2).selectExpr("value", "1 AS partition")
-    with pytest.raises(Exception, match="tasks 0 and 1 have both written"):
+    with pytest.raises(Exception, match="tasks 0 and 1"):
         once.write(rows, **ATOMIC)
     assert once.report().transaction_outcome == "aborted"
     assert once.read() == []
     once.sink.spark.sparkContext.setLocalProperty("spark.speculation", "true")
     try:
-        with pytest.raises(Exception, match=r"spark\.speculation cannot be used together"):
+        with pytest.raises(Exception, match=r"spark\.speculation"):
             once.write(rows.coalesce(1), **ATOMIC)
     finally:
         once.sink.spark.sparkContext.setLocalProperty("spark.speculation", "false")
@@ -69,8 +69,8 @@ def test_two_tasks_on_one_partition_are_refused(once: ExactlyOnce) -> None:
     assert once.read() == list(range(20))
 
 
-def test_a_stream_in_one_transaction_per_batch(stream: Stream, real_kafka: KafkaCluster) -> None:
-    """Several topics; a batch that Spark forgot is not written again."""
+def test_stream_with_one_transaction_per_batch(stream: Stream, real_kafka: KafkaCluster) -> None:
+    """Multiple topics; a batch without an entry in Spark's commit log is not written again."""
     other = f"{stream.topic}-other"
     create_topics(real_kafka, [other])
     given = options(stream.topic, **ATOMIC)

@@ -1,4 +1,4 @@
-"""Batch jobs: all rows or none, and once for each batchId."""
+"""Batch jobs write all rows or none, and once for each batchId."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink import register
 from spark_kafka_sink.report.delivery_counters import WriteStatus
-from tests.spark.exactly_once.transactional import committed_numbers
+from tests.spark.exactly_once.exactly_once_writes import committed_numbers
 from tests.spark.support.sink import create_topics
 from tests.spark.support.stream import WAIT_S
 from tools.support.readers import by_confluent
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.spark.exactly_once.transactional import ExactlyOnce
+    from tests.spark.exactly_once.exactly_once_writes import ExactlyOnce
     from tests.spark.support.console import Console
     from tests.spark.support.stream import Stream
     from tools.support.kafka_cluster import KafkaCluster
 
 
-def test_a_batch_is_committed_as_a_whole(once: ExactlyOnce) -> None:
+def test_batch_is_committed_atomically(once: ExactlyOnce) -> None:
     report = once.write(once.numbers(0, 300))
     assert (report.transaction_outcome, report.persisted, report.tasks) == ("committed", 300, 3)
     assert len({each.transactional_id for each in report.transactions}) == 3
     assert once.read() == list(range(300))
 
 
-def test_a_write_without_rows(once: ExactlyOnce) -> None:
+def test_write_without_rows(once: ExactlyOnce) -> None:
     report = once.write(once.numbers(0, 0))
     assert (report.status, report.transaction_outcome) == (WriteStatus.SUCCEEDED, "empty")
     assert once.read() == []
 
 
-def test_of_a_failed_batch_nothing_is_there(once: ExactlyOnce) -> None:
-    """One task of three fails after the others may have written all their rows."""
+def test_failed_batch_writes_nothing(once: ExactlyOnce) -> None:
+    """One of three tasks fails when the others may have written all rows."""
     failing = once.numbers(0, 300).selectExpr(
         "value", "IF(value = '299', 99, CAST(value AS INT) % 4) AS partition"
     )
@@ -54,22 +54,22 @@ def test_of_a_failed_batch_nothing_is_there(once: ExactlyOnce) -> None:
     assert once.read() == []
     report = once.write(once.numbers(1000, 1010))
     assert report.transaction_outcome == "committed"
-    assert once.read() == list(range(1000, 1010))  # nothing that is open holds them back
+    assert once.read() == list(range(1000, 1010))  # no open transaction blocks readers
 
 
-def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None:
+def test_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None:
     first = once.write(once.numbers(0, 100), batchId="2026-11-20")
     assert (first.transaction_outcome, first.persisted) == ("committed", 100)
     mark = console.mark()
     again = once.write(once.numbers(0, 100), batchId="2026-11-20")
     assert (again.transaction_outcome, again.persisted) == ("already written", 0)
     console.wait_for("batchId 2026-11-20 was already written", mark)
-    with pytest.raises(Exception, match="with 100 rows, but now has 110"):
+    with pytest.raises(Exception, match="100 rows, but now has 110"):
         once.write(once.numbers(0, 110), batchId="2026-11-20")
     by_column = {"batchId": "2026-11-20", "writeName": "by column"}
     rows = once.numbers(100, 150)
     once.by_column(rows.selectExpr("value", f"'{once.topic}' AS topic"), **by_column)
-    with pytest.raises(Exception, match=f"for topics {once.topic}, now for another"):
+    with pytest.raises(Exception, match=f"topics {once.topic}"):
         once.by_column(rows.selectExpr("value", "'another' AS topic"), **by_column)
     assert once.read() == list(range(150))
     other = once.write(once.numbers(150, 200), batchId="2026-11-21")
@@ -96,7 +96,7 @@ def test_dead_letters_are_in_the_transaction(once: ExactlyOnce, real_kafka: Kafk
 
 @dataclass(frozen=True, slots=True)
 class ForEachBatch:
-    """A query whose function writes each micro-batch, two files of ten numbers at first."""
+    """A query with a foreachBatch function; it starts with two files of ten numbers."""
 
     once: ExactlyOnce
     stream: Stream
@@ -107,42 +107,42 @@ class ForEachBatch:
             self.stream.put(f"{number}.txt", lines)
 
     def write(self, frame: DataFrame, number: int, **more: str) -> None:
-        """Append a frame with the micro-batch's number as its batchId."""
+        """Append a frame with the number of the micro-batch as batchId."""
         options = {**self.once.options, "batchId": str(number), **more}
         if "topic" in frame.columns:
             del options["topic"]
         frame.write.format("kafkaprod").mode("append").options(**options).save()
 
     def run(self, function: Callable[[DataFrame, int], None]) -> None:
-        """Run the query until all files are written."""
+        """Run the query until all files are processed."""
         writer = self.stream.files().writeStream.foreachBatch(function).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self.checkpoint)).start()
         assert query.awaitTermination(WAIT_S)
 
-    def forget(self, number: int) -> None:
-        """Make Spark call the function with a batch again at the next start."""
+    def remove_commit(self, number: int) -> None:
+        """Remove a batch from Spark's commit log, so that the next start repeats it."""
         for name in (f"{number}", f".{number}.crc"):
             (self.checkpoint / "commits" / name).unlink()
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's."""
+        """Return Spark's checkpoint folder."""
         return self.stream.folder / "checkpoint"
 
 
 @pytest.fixture
 def for_each(once: ExactlyOnce, stream: Stream) -> ForEachBatch:
-    """A query with foreachBatch."""
+    """Return a query with foreachBatch."""
     return ForEachBatch(once, stream)
 
 
 def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, for_each: ForEachBatch) -> None:
     for_each.run(for_each.write)
-    for_each.forget(1)
+    for_each.remove_commit(1)
     for_each.run(for_each.write)
     assert once.report().transaction_outcome == "already written"
     assert once.read() == list(range(20))
-    # A new checkpoint begins at 0 again, with other rows perhaps: they are not dropped in silence.
+    # A new checkpoint starts at batch 0, possibly with different rows, which must not be dropped.
     shutil.rmtree(for_each.checkpoint)
     with pytest.raises(StreamingQueryException, match="foreachBatch of another query"):
         for_each.run(for_each.write)
@@ -153,7 +153,7 @@ def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, for_each: ForEachBatc
 def test_for_each_batch_to_two_topics(
     once: ExactlyOnce, for_each: ForEachBatch, real_kafka: KafkaCluster, atomic: str
 ) -> None:
-    """As many rows to each; the query dies between the writes, and again after both."""
+    """The query fails between the writes (with equal row counts) and after both."""
     other = f"{once.topic}-other"
     create_topics(real_kafka, [other])
     dies = [True]
@@ -170,7 +170,7 @@ def test_for_each_batch_to_two_topics(
     assert len(once.read()) == 10
     assert committed_numbers(real_kafka.bootstrap_servers, other) == []
     for_each.run(both)
-    for_each.forget(1)
+    for_each.remove_commit(1)
     for_each.run(both)
     for topic in (once.topic, other):
         assert committed_numbers(real_kafka.bootstrap_servers, topic) == list(range(20))
@@ -180,7 +180,7 @@ def test_for_each_batch_to_two_topics(
 def test_two_writes_of_for_each_batch_to_one_topic(
     once: ExactlyOnce, for_each: ForEachBatch, *, by_column: bool
 ) -> None:
-    """As many rows each: only a name tells them apart, and without one no row is dropped."""
+    """Writes with equal row counts require a name; without one the query fails."""
     name: dict[str, str] = {}
 
     def halves(frame: DataFrame, number: int) -> None:
@@ -190,14 +190,14 @@ def test_two_writes_of_for_each_batch_to_one_topic(
                 rows = rows.selectExpr("value", f"'{once.topic}' AS topic")
             for_each.write(rows, number, **more)
 
-    for _ in range(2):  # also when the first write is found
-        with pytest.raises(StreamingQueryException, match="another write in the same run") as e:
+    for _ in range(2):  # also if the first write already exists
+        with pytest.raises(StreamingQueryException, match="another write") as e:
             for_each.run(halves)
         assert "writeName" in str(e.value)
         assert len(once.read()) == 5
     name["writeName"] = "odd/ü #1"
     for_each.run(halves)
-    for_each.forget(1)
+    for_each.remove_commit(1)
     for_each.run(halves)
     assert once.read() == list(range(20))
 
@@ -205,7 +205,7 @@ def test_two_writes_of_for_each_batch_to_one_topic(
 def test_threads_of_for_each_batch(
     once: ExactlyOnce, for_each: ForEachBatch, real_kafka: KafkaCluster, spark: SparkSession
 ) -> None:
-    """Threads that do not know the query cannot lose a write that looks like the first one."""
+    """Writes from threads without the query's local properties fail and lose no rows."""
     other = f"{once.topic}-other"
     create_topics(real_kafka, [other])
     topics, inherits = [once.topic, once.topic], False
@@ -251,13 +251,13 @@ def test_in_sql(once: ExactlyOnce) -> None:
     assert once.read() == list(range(90))
 
 
-def test_a_state_that_is_to_be_reset_is_a_streams(once: ExactlyOnce) -> None:
-    with pytest.raises(Exception, match="resetTransactionalState is for streams"):
+def test_reset_is_only_for_streams(once: ExactlyOnce) -> None:
+    with pytest.raises(Exception, match="resetTransactionalState"):
         once.write(once.numbers(0, 1), resetTransactionalState="true")
 
 
 def test_one_prefix_for_several_jobs(once: ExactlyOnce) -> None:
-    """A batchId may be any text, and a job may have none."""
+    """A batchId can be any text and is optional."""
     first = once.write(once.numbers(0, 10), batchId="a b/c ü")
     second = once.write(once.numbers(10, 20), kafka__transaction__timeout__ms="60000")
     assert first.transaction_outcome == second.transaction_outcome == "committed"

@@ -1,4 +1,4 @@
-"""Streams: restarts, checkpoints that are set back, deleted or shared, failing batches."""
+"""Streams with restarts, outdated, deleted or shared checkpoints, and failing batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
-from tests.spark.exactly_once.transactional import committed_numbers, options
+from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
 from tests.spark.support.stream import WAIT_S
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tests.spark.support.stream import Stream
 
 
-def _put(stream: Stream, first: int, last: int) -> None:
-    """Files of ten numbers each."""
+def _put_files(stream: Stream, first: int, last: int) -> None:
+    """Write files with ten numbers each."""
     for number in range(first, last):
         stream.put(f"{number}.txt", [str(10 * number + line) for line in range(10)])
 
@@ -40,53 +40,53 @@ def _outcomes(stream: Stream) -> list[str]:
     return [report.transaction_outcome for report in stream.reports()]
 
 
-def _forget_commit(stream: Stream, batch: int) -> None:
-    """As if the driver had died before Spark noted that the batch is done."""
+def _remove_commit(stream: Stream, batch: int) -> None:
+    """Simulate a driver crash before Spark's commit log contains the batch."""
     commits = stream.folder / "checkpoint" / "commits"
     for path in (commits / str(batch), commits / f".{batch}.crc"):
         path.unlink()
 
 
 def test_several_batches_and_restarts(stream: Stream) -> None:
-    _put(stream, 0, 3)
+    _put_files(stream, 0, 3)
     _run(stream)
     assert _outcomes(stream) == ["committed"] * 3
-    _put(stream, 3, 4)
+    _put_files(stream, 3, 4)
     _run(stream)
     _run(stream)
     assert _outcomes(stream) == ["committed"] * 4
     assert _read(stream) == list(range(40))
 
 
-def test_a_batch_that_spark_forgot_is_not_written_again(stream: Stream) -> None:
-    _put(stream, 0, 2)
+def test_batch_without_spark_commit_is_not_written_again(stream: Stream) -> None:
+    _put_files(stream, 0, 2)
     _run(stream)
     for _ in range(2):
-        _forget_commit(stream, 1)
+        _remove_commit(stream, 1)
         _run(stream)
         assert _outcomes(stream) == ["committed", "already written"]
-    _put(stream, 2, 3)
+    _put_files(stream, 2, 3)
     _run(stream)
     assert _outcomes(stream) == ["committed", "already written", "committed"]
     assert _read(stream) == list(range(30))
 
 
-def test_a_checkpoint_that_is_set_back_by_one_batch_loses_nothing_silently(
+def test_checkpoint_reset_by_one_batch(
     stream: Stream,
 ) -> None:
-    """Spark plans the batch anew, with what has come since; by hand it is let go on."""
+    """Spark plans the batch again with new rows; an operator allows the query to continue."""
     checkpoint, backup = stream.folder / "checkpoint", stream.folder / "backup"
-    _put(stream, 0, 1)
+    _put_files(stream, 0, 1)
     many = stream.sink.spark.readStream.text(str(stream.folder / "input"))
     stream.run(many, **options(stream.topic))
     shutil.copytree(checkpoint, backup)
-    _put(stream, 1, 2)
+    _put_files(stream, 1, 2)
     stream.run(many, **options(stream.topic))
     shutil.rmtree(checkpoint)
     shutil.copytree(backup, checkpoint)
-    _put(stream, 2, 3)
+    _put_files(stream, 2, 3)
     for _ in range(2):
-        with pytest.raises(StreamingQueryException, match="10 rows, but now has 20"):
+        with pytest.raises(StreamingQueryException, match="10 rows"):
             stream.run(many, **options(stream.topic))
     assert _outcomes(stream) == ["committed", "aborted"]
     assert _read(stream) == list(range(20))
@@ -95,46 +95,46 @@ def test_a_checkpoint_that_is_set_back_by_one_batch_loses_nothing_silently(
     )
     TransactionOperator(config).accept_loss(f"{stream.topic}/stream")
     stream.run(many, **options(stream.topic))
-    _put(stream, 3, 4)
+    _put_files(stream, 3, 4)
     stream.run(many, **options(stream.topic))
     assert _read(stream) == [*range(20), *range(30, 40)]
 
 
-def test_a_new_checkpoint_under_an_old_prefix_is_refused_unless_it_is_meant(
+def test_new_checkpoint_with_used_prefix_requires_reset(
     stream: Stream,
 ) -> None:
-    _put(stream, 0, 1)
+    _put_files(stream, 0, 1)
     _run(stream)
     shutil.rmtree(stream.folder / "checkpoint")
     with pytest.raises(StreamingQueryException, match="resetTransactionalState"):
         _run(stream)
     assert _read(stream) == list(range(10))
-    # The user means it: what the new query reads again is written again.
+    # With the reset, the new query writes all rows again.
     _run(stream, resetTransactionalState="true")
-    _put(stream, 1, 2)
+    _put_files(stream, 1, 2)
     _run(stream, resetTransactionalState="true")
     assert _read(stream) == sorted([*range(10), *range(20)])
 
 
-def test_a_second_query_on_a_prefix_is_refused(stream: Stream) -> None:
-    _put(stream, 0, 1)
+def test_second_query_with_the_same_prefix_is_rejected(stream: Stream) -> None:
+    _put_files(stream, 0, 1)
     _run(stream)
     other = replace(stream, folder=stream.folder / "other")
     other.folder.mkdir()
-    _put(other, 5, 6)
+    _put_files(other, 5, 6)
     with pytest.raises(StreamingQueryException, match="transactionalIdPrefix"):
         other.run(other.files(), **options(stream.topic))
-    _put(stream, 1, 2)
+    _put_files(stream, 1, 2)
     _run(stream)
     assert _read(stream) == list(range(20))
 
 
-def test_of_two_live_queries_on_a_prefix_one_is_stopped(stream: Stream) -> None:
-    """Either may win."""
+def test_one_of_two_running_queries_with_the_same_prefix_fails(stream: Stream) -> None:
+    """Either query can fail."""
     other = replace(stream, folder=stream.folder / "other")
     other.folder.mkdir()
-    _put(stream, 0, 1)
-    _put(other, 5, 6)
+    _put_files(stream, 0, 1)
+    _put_files(other, 5, 6)
     live: dict[str, Any] = {
         "trigger": {"processingTime": "0 seconds"},
         **options(stream.topic),
@@ -146,11 +146,11 @@ def test_of_two_live_queries_on_a_prefix_one_is_stopped(stream: Stream) -> None:
     try:
         deadline = time.monotonic() + WAIT_S
         while not (stopped := [each for each in queries if _has_failed(queries[each])]):
-            assert time.monotonic() < deadline, "both queries go on"
+            assert time.monotonic() < deadline, "no query failed"
         assert len(stopped) == 1
         assert "transactionalIdPrefix" in str(queries.pop(stopped[0]).exception())
         ((first, winner),) = queries.items()
-        _put(other if first else stream, first + 1, first + 3)
+        _put_files(other if first else stream, first + 1, first + 3)
         winner.processAllAvailable()
         assert winner.isActive
     finally:
@@ -166,8 +166,8 @@ def _has_failed(query: StreamingQuery) -> bool:
         return True
 
 
-def test_a_failed_batch_runs_again_without_a_trace(stream: Stream) -> None:
-    """Two tasks: the good one has written its rows when the other one fails."""
+def test_failed_batch_is_retried_without_duplicates(stream: Stream) -> None:
+    """One task has written its rows when the other one fails."""
     stream.put("0.txt", ["1"])
     stream.put("1.txt", ["2"])
     frame = (
@@ -187,10 +187,8 @@ def test_a_failed_batch_runs_again_without_a_trace(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
-def test_a_query_that_is_stopped_while_no_task_is_done_leaves_nothing_open(
-    stream: Stream, atomic: str
-) -> None:
-    """Neither what a task has begun, nor what one begins once abort() has returned."""
+def test_stopped_query_leaves_no_open_transaction(stream: Stream, atomic: str) -> None:
+    """Neither of a running task nor of a task that starts after abort() has returned."""
     stream.put("0.txt", ["0"])
     slow = (
         stream.files()
@@ -214,7 +212,7 @@ def test_a_query_that_is_stopped_while_no_task_is_done_leaves_nothing_open(
         query = stream.start(slow, **given, **{"kafka.linger.ms": "0"})
         deadline = time.monotonic() + WAIT_S
         while not any(each.partitions for each in operator.overview().transactions):
-            assert time.monotonic() < deadline, "no task has begun to write"
+            assert time.monotonic() < deadline, "no task started to write"
         query.stop()
     finally:
         conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
@@ -222,31 +220,31 @@ def test_a_query_that_is_stopped_while_no_task_is_done_leaves_nothing_open(
     assert _outcomes(stream) == ["aborted"]
 
 
-def test_a_batch_id_is_not_for_streams(stream: Stream) -> None:
-    _put(stream, 0, 1)
-    with pytest.raises(Exception, match="option batchId is for batch writes"):
+def test_batch_id_is_only_for_batches(stream: Stream) -> None:
+    _put_files(stream, 0, 1)
+    with pytest.raises(Exception, match="batchId"):
         _run(stream, batchId="1")
 
 
-def test_progress_that_is_tracked_asynchronously_is_refused(stream: Stream) -> None:
-    _put(stream, 0, 1)
+def test_async_progress_tracking_is_rejected(stream: Stream) -> None:
+    _put_files(stream, 0, 1)
     more = {"asyncProgressTrackingEnabled": "true", "trigger": {"processingTime": "0 seconds"}}
-    with pytest.raises(Exception, match=r"async progress tracking|asyncProgressTracking"):
+    with pytest.raises(Exception, match=r"async progress|asyncProgress"):
         stream.run(stream.files(), **options(stream.topic), **more)
     assert _read(stream) == []
 
 
-def test_a_commit_that_raises_behind_its_decision_is_rolled_forward(
+def test_failed_commit_after_the_decision_is_rolled_forward(
     stream: Stream, embedded_broker: EmbeddedBroker, unique_topic: str
 ) -> None:
-    """Spark calls abort() then, with the messages of all tasks."""
+    """Spark calls abort() with the messages of all tasks."""
     embedded_broker.create_topic(unique_topic, 2)
     sink = replace(stream.sink, bootstrap_servers=embedded_broker.bootstrap_servers)
     stream = replace(stream, sink=sink, topic=unique_topic)
-    _put(stream, 0, 1)
+    _put_files(stream, 0, 1)
     _run(stream)
-    _put(stream, 1, 2)
-    # The first EndTxn is that of the decision, the second a task's.
+    _put_files(stream, 1, 2)
+    # The first EndTxn is that of the decision, the second that of a task.
     embedded_broker.faults.add("end_txn:after=1:next=1:error=TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
     with pytest.raises(StreamingQueryException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
         _run(stream)

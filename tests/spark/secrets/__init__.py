@@ -1,1 +1,1 @@
-"""What a job with secrets among its options leaves behind."""
+"""Files that a job with secrets in its options leaves behind."""

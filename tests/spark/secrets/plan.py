@@ -1,4 +1,4 @@
-"""What a child process of these tests is to write, and with which secrets."""
+"""The writes of a child process and their secrets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LOG = "spark.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A job: a batch by each way in, a stream, and both once more in vain.
+    """A job: a batch with each login and a stream, and failing batches and streams.
 
-    `logins` are options that open the broker's door in different ways, `wrong` those that don't.
-    `settings` are the Spark session's own.
+    `logins` are options with valid logins, `wrong` options with an invalid login. `settings` are
+    those of the Spark session.
     """
 
     format: str
@@ -32,12 +32,12 @@ class Plan:
     connect: bool = False
 
     def write(self, file: Path) -> None:
-        """Keep the plan, secrets and all, where the child finds it."""
+        """Write the plan with its secrets to a file for the child process."""
         file.write_text(json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, file: Path) -> Plan:
-        """Take the plan; the file is gone then."""
+        """Read the plan and delete the file."""
         plan = cls(**json.loads(file.read_text()))
         file.unlink()
         return plan

@@ -1,7 +1,6 @@
-"""Writes as a plan says, with every log at DEBUG: `writing_child FOLDER PLAN`.
+"""Execute a plan with all logs at DEBUG level: `writing_child FOLDER PLAN`.
 
-Whatever it leaves lies in the folder: it is the home, the working directory, and that of temporary
-files, too.
+The folder is also the home, working and temporary directory, so it contains all files.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ appender.file.fileName = {folder}/{log}
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d %p %c: %m%n%ex
 """
-_PATIENCE_S = 300
+_TIMEOUT_S = 300
 _DEBUG_SITE = "import logging\nlogging.basicConfig(level=logging.DEBUG)\n"
 
 
 class Job:
-    """One plan carried out in one Spark session."""
+    """Executes one plan in one Spark session."""
 
     def __init__(self, spark: SparkSession, plan: Plan, folder: Path) -> None:
         self._spark, self._plan, self._folder = spark, plan, folder
@@ -48,11 +47,11 @@ class Job:
         self.shown: list[str] = []
 
     def run(self) -> None:
-        """Write in every way; what fails is kept in `errors`."""
+        """Execute all writes and store failures in `errors`."""
         frame = self._spark.range(20).selectExpr("CAST(id AS STRING) AS value").coalesce(1)
         for number, login in enumerate(self._plan.logins):
             self._try(f"batch {number}", partial(self._batch, frame, login))
-        self._show_processes()
+        self._write_command_lines()
         self._try("wrong batch", lambda: self._batch(frame, self._plan.wrong))
         self._try("mistyped", lambda: self._batch(frame, self._plan.mistyped))
         self._try("stream", lambda: self._stream("good", self._plan.logins[0]))
@@ -101,8 +100,8 @@ class Job:
         ):
             self.shown.append(str(self._spark.sql(statement).collect()))
 
-    def _show_processes(self) -> None:
-        """The command lines that everybody on the machine can read."""
+    def _write_command_lines(self) -> None:
+        """Write the command lines of all processes, which all users can read, to a file."""
         this = psutil.Process()
         for process in [this, *this.children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):
@@ -110,7 +109,7 @@ class Job:
 
 
 def main(folder: Path, plan: Plan) -> None:
-    """Carry the plan out, and put what was shown and raised into files."""
+    """Execute the plan and write output and errors to files."""
     _prepare(folder)
     builder = SparkSession.builder
     builder = builder.remote("local[2]") if plan.connect else builder.master("local[2]")
@@ -125,11 +124,11 @@ def main(folder: Path, plan: Plan) -> None:
 
 
 def _await_progress(query: StreamingQuery) -> None:
-    """Block until the query has ended and tells what it did; raises what it failed with."""
-    deadline = time.monotonic() + _PATIENCE_S
+    """Wait until the query has ended and has a progress; raise its error, if any."""
+    deadline = time.monotonic() + _TIMEOUT_S
     while not (query.awaitTermination(1) and query.lastProgress):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the query has not ended within {_PATIENCE_S} s")
+            raise TimeoutError(f"the query has not ended within {_TIMEOUT_S} s")
         time.sleep(0.05)
 
 
@@ -146,7 +145,7 @@ def _prepare(folder: Path) -> None:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_TESTING": "1",  # a server of Connect takes a free port then
+        "SPARK_TESTING": "1",  # the Spark Connect server then uses a free port
     }
 
 

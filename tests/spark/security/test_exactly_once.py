@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.spark.exactly_once.transactional import committed_numbers, options
+from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
 from tests.spark.support.sink import Sink
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener

@@ -1,1 +1,1 @@
-"""What the tests with Spark share: the session, its console, the sink, programs of their own."""
+"""Shared helpers of the Spark tests: console output, sink, scenarios, child programs."""

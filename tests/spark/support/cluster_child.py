@@ -1,9 +1,9 @@
-"""Writes on a cluster in trouble: `cluster_child FOLDER SERVERS KIND [NAME=VALUE ...]`.
+"""Write on a failing cluster: `cluster_child FOLDER SERVERS KIND [NAME=VALUE ...]`.
 
-Speculation starts second copies of a slow task while the first one writes; then a task fails after
-some rows, and an executor or a worker is killed in mid-write, so that Spark runs a shuffle's stage
-again. KIND is `local-cluster`, in which executors are processes of their own, or `standalone`, in
-which master and workers are, too. The options are the sink's.
+Speculation starts a second attempt of a slow task during a write. Then a task fails after some
+rows, and an executor or a worker is killed during a write, so that Spark repeats a shuffle stage.
+With KIND `local-cluster`, executors are separate processes; with `standalone`, master and workers
+are too. The options are those of the sink.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SETTINGS = {
 
 
 def main(folder: Path, kind: str, options: dict[str, str]) -> None:
-    """Write three times, and leave the reports in the folder."""
+    """Write three times and write the reports to the folder."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if kind == "standalone":
         with standalone(folder) as url:
@@ -63,7 +63,7 @@ def main(folder: Path, kind: str, options: dict[str, str]) -> None:
 
 
 def _write_all(master: str, victim: str, folder: Path, options: dict[str, str]) -> None:
-    """`victim`: what is in the command line of the processes of which one is killed."""
+    """Write three times; `victim` is part of the command line of the process to kill."""
     builder = SparkSession.builder.master(master)
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
@@ -75,26 +75,26 @@ def _write_all(master: str, victim: str, folder: Path, options: dict[str, str]) 
     killer.start()
     _write(_slow_after_a_shuffle(spark), options, "stage-retry", folder)
     killer.join()
-    if victim == WORKER:  # with it went its executor, and there is no other worker with a free core
+    if victim == WORKER:  # its executor was lost too, and no other worker has a free core
         left = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
         assert left == 1, f"{left} executors are left"
     spark.stop()
-    with pytest.raises(ReportError, match=r"before spark\.stop"):
+    with pytest.raises(ReportError, match=r"spark\.stop"):
         last_report()
 
 
-_NAP = "substring(java_method('java.lang.Thread', 'sleep', {}L), 1, 0)"
+_SLEEP = "substring(java_method('java.lang.Thread', 'sleep', {}L), 1, 0)"
 
 
 def _slow_first_task(spark: SparkSession) -> DataFrame:
-    """Eight tasks, of which the first takes some seconds for its rows."""
+    """Return a frame with eight tasks, of which the first takes some seconds."""
     return spark.range(0, ROWS, 1, 8).selectExpr(
-        f"IF(id < {ROWS // 8}, concat(id, {_NAP.format(100)}), CAST(id AS STRING)) AS value"
+        f"IF(id < {ROWS // 8}, concat(id, {_SLEEP.format(100)}), CAST(id AS STRING)) AS value"
     )
 
 
 def _failing_first_attempt(spark: SparkSession) -> DataFrame:
-    """Two tasks, of which the second one fails at its last row when it runs for the first time."""
+    """Return a frame with two tasks; the first attempt of the second fails at its last row."""
 
     def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -107,16 +107,16 @@ def _failing_first_attempt(spark: SparkSession) -> DataFrame:
 
 
 def _slow_after_a_shuffle(spark: SparkSession) -> DataFrame:
-    """Four tasks that read what four others have left with the executors."""
+    """Return a frame with four tasks that read shuffle files of four other tasks."""
     shuffled = spark.range(0, ROWS, 1, 4).repartition(4)
-    return shuffled.selectExpr(f"concat(id, {_NAP.format(50)}) AS value")
+    return shuffled.selectExpr(f"concat(id, {_SLEEP.format(50)}) AS value")
 
 
 def _kill_one(victim: str) -> None:
-    """End one process, some seconds after the write has begun."""
+    """Kill one process some seconds after the start of the write."""
     time.sleep(4)
     for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # one that has ended meanwhile
+        with suppress(psutil.NoSuchProcess):  # already exited processes
             if victim in " ".join(process.cmdline()):
                 process.kill()
                 return

@@ -1,4 +1,4 @@
-"""What Spark prints: the standard error of its JVM, which passes on that of its Python workers."""
+"""Console output of Spark: stderr of its JVM, including that of its Python workers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _WAIT_S = 60
 
 @dataclass(slots=True)
 class Console:
-    """A file that a JVM writes to as its console."""
+    """A file with the console output of a JVM."""
 
     path: Path
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """A process that is started in here prints into the file for all its life."""
+        """Redirect stderr of processes started in this context to the file, permanently."""
         kept = os.dup(2)
         with self.path.open("ab") as file:
             os.dup2(file.fileno(), 2)
@@ -34,18 +34,18 @@ class Console:
             os.close(kept)
 
     def mark(self) -> int:
-        """The end of what was printed so far; `text` and `wait_for` go on from there."""
+        """Return the current end of the output, for `text` and `wait_for`."""
         return self.path.stat().st_size
 
     def text(self, since: int = 0) -> str:
-        """What was printed after a mark."""
+        """Return the output after a mark."""
         return self.path.read_bytes()[since:].decode(errors="replace")
 
     def wait_for(self, wanted: str, since: int = 0) -> str:
-        """The text after a mark, once it holds `wanted`; Spark passes its workers' output on late.
+        """Wait for `wanted` and return the output after a mark; output of workers is delayed.
 
         Raises:
-            TimeoutError: it was not printed.
+            TimeoutError: `wanted` was not printed.
         """
         deadline = time.monotonic() + _WAIT_S
         while wanted not in (printed := self.text(since)):

@@ -1,6 +1,6 @@
-"""A Spark of its own with a heap of 1 GiB that writes rows of 60 KB.
+"""A separate Spark with a heap of 1 GiB that writes rows of 60 KB.
 
-Arguments: properties file, bootstrap servers, topic, report file, and how many rows.
+Arguments: properties file, bootstrap servers, topic, report file and number of rows.
 """
 
 from __future__ import annotations

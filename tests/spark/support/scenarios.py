@@ -1,4 +1,4 @@
-"""What `format("kafka")` and `format("kafkaprod")` must do alike, each written once."""
+"""Scenarios with equal results for `format("kafka")` and `format("kafkaprod")`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ _NUMBERS = range(200)
 class Scenario:
     """Rows and options of a write.
 
-    A `topic` column holds "one", "two", ..., and `topic` names the topic option the same way; the
-    test puts a prefix before them. `placed`: each row's partition is decided by the row alone, so
-    it must be the same with both formats. `refused`: both must fail with a text that holds this;
-    `early`: before any task.
+    Topics are "one", "two", ... in the `topic` column and the topic option; tests add a prefix.
+    `fixed_partitions`: the partition depends only on the row, so it must be equal in both formats.
+    `error`: text of the expected error in both formats. `early`: fail before any task.
     """
 
     name: str
@@ -27,8 +26,8 @@ class Scenario:
     rows: list[tuple[Any, ...]]
     topic: str | None = "one"
     options: dict[str, str] = field(default_factory=dict)
-    placed: bool = False
-    refused: str | None = None
+    fixed_partitions: bool = False
+    error: str | None = None
     early: bool = False
 
 
@@ -47,13 +46,13 @@ ACCEPTED = (
         name="string-keys",
         schema="key string, value string",
         rows=[(key, f"v{i}") for i, key in enumerate(KEYS) if key is not None],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="binary-keys",
         schema="key binary, value binary",
         rows=[(bytes([i, 255 - i] * (i % 7)), bytes([i])) for i in _NUMBERS],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="null-keys-between-keys",
@@ -67,7 +66,7 @@ ACCEPTED = (
         name="tombstones",
         schema="key string, value binary",
         rows=[("a", None), ("b", b""), ("c", b"x"), ("a", None)],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(name="all-values-null", schema="value string", rows=[(None,), (None,)]),
     Scenario(
@@ -75,57 +74,57 @@ ACCEPTED = (
         schema="topic string, key string, value string",
         rows=[("one", "a", "1"), ("two", "a", "2"), ("one", "b", "3"), ("three", "a", "4")],
         topic=None,
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="many-topics",
         schema="topic string, key string, value string",
         rows=[(f"topic-{i % 7}", f"k{i}", f"v{i}") for i in _NUMBERS],
         topic=None,
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="topic-option-over-column",
         schema="topic string, key string, value string",
         rows=[("two", "a", "1"), ("three", "b", "2")],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="topic-option-over-null-topics",
         schema="topic string, key string, value string",
         rows=[(None, "a", "1"), ("two", "b", "2")],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="topic-option-over-column-of-another-type",
         schema="topic binary, key string, value string",
         rows=[(b"two", "a", "1")],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="partition-column",
         schema="partition int, key string, value string",
         rows=[(i % 4, "same key", f"v{i}") for i in _NUMBERS],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="null-partition-means-partitioner",
         schema="partition int, key string, value string",
         rows=[(None, "a", "1"), (3, "a", "2"), (None, "b", "3"), (0, None, "4")],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="all-partitions-null",
         schema="partition int, key string, value string",
         rows=[(None, f"k{i}", f"v{i}") for i in _NUMBERS],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="partition-and-topic-columns",
         schema="topic string, partition int, value string",
         rows=[("one", 0, "1"), ("two", 3, "2"), ("one", 2, "3")],
         topic=None,
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="headers",
@@ -137,38 +136,38 @@ ACCEPTED = (
             ("d", "4", []),
             ("e", None, [("only", None), ("", b"empty key")]),
         ],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="all-headers-null",
         schema=f"key string, value string, {HEADERS}",
         rows=[("a", "1", None), ("b", "2", None)],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="include-headers-option",
         schema=f"key string, value string, {HEADERS}",
         rows=[("a", "1", [("h", b"x")])],
         options={"includeHeaders": "true"},
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="columns-in-any-order-and-extra-ones",
         schema="n bigint, value string, tags map<string,int>, key string, s struct<a:int,b:date>",
         rows=[(1, "v", {"a": 1}, "k", (1, None)), (2, "w", None, "l", None)],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="timestamp-column-ignored",
         schema="key string, value string, timestamp timestamp, offset bigint, timestampType int",
         rows=[("a", "1", _OLD, 7, 0), ("b", "2", None, 8, 1)],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(
         name="timestamp-of-another-type-ignored",
         schema="key string, value string, timestamp string",
         rows=[("a", "1", "yesterday")],
-        placed=True,
+        fixed_partitions=True,
     ),
     Scenario(name="no-rows", schema="key string, value string", rows=[]),
     Scenario(
@@ -182,18 +181,18 @@ ACCEPTED = (
             "kafka.batch.size": "1000",
             "kafka.client.id": "scenario",
         },
-        placed=True,
+        fixed_partitions=True,
     ),
 )
 
 _SHORT = {"kafka.max.block.ms": "2000"}
 
-REFUSED = (
+FAILING = (
     Scenario(
         name="no-value-column",
         schema="key string, Value string",
         rows=[("a", "1")],
-        refused="Required attribute 'value' not found",
+        error="Required attribute 'value' not found",
         early=True,
     ),
     Scenario(
@@ -201,7 +200,7 @@ REFUSED = (
         schema="value string",
         rows=[("a",)],
         topic=None,
-        refused="topic option required when no 'topic' attribute is present",
+        error="topic option required when no 'topic' attribute is present",
         early=True,
     ),
     *(
@@ -210,7 +209,7 @@ REFUSED = (
             schema=f"{name} {kind}" if name == "value" else f"value string, {name} {kind}",
             rows=[],
             topic=None if name == "topic" else "one",
-            refused=f"{name} attribute unsupported type",
+            error=f"{name} attribute unsupported type",
             early=True,
         )
         for number, (name, kind) in enumerate(
@@ -232,41 +231,41 @@ REFUSED = (
         schema="topic string, value string",
         rows=[("one", "a"), (None, "b")],
         topic=None,
-        refused="null topic",
+        error="null topic",
     ),
     Scenario(
         name="negative-partition",
         schema="partition int, value string",
         rows=[(-1, "a")],
         options=_SHORT,
-        refused="-1",
+        error="-1",
     ),
     Scenario(
         name="partition-out-of-range",
         schema="partition int, value string",
         rows=[(4, "a")],
         options=_SHORT,
-        refused="4",
+        error="4",
     ),
     Scenario(
         name="header-without-key",
         schema=f"value string, {HEADERS}",
         rows=[("a", [("h", b"x"), (None, b"y")])],
-        refused="",
+        error="",
     ),
     Scenario(
         name="record-too-large",
         schema="value string",
         rows=[("x" * 3_000,)],
         options={"kafka.max.request.size": "2000"},
-        refused="max.request.size",
+        error="max.request.size",
     ),
     Scenario(
         name="serializer",
         schema="value string",
         rows=[("a",)],
         options={"kafka.key.serializer": "org.apache.kafka.common.serialization.StringSerializer"},
-        refused="key.serializer",
+        error="key.serializer",
         early=True,
     ),
     Scenario(
@@ -274,13 +273,13 @@ REFUSED = (
         schema="value string",
         rows=[("a",)],
         options={"kafka.compression.type": "brotli"},
-        refused="compression.type",
+        error="compression.type",
     ),
     Scenario(
         name="unknown-acks",
         schema="value string",
         rows=[("a",)],
         options={"kafka.acks": "2"},
-        refused="acks",
+        error="acks",
     ),
 )

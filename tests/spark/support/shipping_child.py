@@ -1,7 +1,7 @@
-"""Writes with files that Spark ships to its executors: `shipping_child MASTER FOLDER WRITES`.
+"""Write with files that Spark ships to its executors: `shipping_child MASTER FOLDER WRITES`.
 
-WRITES is JSON, topics and their options; FOLDER holds what is shipped, which options name without
-a folder.
+WRITES is a JSON object with the options for each topic. FOLDER contains the files to ship; options
+contain their names without a folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SETTINGS = {
 
 
 def main(master: str, folder: Path, writes: dict[str, dict[str, str]]) -> None:
-    """Ship the files, and write a table to each topic."""
+    """Ship the files and write a frame to each topic."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master)
     for name, value in _SETTINGS.items():

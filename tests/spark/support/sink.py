@@ -1,4 +1,4 @@
-"""Writing frames to Kafka and reading topics back as frames."""
+"""Write frames to Kafka and read topics as frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHORT = {
     "kafka.delivery.timeout.ms": "3000",
     "kafka.request.timeout.ms": "2000",
 }
-"""Options with which a write that can't succeed fails soon."""
+"""Options with which a failing write fails quickly."""
 
 RECORD_SCHEMA = (
     "partition int, offset bigint, key binary, value binary, "
@@ -35,24 +35,24 @@ RECORD_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Writes with one of the two formats to one cluster."""
+    """Writes to one cluster with one of the two formats."""
 
     spark: SparkSession
     bootstrap_servers: str
     format: str = OURS
 
     def frame(self, schema: str, *rows: tuple[Any, ...]) -> DataFrame:
-        """A frame of one partition with these rows."""
+        """Return a frame with one partition and these rows."""
         return local_frame(self.spark, schema, rows).coalesce(1)
 
     def write(self, frame: DataFrame, **options: str) -> None:
-        """Append the frame; a name's double underscores stand for dots."""
+        """Append the frame; double underscores in option names become dots."""
         named = {name.replace("__", "."): value for name, value in options.items()}
         writer = frame.write.format(self.format).mode("append")
         writer.options(**{"kafka.bootstrap.servers": self.bootstrap_servers, **named}).save()
 
     def jobs_of(self, write: Any) -> tuple[Exception | None, int]:
-        """Run `write`; the error that it raised, and how many Spark jobs it started."""
+        """Call `write` and return its error, if any, and the number of Spark jobs."""
         context = self.spark.sparkContext
         group = uuid.uuid4().hex
         context.setJobGroup(group, "a write")
@@ -64,7 +64,7 @@ class Sink:
 
 
 def as_frame(spark: SparkSession, records: list[ForeignRecord]) -> DataFrame:
-    """What a foreign reader has read, as a frame."""
+    """Convert records of another client to a frame."""
     rows = [
         (
             record.partition,
@@ -79,7 +79,7 @@ def as_frame(spark: SparkSession, records: list[ForeignRecord]) -> DataFrame:
 
 
 def local_frame(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """A frame that lies in the driver: made and collected without a Spark job."""
+    """Return a local frame, which is created and collected without a Spark job."""
     parsed = spark.createDataFrame([], schema).schema
     arrow = pa.schema([(field.name, _arrow_type(field.dataType)) for field in parsed.fields])
     columns = [
@@ -110,7 +110,7 @@ def _arrow_type(kind: DataType) -> pa.DataType:
 
 
 def _plain(value: Any, kind: DataType) -> Any:
-    """Rows write structs as tuples and maps as dicts; Arrow wants dicts and pairs."""
+    """Convert tuples (structs) and dicts (maps) of rows to dicts and pairs for Arrow."""
     if value is None:
         return None
     if isinstance(kind, StructType):
@@ -124,5 +124,5 @@ def _plain(value: Any, kind: DataType) -> Any:
 
 
 def create_topics(kafka: KafkaCluster, names: list[str]) -> None:
-    """Create topics of four partitions each."""
+    """Create topics with four partitions each."""
     kafka.admin.create_topics(*(NewTopic(name, 4, 1) for name in names))

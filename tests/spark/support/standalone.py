@@ -1,4 +1,4 @@
-"""A standalone Spark of one master and two workers, each a process of its own."""
+"""A standalone Spark cluster with one master and two workers in separate processes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _ENVIRONMENT = {
 }
 _DEPLOY = "org.apache.spark.deploy"
 WORKER = f"{_DEPLOY}.worker.Worker"
-"""In a worker's command line."""
+"""Part of the command line of a worker."""
 
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """The master's URL; the workers, of one core each, keep their files in the folder.
+    """Run a cluster and yield the master's URL; workers have one core and use the folder.
 
     Raises:
-        TimeoutError: the master does not start.
+        TimeoutError: the master did not start.
     """
     port = free_port()
     url = f"spark://{_HOST}:{port}"
@@ -52,7 +52,7 @@ def standalone(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _process(main: str, *arguments: str) -> Iterator[None]:
-    """A daemon of Spark's, until the end of the block, or of this process."""
+    """Run a Spark daemon until the end of the context or of this process."""
     start = [str(_SPARK / "bin" / "spark-class"), main, "--host", _HOST, "--webui-port", "0"]
     process = subprocess.Popen(
         tied([*start, *arguments]),

@@ -1,4 +1,4 @@
-"""A streaming write of files: its checkpoint, its reports, and what is in the topic."""
+"""A streaming write of files, with its checkpoint, reports and records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stream:
     topic: str
 
     def start(self, frame: DataFrame, mode: str = "append", **options: Any) -> StreamingQuery:
-        """Start a query; `trigger` is what `DataStreamWriter.trigger` takes."""
+        """Start a query; `trigger` contains the arguments of `DataStreamWriter.trigger`."""
         trigger = options.pop("trigger", {"availableNow": True})
         writer = frame.writeStream.format("kafkaprod").outputMode(mode).trigger(**trigger)
         writer = writer.option("kafka.bootstrap.servers", self.sink.bootstrap_servers)
@@ -38,7 +38,7 @@ class Stream:
         return writer.options(topic=self.topic, **options).start()
 
     def run(self, frame: DataFrame, **options: Any) -> None:
-        """Run a query to its end."""
+        """Run a query until it ends."""
         query = self.start(frame, **options)
         try:
             assert query.awaitTermination(WAIT_S), "the query did not end"
@@ -46,21 +46,21 @@ class Stream:
             query.stop()
 
     def reports(self) -> list[DeliveryReport]:
-        """The report of each micro-batch, in order."""
+        """Return the reports of all micro-batches, in order."""
         paths = sorted((self.folder / "reports").glob("batch-*.json"))
         return [DeliveryReport.from_json(read_report(str(path))) for path in paths]
 
     def put(self, name: str, lines: list[str]) -> None:
-        """Add a file to the file source; hidden until it is complete."""
+        """Add a file to the file source atomically."""
         (self.folder / "input").mkdir(exist_ok=True)
         (self.folder / f"{name}.part").write_text("".join(f"{line}\n" for line in lines))
         (self.folder / f"{name}.part").rename(self.folder / "input" / name)
 
     def files(self) -> DataFrame:
-        """The file source: one file per micro-batch."""
+        """Return the file source with one file per micro-batch."""
         reader = self.sink.spark.readStream.option("maxFilesPerTrigger", "1")
         return reader.text(str(self.folder / "input"))
 
     def written(self) -> list[bytes | None]:
-        """All values in the topic, by partition and offset."""
+        """Return all values in the topic, by partition and offset."""
         return [r.value for r in by_confluent(self.sink.bootstrap_servers, self.topic)]

@@ -1,4 +1,4 @@
-"""Charts are drawn of what was measured, and the page shows those alone."""
+"""Charts exist only for measured parts, and the page contains only those."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(parts: dict[str, Any], failed: str = "") -> dict[str, Any]:
 
 
 def draft(folder: Path, parts: dict[str, Any]) -> tuple[list[str], str]:
-    """The charts that were drawn, and the page."""
+    """Return the drawn charts and the page."""
     save(run(parts), folder)
     write_draft(folder)
     charts = sorted(folder.glob("*.svg"))
@@ -48,7 +48,7 @@ def draft(folder: Path, parts: dict[str, Any]) -> tuple[list[str], str]:
     return [chart.name for chart in charts], (folder / TABLES).read_text()
 
 
-def test_each_part_with_a_chart_is_drawn(tmp_path: Path) -> None:
+def test_charts_of_all_parts(tmp_path: Path) -> None:
     failed = Series("Spark's kafka, defaults", failures=["no broker"]).to_dict()
     names, page = draft(
         tmp_path,
@@ -68,14 +68,14 @@ def test_each_part_with_a_chart_is_drawn(tmp_path: Path) -> None:
     assert "Python workers" in (tmp_path / "spark.svg").read_text()
 
 
-def test_what_was_not_measured_has_no_chart_of_an_earlier_run(tmp_path: Path) -> None:
+def test_no_outdated_charts(tmp_path: Path) -> None:
     (tmp_path / "spark.svg").write_text("<svg/>")
     names, page = draft(tmp_path, {"sizes": [series(OURS, value_bytes=10)]})
     assert names == ["sizes.svg"]
     assert "spark.svg" not in page
 
 
-def test_parts_that_are_not_measured_again_keep_their_figures() -> None:
+def test_parts_not_measured_again_keep_their_figures() -> None:
     first, second = [series(OURS, value_bytes=10)], [series(SINK)]
     earlier = run({"sizes": first, "spark": []}, failed="core")
     found = merged(earlier, run({"spark": second}))
@@ -86,7 +86,7 @@ def test_parts_that_are_not_measured_again_keep_their_figures() -> None:
     assert list(found["failures"]) == ["core", "spark"]
 
 
-def test_the_comparison_has_the_figures_of_each_peer() -> None:
+def test_comparison_contains_figures_of_each_peer() -> None:
     first = series(SINK, pyspark=NEWEST, records=20_000, write=1)
     found = run({"spark": [series(SINK), series(keyed(JVM))], "first-write": [first]})
     rows = [line.split(" | ") for line in comparison(found).splitlines()]

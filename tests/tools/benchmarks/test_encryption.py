@@ -1,4 +1,4 @@
-"""The table of what encryption costs."""
+"""The table of encryption costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_ssl_is_compared_with_plaintext() -> None:
     ]
 
 
-def test_where_one_protocol_failed_there_is_no_cost() -> None:
+def test_no_cost_if_one_protocol_failed() -> None:
     failed = _series("SSL", failures=("ended with status 1:\nSSL handshake failed\n",))
     (table,) = encryption_figures([_series("PLAINTEXT", 0.5), failed]).tables
     assert [row[3] for row in table.rows] == ["2.00", "failed"]

@@ -1,4 +1,4 @@
-"""The tables and the targets of cost of exactly-once."""
+"""Tables and targets for the cost of exactly-once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _figures(seconds: float, added_ms: int, ending_s: float) -> Figures:
-    """At-least-once: a million records a second, and 101 to 120 ms for a micro-batch."""
+    """Return figures; at-least-once has a million records/s and 101 to 120 ms per micro-batch."""
     jobs = [
         Series(each, samples=[Sample(records=1_000_000, seconds=took, cpu_s=took / 2)])
         for each, took in ((AT_LEAST_ONCE, 1.0), (EXACTLY_ONCE, seconds))
@@ -41,7 +41,7 @@ def _figures(seconds: float, added_ms: int, ending_s: float) -> Figures:
     )
 
 
-def test_what_is_added_stands_below_the_two_guarantees() -> None:
+def test_added_cost_row() -> None:
     figures = _figures(1.25, 40, 0.5)
     jobs, streams = figures.tables
     assert all(len(row) == len(table.columns) for table in (jobs, streams) for row in table.rows)
@@ -67,7 +67,7 @@ def test_targets(seconds: float, added_ms: int, ending_s: float, met: bool) -> N
     assert [target.met for target in targets] == [met] * 3
 
 
-def test_where_one_guarantee_failed_nothing_is_judged() -> None:
+def test_no_verdict_if_one_guarantee_failed() -> None:
     sample = Sample(records=1_000_000, seconds=1.0, cpu_s=0.5)
     jobs = [Series(AT_LEAST_ONCE, samples=[sample]), Series(EXACTLY_ONCE, failures=["no broker"])]
     streams = {AT_LEAST_ONCE: MicroBatches(), EXACTLY_ONCE: MicroBatches(failures=["no disk"])}
@@ -79,7 +79,7 @@ def test_where_one_guarantee_failed_nothing_is_judged() -> None:
     assert [target.met for target in figures.targets] == [None] * 3
 
 
-def test_a_transaction_that_does_not_end_is_a_failure() -> None:
+def test_incomplete_transaction_is_a_failure() -> None:
     check_ended([0, 0])
     with pytest.raises(EndingError, match=r"\[51\]"):
         check_ended([0, 51])

@@ -1,4 +1,4 @@
-"""A contestant that fails stands in its place in the tables, and the others go on."""
+"""A failed contestant stays in the tables, and the other contestants continue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fail() -> Sample:
 
 
 def series(**facts: object) -> list[Series]:
-    """The first failed always, the second once, the third never."""
+    """Return a series that always failed, one that failed once and one that never failed."""
     told: list[str] = []
     made = [Series(name, facts=facts) for name in (LIBRDKAFKA, OURS, "third")]
     made[0].add(fail, told.append)
@@ -36,7 +36,7 @@ def series(**facts: object) -> list[Series]:
     return made
 
 
-def test_rates_of_the_others_are_shown() -> None:
+def test_rates_of_other_contestants_are_shown() -> None:
     core = core_figures(series(payload=RANDOM))
     for table in (core.tables[0], rate_figures(series()).tables[0]):
         assert all(len(row) == len(table.columns) for row in table.rows)
@@ -49,7 +49,7 @@ def test_rates_of_the_others_are_shown() -> None:
     assert core.targets[0].met is None, "librdkafka failed"
 
 
-def test_places_of_the_codec() -> None:
+def test_ranks_of_the_codec() -> None:
     made = [Series(place, "lz4") for place in Place]
     made[0].add(fail, lambda _: None)
     made[1].add(lambda: SAMPLE, lambda _: None)
@@ -60,7 +60,7 @@ def test_places_of_the_codec() -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_latencies_of_the_others_are_shown() -> None:
+def test_latencies_of_other_contestants_are_shown() -> None:
     figures = latency_figures(series(rate=100_000, **{"linger.ms": 0}))
     (table,) = figures.tables
     assert [row[3] for row in table.rows] == ["failed", "1.00", "1.00"]
@@ -69,7 +69,7 @@ def test_latencies_of_the_others_are_shown() -> None:
     assert [target.met for target in figures.targets] == [None, None]
 
 
-def test_failures_are_in_the_json() -> None:
+def test_failures_in_json() -> None:
     first, second, _ = (json.loads(json.dumps(one.to_dict())) for one in series())
     assert "median_records_per_s" not in first
     assert FULL in first["failures"][0]
@@ -77,12 +77,12 @@ def test_failures_are_in_the_json() -> None:
     assert len(second["samples"]) == len(second["failures"]) == 1
 
 
-def test_a_process_that_fails_is_quoted() -> None:
+def test_output_of_a_failed_process_is_quoted() -> None:
     script = f"import sys; sys.exit({FULL!r})"
     with pytest.raises(ContestantError, match=FULL):
         run_contestant([sys.executable, "-c", script])
 
 
-def test_what_is_no_failure_of_a_contestant_ends_the_run() -> None:
+def test_other_errors_end_the_run() -> None:
     with pytest.raises(ZeroDivisionError):
         attempt(lambda: 1 // 0, [], lambda _: None)

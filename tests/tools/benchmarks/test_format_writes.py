@@ -1,4 +1,4 @@
-"""Writes with formats are compared with the tuned JVM sink that writes the same rows."""
+"""Writes with formats are compared with the tuned JVM sink for the same rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tools.benchmarks.spark.writes import (
 
 
 def series(name: str, rate: float) -> Series:
-    """One run of a million records, with one core fully used."""
+    """Return one run of a million records with one fully used core."""
     sample = Sample(records=1_000_000, seconds=1e6 / rate, cpu_s=1e6 / rate)
     return Series(name, samples=[sample])
 
 
-def test_each_contestant_is_compared_with_the_jvm_sink_of_its_rows() -> None:
+def test_contestants_are_compared_with_the_jvm_sink() -> None:
     rates = {
         with_format("json", "flat"): 2e6,
         converted("json", "flat"): 1e6,
@@ -44,7 +44,7 @@ def test_each_contestant_is_compared_with_the_jvm_sink_of_its_rows() -> None:
     assert verdicts["Spark, Avro with a registry: CPU relative to Avro without"] is False
 
 
-def test_every_format_meets_its_function_with_both_sinks() -> None:
+def test_every_format_is_measured_with_both_sinks() -> None:
     names = [each.name for each in format_contestants()]
     assert len(names) == len(set(names)) == 13
     assert all(

@@ -1,4 +1,4 @@
-"""A run of parts: what fails is told, what was missed is named, and the others go on."""
+"""Runs report failed parts and missed targets, and continue with other parts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def series(name: str, rate: float, facts: dict[str, Any] | None = None, **more: 
     return Series(name, facts=facts or {}, samples=[sample])
 
 
-def test_a_part_that_fails_does_not_take_the_others_along(
+def test_failed_part_does_not_affect_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page.save, "__defaults__", (tmp_path,))
@@ -70,14 +70,14 @@ def test_a_part_that_fails_does_not_take_the_others_along(
     assert any("no broker" in text for text in told)
 
 
-def test_what_is_missed_is_named_below_the_targets() -> None:
+def test_missed_targets_are_listed() -> None:
     targets = [at_least("rate", 1.4, "x", 1.5), at_most("CPU", 0.75, "x", 0.9)]
     assert target_table(targets).notes == "1 of 2 targets are met. Missed: CPU (0.90x)."
     assert target_table(targets[:1]).notes == "1 of 1 targets are met."
     assert target_table([at_least("rate", 1.4, "x", None)]).rows[0][2:] == ("-", "not measured")
 
 
-def test_spark_is_judged_for_each_codec_and_kind() -> None:
+def test_spark_targets_for_each_codec_and_kind() -> None:
     found = [
         series(SINK, 3e6, workers_cpu_s=0.15, peak_mib=200.0),
         series(JVM, 2e6),
@@ -108,7 +108,7 @@ def test_spark_is_judged_for_each_codec_and_kind() -> None:
         (arrow_figures, SINK, (10_000, 16)),
     ],
 )
-def test_partitions_topics_and_batches_keep_a_share_of_the_rate(
+def test_targets_of_partitions_topics_and_batches(
     judge: Callable[[Sequence[Series]], Figures],
     name: str,
     points: tuple[int, int],
@@ -158,7 +158,7 @@ def test_first_writes(
     assert [each["write"] for each in figures.samples] == [1, 2] * 3
 
 
-def test_sizes_are_judged_where_the_core_is_worst() -> None:
+def test_size_target_uses_the_worst_core() -> None:
     rates = {
         (OURS, 10): 3e6,
         (LIBRDKAFKA, 10): 1e6,
@@ -173,7 +173,7 @@ def test_sizes_are_judged_where_the_core_is_worst() -> None:
     assert [row[2] for row in table.rows] == ["30", "10", "900", "1,000"]
 
 
-def test_a_worker_that_spark_ended_takes_nothing_off_the_others() -> None:
+def test_worker_ended_by_spark_does_not_affect_others() -> None:
     start = Cpu(driver=1.0, jvm=10.0, python={1: 5.0, 2: 3.0}, reaped=0.0)
     new = {1: 6.0, 3: 0.5}
     wanted = {"jvm_cpu_s": 2.0, "workers_cpu_s": 1.5, "cpu_s": 4.0}

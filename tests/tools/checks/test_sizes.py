@@ -1,4 +1,4 @@
-"""Violations are named: large functions, and package docstrings that do not match."""
+"""The size check reports large functions and incomplete package docstrings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_large_functions() -> None:
     assert list(offenders(long, "f")) == ["f:1: f has 61 lines, at most 60"]
 
 
-def test_a_package_docstring_lists_each_module_once(tmp_path: Path) -> None:
+def test_package_docstring_lists_each_module_once(tmp_path: Path) -> None:
     (tmp_path / "one.py").touch()
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "__init__.py").touch()

@@ -1,4 +1,4 @@
-"""What a case may hold, and how the table says whether it did."""
+"""Memory limits of the cases, and the table of results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_larger_arrow_batch_counts_twice() -> None:
     assert replace(case, arrow=SPARKS_ARROW_BATCH).bound == case.bound + 120 * MIB
 
 
-def test_the_table_says_what_is_over() -> None:
+def test_table_marks_exceeded_limits() -> None:
     reading = Reading(idle=MB, peak=CASES[0].bound, persisted=1)
     cells = row(CASES[0], reading)
     assert len(cells) == len(HEADING)

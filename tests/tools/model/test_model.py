@@ -19,7 +19,7 @@ MAX_WORLDS = 150_000
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_no_run_loses_or_doubles_a_batch(scenario: Scenario) -> None:
+def test_no_batch_is_lost_or_duplicated(scenario: Scenario) -> None:
     result = search(scenario)
     found = result.counterexample
     assert found is None, describe(scenario.start(), found)
@@ -28,7 +28,7 @@ def test_no_run_loses_or_doubles_a_batch(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_found(bug: Planted) -> None:
+def test_planted_bug_is_detected(bug: Planted) -> None:
     assert search(bug.scenario).counterexample is None
     found = search(bug.scenario, bug.rules).counterexample
     assert found is not None

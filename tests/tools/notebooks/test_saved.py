@@ -1,4 +1,4 @@
-"""What is saved of a notebook's run, and what of it is compared with another run."""
+"""Outputs that are saved in notebooks, and their comparison with another run."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def test_times_versions_and_stderr_are_not_saved() -> None:
     assert [output.text for output in saved.cells[0].outputs] == ["a\nb\n"]
     assert "execution" not in saved.cells[0].metadata
     assert saved.metadata.language_info == {"name": "python"}
-    assert len(notebook.cells[0].outputs) == 3, "the run itself is as it was"
+    assert len(notebook.cells[0].outputs) == 3, "the executed notebook is unchanged"
 
 
 @pytest.mark.parametrize("text", ["see /tmp/abc/x.json", "'/home/ann/a'", "at 10.1.2.3:9092"])
-def test_what_belongs_to_a_machine_is_found(text: str) -> None:
+def test_machine_specific_text_is_detected(text: str) -> None:
     (found,) = findings(_notebook(_shown(text_plain=text)))
     assert found.removeprefix("cell one: ") in text
 
 
-def test_localhost_markup_and_images_are_not_findings() -> None:
+def test_localhost_markup_and_images_are_allowed() -> None:
     shown = _shown(text_html="<td>1/2</td></table>", image_png="/tmp/AAAA")
     assert findings(_notebook(_printed("127.0.0.1:9092, 1/var/2"), shown)) == []
 
 
-def test_a_shape_is_without_numbers() -> None:
+def test_numbers_are_masked() -> None:
     one = _notebook(_printed("12 s: 3,402 records\n"), _shown(image_png="AAAA"))
     two = _notebook(_printed("9.5 s: 1 record\n"), _shown(image_png="BBBB"))
     assert shape_of(one) == shape_of(two)
@@ -66,7 +66,7 @@ def test_a_shape_is_without_numbers() -> None:
     assert shape_of(one) != shape_of(_notebook(_printed("12 s: 3,402 records\n")))
 
 
-def test_of_a_cell_that_varies_only_the_kinds_count() -> None:
+def test_varying_cells_compare_only_output_types() -> None:
     one, two, other = (
         _notebook(output, tags=("varies",))
         for output in (_printed("fast"), _printed("slow"), _shown(text_plain="fast"))

@@ -1,4 +1,4 @@
-"""Fifty brokers and a thousand partitions: what the estimates say of connections is so."""
+"""Fifty brokers and a thousand partitions: the estimated number of connections is correct."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.scale.measure import BROKERS, PARTITIONS, TOPIC, many_brokers, merged
 ROWS = 10_000
 
 
-def test_a_session_on_fifty_brokers() -> None:
+def test_session_on_fifty_brokers() -> None:
     workload = Workload(tasks=1, slots=1, partitions=PARTITIONS, brokers=BROKERS, rows=ROWS)
     with many_brokers() as cluster:
         cost = write(cluster.bootstrap_servers, ROWS)
@@ -22,6 +22,6 @@ def test_a_session_on_fifty_brokers() -> None:
     assert cost.requests < 4 * BROKERS
 
 
-def test_messages_are_merged_for_real() -> None:
+def test_commit_messages_are_merged() -> None:
     size, _ = merged(5, partitions=1_000, brokers=100)
     assert size < 5 * 20_000

@@ -23,7 +23,7 @@ COSTS = Costs(
 WRITE = Workload(tasks=10_000, slots=1_000, partitions=1_000, brokers=100, rows=100_000)
 
 
-def test_rows_touch_places() -> None:
+def test_touched_partitions() -> None:
     assert touched(1, 8) == pytest.approx(1)
     assert touched(10**6, 8) == pytest.approx(8)
     assert touched(1_000, 1_000) == pytest.approx(632, abs=1)
@@ -50,14 +50,14 @@ def test_exactly_once_has_a_transaction_for_each_task() -> None:
     assert found.commit_seconds == pytest.approx(10 + 2 * 10 + 1.7)
 
 
-def test_batches_and_requests_have_a_largest_size() -> None:
+def test_maximum_size_of_batches_and_requests() -> None:
     few = Workload(tasks=1, slots=1, partitions=1, brokers=1, rows=10**6, task_seconds=1.0)
     found = estimate(few, COSTS)
     assert found.batch_bytes == pytest.approx(1 << 20, rel=0.01)
     assert found.requests_per_broker == pytest.approx(10**6 * 200 / (1 << 20))
 
 
-def test_what_breaks_first() -> None:
+def test_first_limit() -> None:
     assert {each.field for each in LIMITS} < {each.name for each in fields(Estimate)}
     slow = estimate(replace(WRITE, exactly_once=True), COSTS)
     assert first(slow).field == "describe_seconds"
@@ -66,7 +66,7 @@ def test_what_breaks_first() -> None:
     assert first(many).field == "commit_memory"
 
 
-def test_the_page() -> None:
+def test_page() -> None:
     writes = (WRITE, replace(WRITE, exactly_once=True))
     estimates, limits = render_estimates(COSTS, writes), render_limits(COSTS, writes)
     assert "| tasks x partitions x brokers | 10,000 x 1,000 x 100 |" in estimates

@@ -1,4 +1,4 @@
-"""Times of stages add up, and each stage is a function of the product."""
+"""Times of stages add up, and each stage is a function of the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _work(seconds: float) -> None:
         pass
 
 
-def test_a_stage_counts_without_those_inside_it() -> None:
+def test_time_of_a_stage_excludes_nested_stages() -> None:
     clock = StageClock()
     inner = clock.timed("inner", lambda: _work(0.02))
 
@@ -31,7 +31,7 @@ def test_a_stage_counts_without_those_inside_it() -> None:
     assert 0.01 <= clock.seconds["outer"] <= whole - clock.seconds["inner"]
 
 
-def test_each_thread_has_its_own_time() -> None:
+def test_time_is_measured_per_thread() -> None:
     clock = StageClock()
     timed = clock.timed("work", lambda: _work(0.01))
     threads = [Thread(target=timed) for _ in range(2)]
@@ -42,7 +42,7 @@ def test_each_thread_has_its_own_time() -> None:
     assert clock.seconds["work"] >= 0.02
 
 
-def test_the_time_until_an_item_comes_counts() -> None:
+def test_time_of_an_iterator() -> None:
     clock = StageClock()
 
     def items() -> list[int]:
@@ -55,6 +55,6 @@ def test_the_time_until_an_item_comes_counts() -> None:
 @pytest.mark.parametrize(
     "stage", [each for each in STAGES if each.function], ids=lambda stage: stage.name
 )
-def test_each_stage_is_there(stage: Stage) -> None:
+def test_each_stage_function_exists(stage: Stage) -> None:
     owner, name = place(stage)
     assert callable(getattr(owner, name))

@@ -26,7 +26,7 @@ def _frame(version: int, transactional_id: str, *, committed: bool, epoch: int =
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_second_commit_is_held(version: int) -> None:
+def test_second_commit_is_held(version: int) -> None:
     ends = EndTxns()
     ends.arm(r"a/[^/]+/3/", 2)
     ends.wait_if_held(_frame(version, "a/q/3/0", committed=True))
@@ -51,11 +51,11 @@ def test_the_second_commit_is_held(version: int) -> None:
         (Sink.ATOMIC, None, ("/batch/[^/]+$", 1)),
     ],
 )
-def test_the_commit_that_is_meant(sink: Sink, batch: int | None, expected: tuple[str, int]) -> None:
+def test_selected_commit(sink: Sink, batch: int | None, expected: tuple[str, int]) -> None:
     assert end_txn_of(Stop(step=Step.END_TXN, batch=batch, hit=2), sink) == expected
 
 
-def test_transactions_of_one_id_are_told_apart() -> None:
+def test_transactions_of_one_id_are_distinguished() -> None:
     ends = EndTxns()
     ends.arm("a/stream$", 2)
     ends.wait_if_held(_frame(5, "a/stream", committed=True, epoch=4))
@@ -70,7 +70,7 @@ def test_transactions_of_one_id_are_told_apart() -> None:
         held.result(60)
 
 
-def test_nothing_is_held_unless_it_is_wanted() -> None:
+def test_nothing_is_held_by_default() -> None:
     ends = EndTxns()
     ends.wait_if_held(_frame(5, "a/q/3/0", committed=True))
     assert not ends.reached.is_set()

@@ -35,16 +35,16 @@ _NAMED = sorted(
 
 
 @pytest.mark.parametrize(("module", "function"), _NAMED)
-def test_what_is_wrapped_is_there(module: str, function: str) -> None:
+def test_wrapped_function_exists(module: str, function: str) -> None:
     assert callable(attrgetter(function)(import_module(module)))
 
 
-def test_every_bug_is_planted_somewhere() -> None:
+def test_every_bug_has_a_patch() -> None:
     assert set(PATCHES) == set(Bug)
 
 
 @pytest.mark.parametrize("patch", _PATCHES, ids=lambda patch: patch.make.__name__)
-def test_a_planted_function_takes_what_the_right_one_takes(patch: Patch) -> None:
+def test_patch_has_the_signature_of_the_original(patch: Patch) -> None:
     right = attrgetter(patch.function)(import_module(patch.module))
     parameters = signature(right).parameters.values()
     named = {each.name: each for each in parameters if each.kind is Parameter.KEYWORD_ONLY}
@@ -63,7 +63,7 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_process_waits_at_its_stop(tmp_path: Path, run: Path) -> None:
+def test_process_waits_at_its_stop(tmp_path: Path, run: Path) -> None:
     reporter = Reporter(str(tmp_path))
     with reporter.scope("batchId", (), {"batchId": 0}):
         reporter.reached(Step.APPENDED)
@@ -82,7 +82,7 @@ def test_a_process_waits_at_its_stop(tmp_path: Path, run: Path) -> None:
             waiting.result(60)
 
 
-def test_a_second_process_may_wait_at_the_same_step(tmp_path: Path, run: Path) -> None:
+def test_second_process_waits_at_the_same_step(tmp_path: Path, run: Path) -> None:
     at_file(run, 0).write_text("1")
     go_file(run, 1).write_text("go")
     reporter = Reporter(str(tmp_path))

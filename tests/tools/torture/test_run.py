@@ -40,7 +40,7 @@ def result() -> Result:
     return Result(plan=draw(1), schedule=Schedule(seed=1, kinds=(), rate=0))
 
 
-def test_brokers_that_have_ended_are_named_and_restarted() -> None:
+def test_exited_brokers_are_reported_and_restarted() -> None:
     brokers = Brokers([Node(1), Node(2, running=False), Node(3, running=False)])
     found = result()
     await_writer(brokers.writing, cast("Any", brokers), found)
@@ -49,7 +49,7 @@ def test_brokers_that_have_ended_are_named_and_restarted() -> None:
     ]
 
 
-def test_a_writer_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_TIMEOUT_S", 0.05)
     monkeypatch.setattr(run, "_POLL_S", 0.01)
     found = result()

@@ -13,7 +13,7 @@ from tools.torture.streams.scenarios import Kind, Sink, Step
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEGUN = '1.0 7 task.begun #1 {{"batch": {}, "task": {}, "attempt": {}}} \n'
+STARTED_LINE = '1.0 7 task.begun #1 {{"batch": {}, "task": {}, "attempt": {}}} \n'
 
 
 @pytest.mark.parametrize(
@@ -24,18 +24,18 @@ BEGUN = '1.0 7 task.begun #1 {{"batch": {}, "task": {}, "attempt": {}}} \n'
         ([(0, 0, 0), (0, 1, 1), (0, 0, 2)], 2),
     ],
 )
-def test_attempts_of_a_task(begun: list[tuple[int, int, int]], attempts: int) -> None:
-    trace = "".join(BEGUN.format(*where) for where in begun)
+def test_attempts_of_a_task(started_tasks: list[tuple[int, int, int]], attempts: int) -> None:
+    trace = "".join(STARTED_LINE.format(*where) for where in started_tasks)
     assert most_attempts(f"0.5 1 HARNESS start 1\n{trace}") == attempts
 
 
-def test_a_stage_that_was_not_retried(tmp_path: Path) -> None:
+def test_stage_was_not_retried(tmp_path: Path) -> None:
     plan = draw(1, Sink.EXACTLY_ONCE, Choice(kind=Kind.STAGE_RETRIED, step=Step.TASK_ENDED))
     assert unmet_aim(plan, tmp_path, "Lost task 1.0: ExecutorLostFailure")
     assert not unmet_aim(plan, tmp_path, "Lost task 1.0: FetchFailed(null, shuffleId=0)")
 
 
-def test_a_task_that_was_not_run_twice(tmp_path: Path) -> None:
+def test_task_was_not_run_twice(tmp_path: Path) -> None:
     plan = draw(1, Sink.EXACTLY_ONCE, Choice(kind=Kind.SPECULATION))
-    (tmp_path / "trace.log").write_text(BEGUN.format(0, 0, 0))
+    (tmp_path / "trace.log").write_text(STARTED_LINE.format(0, 0, 0))
     assert unmet_aim(plan, tmp_path, "")

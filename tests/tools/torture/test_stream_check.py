@@ -25,42 +25,42 @@ def _topic(*numbers: int) -> list[Found]:
     return [Found(SOURCE.place(number), place, number) for place, number in enumerate(numbers)]
 
 
-SOUND = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
+CORRECT = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
 
 
-def test_a_sound_topic() -> None:
-    found = findings(SOURCE, _topic(*SOUND), DEAD, once=True)
+def test_correct_topic() -> None:
+    found = findings(SOURCE, _topic(*CORRECT), DEAD, once=True)
     assert (found.lost, found.doubled, found.wrong) == (0, 0, ())
 
 
-def test_two_files_of_a_batch_may_be_mixed() -> None:
+def test_files_of_a_batch_can_be_interleaved() -> None:
     assert not findings(SOURCE, _topic(0, 1, 2, 3, 5, 6, 9, 7, 10, 8, 11), DEAD, once=True).wrong
 
 
 @pytest.mark.parametrize(
     ("numbers", "dead", "sign"),
     [
-        (SOUND[:-1], DEAD, "topic: LOST 1 (11)"),
-        ((*SOUND, 11), DEAD, "topic: DOUBLED 1 (11)"),
-        ((*SOUND, 12), DEAD, "unexpected records: 1 (12)"),
-        ((*SOUND, 4), DEAD, "unexpected records: 1 (4)"),
-        (SOUND, [], "dead letters: LOST 1 (4)"),
-        (SOUND, [*DEAD, *DEAD], "dead letters: DOUBLED 1 (4)"),
-        ((1, 0, *SOUND[2:]), DEAD, "file 0: 0 comes after 1"),
-        ((6, *SOUND[:5], *SOUND[6:]), DEAD, "micro-batches are mixed"),
+        (CORRECT[:-1], DEAD, "topic: LOST 1 (11)"),
+        ((*CORRECT, 11), DEAD, "topic: DOUBLED 1 (11)"),
+        ((*CORRECT, 12), DEAD, "unexpected records: 1 (12)"),
+        ((*CORRECT, 4), DEAD, "unexpected records: 1 (4)"),
+        (CORRECT, [], "dead letters: LOST 1 (4)"),
+        (CORRECT, [*DEAD, *DEAD], "dead letters: DOUBLED 1 (4)"),
+        ((1, 0, *CORRECT[2:]), DEAD, "file 0: 0 comes after 1"),
+        ((6, *CORRECT[:5], *CORRECT[6:]), DEAD, "micro-batches are mixed"),
     ],
 )
-def test_a_topic_that_is_wrong(numbers: tuple[int, ...], dead: list[Found], sign: str) -> None:
+def test_incorrect_topic(numbers: tuple[int, ...], dead: list[Found], sign: str) -> None:
     told = findings(SOURCE, _topic(*numbers), dead, once=True).wrong
     assert any(sign in text for text in told), told
 
 
-def test_a_record_in_another_partition() -> None:
-    topic = _topic(*SOUND)
+def test_record_in_another_partition() -> None:
+    topic = _topic(*CORRECT)
     topic[0] = replace(topic[0], partition=1)
     assert "in the wrong partition: 1 (0)" in findings(SOURCE, topic, DEAD, once=True).wrong[0]
 
 
-def test_at_least_once_counts_what_is_doubled() -> None:
-    found = findings(SOURCE, _topic(*SOUND, *SOUND), [*DEAD, *DEAD], once=False)
-    assert (found.lost, found.doubled, found.wrong) == (0, len(SOUND) + 1, ())
+def test_at_least_once_counts_duplicates() -> None:
+    found = findings(SOURCE, _topic(*CORRECT, *CORRECT), [*DEAD, *DEAD], once=False)
+    assert (found.lost, found.doubled, found.wrong) == (0, len(CORRECT) + 1, ())

@@ -33,11 +33,11 @@ def plans(request: pytest.FixtureRequest) -> list[Plan]:
     return [draw(seed, request.param) for seed in SEEDS]
 
 
-def test_a_seed_is_one_plan(plans: list[Plan]) -> None:
+def test_plan_depends_only_on_the_seed(plans: list[Plan]) -> None:
     assert plans == [draw(plan.seed, plan.sink) for plan in plans]
 
 
-def test_every_kind_and_step_is_drawn(plans: list[Plan]) -> None:
+def test_all_kinds_and_steps_are_drawn(plans: list[Plan]) -> None:
     sink = plans[0].sink
     kinds = {kind for kind, scenario in SCENARIOS.items() if sink in scenario.sinks}
     steps = {str(step) for kind in kinds for step in reachable(SCENARIOS[kind].steps, sink)}
@@ -45,7 +45,7 @@ def test_every_kind_and_step_is_drawn(plans: list[Plan]) -> None:
     assert {str(plan.faults[0].stop.step) for plan in plans if plan.faults} == steps
 
 
-def test_two_rounds_meet_every_kind_on_every_number_of_nodes(plans: list[Plan]) -> None:
+def test_two_rounds_cover_all_kinds_and_node_counts(plans: list[Plan]) -> None:
     sink = plans[0].sink
     met = {(plan.kind, plan.nodes) for plan in plans[: 2 * len(kinds_in_turn(sink))]}
     assert met == {
@@ -56,12 +56,12 @@ def test_two_rounds_meet_every_kind_on_every_number_of_nodes(plans: list[Plan]) 
     }
 
 
-def test_no_fault_befalls_the_last_batch(plans: list[Plan]) -> None:
+def test_last_batch_has_no_fault(plans: list[Plan]) -> None:
     for plan in (plan for plan in plans if not plan.job):
         assert all((fault.stop.batch or 0) < plan.source.batches - 1 for fault in plan.faults)
 
 
-def test_a_shared_transaction_is_met_where_it_is() -> None:
+def test_steps_of_shared_transactions() -> None:
     for plan in (draw(seed, Sink.ATOMIC, Choice(two_phase=True)) for seed in SEEDS):
         assert not plan.source.dead
         assert not plan.brokers.two_phase
@@ -73,12 +73,12 @@ def test_a_shared_transaction_is_met_where_it_is() -> None:
             assert stop.batch is None or stop.step not in UNNUMBERED
 
 
-def test_every_step_is_a_function_or_seen_from_outside() -> None:
+def test_every_step_is_observable() -> None:
     named = {step for point in POINTS for step in (point.before, point.after)}
     assert set(Step) <= named | LOG | {Step.END_TXN}
 
 
-def test_the_files_hold_every_number_once(tmp_path: Path, plans: list[Plan]) -> None:
+def test_files_contain_every_number_once(tmp_path: Path, plans: list[Plan]) -> None:
     source = plans[0].source
     source.write(tmp_path, range(source.batches))
     tables = [pq.read_table(path) for path in sorted(tmp_path.iterdir())]
@@ -86,7 +86,7 @@ def test_the_files_hold_every_number_once(tmp_path: Path, plans: list[Plan]) -> 
     assert [number_of(str(value).encode()) for value in values] == list(range(source.total))
 
 
-def test_the_ledger_goes_on_and_sums_up(tmp_path: Path) -> None:
+def test_ledger_continues_and_sums_up(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl")
     assert ledger.new_seeds(3, sink=Sink.SPARK) == [1, 2, 3]
     line = {"kind": "driver killed", "sink": "kafka", "seed": 3, "lost": 0, "doubled": 70}

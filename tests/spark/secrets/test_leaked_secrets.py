@@ -1,7 +1,7 @@
-"""A job's secrets are nowhere afterwards: not in plans, event log, checkpoint, logs, or reports.
+"""Plans, event log, checkpoints, logs and reports of a job contain no secrets.
 
-Everything that a Spark application leaves is searched, with all logs at DEBUG, after writes that
-succeed and writes that fail. `format("kafka")` with the same options is the measure.
+The tests search all files of a Spark application with logs at DEBUG level, after successful and
+failed writes. `format("kafka")` with the same options is the reference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.spark.secrets.plan import CONSOLE, EVENTS, LOG, SHOWN, Plan
-from tests.spark.secrets.planted import PASSWORD, USER, Planted, find, plant, referred
+from tests.spark.secrets.planted_secrets import (
+    PASSWORD,
+    USER,
+    PlantedSecrets,
+    find,
+    plant,
+    with_references,
+)
 from tools.support.jars import SPARK_SINK, ensure
 
 if TYPE_CHECKING:
@@ -39,9 +46,9 @@ def secured() -> Iterator[EmbeddedBroker]:
 
 
 class Run:
-    """A child that has written, and the folder that everything lies in."""
+    """A completed child process and the folder with all of its files."""
 
-    def __init__(self, folder: Path, plan: Plan, planted: Planted) -> None:
+    def __init__(self, folder: Path, plan: Plan, planted: PlantedSecrets) -> None:
         self.folder = folder / "run"
         self.folder.mkdir()
         self._marks = planted.marks
@@ -62,23 +69,23 @@ class Run:
 
     @property
     def events(self) -> Path:
-        """The event log."""
+        """Return the event log."""
         (file,) = (self.folder / EVENTS).iterdir()
         return file
 
     def found(self) -> dict[str, set[str]]:
-        """The files that hold each secret."""
+        """Return the files that contain each secret."""
         return find(self.folder, self._marks)
 
     def check_complete(self) -> None:
-        """What is searched is there: a search of nothing finds nothing."""
+        """Check that the searched files exist."""
         assert "SparkListenerApplicationEnd" in self.events.read_text()
         assert " DEBUG " in (self.folder / LOG).read_text(errors="replace")
         assert (self.folder / "checkpoint-good" / "commits" / "0").exists(), self.errors
         assert "numInputRows" in (self.folder / SHOWN).read_text()
 
 
-def plan(secrets: Planted, kind: str = OURS) -> Plan:
+def plan(secrets: PlantedSecrets, kind: str = OURS) -> Plan:
     jars = {"spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths()))}
     noisy = {"kafka.debug": "all", "kafka.statistics.interval.ms": "100"}
     ours = kind == OURS
@@ -96,19 +103,19 @@ def settings_of(file: Path) -> dict[str, str]:
     return {words[0]: words[1].strip() for words in lines if words and words[0][0] != "#"}
 
 
-def test_no_literal_secret_is_left(secured: EmbeddedBroker, tmp_path: Path) -> None:
+def test_no_literal_secret_is_leaked(secured: EmbeddedBroker, tmp_path: Path) -> None:
     secrets = plant(secured, tmp_path, "t")
     run = Run(tmp_path, plan(secrets), secrets)
     run.check_complete()
     assert run.errors.keys() == FAILING | {"mistyped"}
     assert "AuthenticationError" in run.errors["wrong batch"]
     assert "kafka.sasl.pasword" in run.errors["mistyped"]
-    # Spark 4.1 shows the options of a stream, but for what it redacts; later ones don't.
+    # Spark 4.1 shows the redacted options of a stream; later versions do not show options.
     assert run.found().keys() <= ({"key"} if pyspark.__version__ < "4.2" else set())
 
 
-def test_sparks_own_sink_leaves_a_key(secured: EmbeddedBroker, tmp_path: Path) -> None:
-    """So the search finds what is there, and Spark 4.1's trace of ours is no more than this."""
+def test_spark_kafka_sink_leaks_a_key(secured: EmbeddedBroker, tmp_path: Path) -> None:
+    """The search detects leaks, and kafkaprod on Spark 4.1 leaks no more than Spark's sink."""
     secrets = plant(secured, tmp_path, "t")
     run = Run(tmp_path, plan(secrets, JVM), secrets)
     run.check_complete()
@@ -116,11 +123,9 @@ def test_sparks_own_sink_leaves_a_key(secured: EmbeddedBroker, tmp_path: Path) -
     assert "key" in run.found()
 
 
-def test_secrets_that_are_referred_to_are_left_nowhere(
-    secured: EmbeddedBroker, tmp_path: Path
-) -> None:
-    """Statements in SQL too, which Spark logs as they come, and a table that keeps its options."""
-    secrets = referred(plant(secured, tmp_path, "t"), tmp_path)
+def test_referenced_secrets_are_not_leaked(secured: EmbeddedBroker, tmp_path: Path) -> None:
+    """Including SQL statements, which Spark logs, and a table with stored options."""
+    secrets = with_references(plant(secured, tmp_path, "t"), tmp_path)
     folder = tmp_path / "run"
     secrets.logins[1]["reportPath"] = str(folder / "report.json")
     secrets.logins[1]["metrics.prometheus.textfile"] = str(folder / "metrics.prom")
@@ -133,11 +138,11 @@ def test_secrets_that_are_referred_to_are_left_nowhere(
     assert run.found() == {}
 
 
-def test_a_request_of_connect_holds_references_only(
+def test_spark_connect_requests_contain_only_references(
     secured: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Spark Connect puts every request into the event log, with all options."""
-    secrets = referred(plant(secured, tmp_path, "t"), tmp_path)
+    """Spark Connect writes every request to the event log, with all options."""
+    secrets = with_references(plant(secured, tmp_path, "t"), tmp_path)
     run = Run(tmp_path, replace(plan(secrets), sql=True, connect=True), secrets)
     run.check_complete()
     assert "env:LEAK_JAAS" in run.events.read_text()
@@ -145,7 +150,7 @@ def test_a_request_of_connect_holds_references_only(
     assert run.found() == {}
 
 
-def test_the_settings_that_are_shipped_redact_what_connect_logs(
+def test_shipped_settings_redact_spark_connect_logs(
     secured: EmbeddedBroker, tmp_path: Path
 ) -> None:
     secrets = plant(secured, tmp_path, "t")
@@ -154,5 +159,5 @@ def test_the_settings_that_are_shipped_redact_what_connect_logs(
     run.check_complete()
     assert "kafka.sasl.jaas.config" in (run.folder / SHOWN).read_text() + run.events.read_text()
     found = run.found()
-    found.pop("mistyped option", None)  # nothing tells that this name means a secret
+    found.pop("mistyped option", None)  # this name does not look like that of a secret
     assert found == {}

@@ -1,4 +1,4 @@
-"""The ways of a stream: every trigger, every output mode, tables, foreachBatch."""
+"""The write methods of streams: all triggers and output modes, tables, foreachBatch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink import ReportError, last_report
-from tests.spark.ways.way import ROWS, WAIT_S, Way, Write
+from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write, WriteMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-def to_the_end(query: StreamingQuery) -> None:
-    """Wait until a query has written both files, or ends by itself.
+def run_to_the_end(query: StreamingQuery) -> None:
+    """Wait until a query has written both files or has ended.
 
     Raises:
-        TimeoutError: it did neither.
+        TimeoutError: neither happened.
     """
     try:
         deadline = time.monotonic() + WAIT_S
@@ -43,19 +43,19 @@ def to_the_end(query: StreamingQuery) -> None:
 
 
 def _stream(mode: str, trigger: dict[str, Any]) -> Callable[[Write], None]:
-    def act(write: Write) -> None:
+    def run(write: Write) -> None:
         frame = write.files()
-        if mode == "complete":  # Spark wants an aggregation
+        if mode == "complete":  # Spark requires an aggregation
             frame = frame.groupBy("value").count()
-        to_the_end(write.stream(frame, mode, trigger).start())
+        run_to_the_end(write.stream(frame, mode, trigger).start())
 
-    return act
+    return run
 
 
-def _reported(write: Write) -> None:
-    """The driver's Python has the report of a query's last micro-batch."""
+def _with_report(write: Write) -> None:
+    """Check that the driver has the report of the last micro-batch."""
     query = write.stream(write.files(), "append", {"availableNow": True}).start()
-    to_the_end(query)
+    run_to_the_end(query)
     report = last_report(query)
     if (report.query_id, report.batch_id, report.persisted) != (query.id, 1, ROWS // 2):
         raise ReportError(f"it is that of another write: {report!r}")
@@ -63,27 +63,27 @@ def _reported(write: Write) -> None:
 
 def _bad_row(write: Write) -> None:
     frame = write.files().selectExpr("value", "7 AS partition")
-    to_the_end(write.stream(frame, "append", {"availableNow": True}).start())
+    run_to_the_end(write.stream(frame, "append", {"availableNow": True}).start())
 
 
 def _exactly_once(write: Write) -> None:
     stream = write.stream(write.files(), "append", {"availableNow": True})
-    to_the_end(stream.options(**write.once).start())
+    run_to_the_end(stream.options(**write.exactly_once_options).start())
 
 
 def _continuous_exactly_once(write: Write) -> None:
     stream = write.stream(write.rate(), "append", {"continuous": "1 second"})
-    to_the_end(stream.options(**write.once).start())
+    run_to_the_end(stream.options(**write.exactly_once_options).start())
 
 
 def _continuous(write: Write) -> None:
-    to_the_end(write.stream(write.rate(), "append", {"continuous": "1 second"}).start())
+    run_to_the_end(write.stream(write.rate(), "append", {"continuous": "1 second"}).start())
 
 
 def _to_table(write: Write) -> None:
     frame = write.files().selectExpr("CAST(value AS BINARY) AS value")
     write.sql("CREATE TABLE {t} (value BINARY) USING kafkaprod")
-    to_the_end(write.stream(frame, "append", {"availableNow": True}).toTable(write.table))
+    run_to_the_end(write.stream(frame, "append", {"availableNow": True}).toTable(write.table))
 
 
 def _foreach_batch(write: Write) -> None:
@@ -96,7 +96,7 @@ def _foreach_batch(write: Write) -> None:
 
 
 def _foreach_batch_exactly_once(write: Write) -> None:
-    options = write.once
+    options = write.exactly_once_options
 
     def each(frame: DataFrame, number: int) -> None:
         writer = frame.write.format("kafkaprod").mode("append").options(**options)
@@ -107,7 +107,7 @@ def _foreach_batch_exactly_once(write: Write) -> None:
 
 def _write_each_batch(write: Write, each: Callable[[DataFrame, int], None]) -> None:
     stream = write.files().writeStream.foreachBatch(each).trigger(availableNow=True)
-    to_the_end(stream.option("checkpointLocation", str(write.folder / "checkpoint")).start())
+    run_to_the_end(stream.option("checkpointLocation", str(write.folder / "checkpoint")).start())
 
 
 _TRIGGERS: dict[str, dict[str, Any]] = {
@@ -119,31 +119,35 @@ _TRIGGERS: dict[str, dict[str, Any]] = {
 
 STREAMS = (
     *(
-        Way(name=f"stream-append-{name}", act=_stream("append", trigger))
+        WriteMethod(name=f"stream-append-{name}", run=_stream("append", trigger))
         for name, trigger in _TRIGGERS.items()
     ),
     *(
-        Way(name=f"stream-{mode}-{name}", act=_stream(mode, _TRIGGERS[name]), refused=refused)
-        for mode, name, refused in (
+        WriteMethod(name=f"stream-{mode}-{name}", run=_stream(mode, _TRIGGERS[name]), error=error)
+        for mode, name, error in (
             ("update", "default", "(?i)update"),
             ("complete", "default", "output mode complete.*append"),
             ("complete", "available-now", "output mode complete.*append"),
         )
     ),
-    Way(name="stream-continuous", act=_continuous, refused="without writing them.*processingTime"),
-    Way(name="stream-reported", act=_reported),
-    Way(name="stream-a-bad-row", act=_bad_row, refused=r"ColumnError \S+-stream-a-bad-row 7$"),
-    Way(name="stream-exactly-once", act=_exactly_once, transactional=True),
-    Way(
-        name="stream-continuous-exactly-once",
-        act=_continuous_exactly_once,
-        refused="without writing them.*processingTime",
+    WriteMethod(
+        name="stream-continuous", run=_continuous, error="without writing them.*processingTime"
     ),
-    Way(name="stream-to-table", act=_to_table),
-    Way(name="stream-for-each-batch", act=_foreach_batch),
-    Way(
+    WriteMethod(name="stream-reported", run=_with_report),
+    WriteMethod(
+        name="stream-a-bad-row", run=_bad_row, error=r"ColumnError \S+-stream-a-bad-row 7$"
+    ),
+    WriteMethod(name="stream-exactly-once", run=_exactly_once, transactional=True),
+    WriteMethod(
+        name="stream-continuous-exactly-once",
+        run=_continuous_exactly_once,
+        error="without writing them.*processingTime",
+    ),
+    WriteMethod(name="stream-to-table", run=_to_table),
+    WriteMethod(name="stream-for-each-batch", run=_foreach_batch),
+    WriteMethod(
         name="stream-for-each-batch-exactly-once",
-        act=_foreach_batch_exactly_once,
+        run=_foreach_batch_exactly_once,
         transactional=True,
     ),
 )

@@ -1,8 +1,8 @@
-"""Runs a Python worker that connects to Spark before it imports PySpark: early_worker.py -m MODULE.
+"""Run a Python worker that connects to Spark before importing PySpark: early_worker.py -m MODULE.
 
-Spark Connect gives a worker of foreachBatch 10 seconds to connect and as long to authenticate, and
-has no setting for that. The worker first imports PySpark, pandas and gRPC, which takes longer on a
-busy machine.
+Spark Connect has a fixed timeout of 10 seconds for a foreachBatch worker to connect, and 10 seconds
+to authenticate. The worker first imports PySpark, pandas and gRPC, which can take longer on a busy
+machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ exec {python} "$@"
 
 
 def write_python(path: Path) -> str:
-    """Write an executable to `path` that starts workers of foreachBatch in this way."""
+    """Write an executable to `path` that starts foreachBatch workers with this module."""
     words = {"module": _MODULE, "python": sys.executable, "worker": str(Path(__file__).resolve())}
     path.write_text(_SCRIPT.format(**{name: shlex.quote(word) for name, word in words.items()}))
     path.chmod(0o755)
@@ -31,7 +31,7 @@ def write_python(path: Path) -> str:
 
 
 def main() -> None:
-    """Connect and authenticate; PySpark's function that does this returns the connection."""
+    """Connect and authenticate, and make PySpark's function return this connection."""
     secret = os.environ["PYTHON_WORKER_FACTORY_SECRET"].encode()
     early = socket.create_connection(("127.0.0.1", int(os.environ["PYTHON_WORKER_FACTORY_PORT"])))
     file = early.makefile("rwb")

@@ -1,4 +1,4 @@
-"""Secrets that can be told from anything else, and the search for them."""
+"""Unique secrets, and a search for them in files."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ STORE_PASSWORDS = ("kafka.ssl.keystore.password", "kafka.ssl.key.password")
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
-    """Options with secrets in them, and by what each secret is known, whole or in part.
+class PlantedSecrets:
+    """Options with secrets, and the texts that identify each secret or a part of it.
 
-    `environment` is what references lead to.
+    `environment` contains the variables of secret references.
     """
 
     logins: list[dict[str, str]]
@@ -40,8 +40,8 @@ class Planted:
     environment: dict[str, str]
 
 
-def plant(kafka: EmbeddedBroker, folder: Path, topic: str) -> Planted:
-    """Options for two ways in, by inline PEM and by a PKCS12 file, and for none."""
+def plant(kafka: EmbeddedBroker, folder: Path, topic: str) -> PlantedSecrets:
+    """Return options for logins with inline PEM and with a PKCS12 file, and invalid options."""
     pair = kafka.client_certificate(USER)
     inline = kafka.client_options(USER, certificate=pair) | {"topic": topic}
     wrong = inline | {JAAS: inline[JAAS].replace(PASSWORD, WRONG)}
@@ -60,11 +60,11 @@ def plant(kafka: EmbeddedBroker, folder: Path, topic: str) -> Planted:
         "password of the store": STORE,
     }
     mistyped = inline | {"kafka.sasl.pasword": MISTYPED}
-    return Planted([inline, filed], wrong, mistyped, marks, {})
+    return PlantedSecrets([inline, filed], wrong, mistyped, marks, {})
 
 
-def referred(planted: Planted, folder: Path) -> Planted:
-    """The same with no secret among the options: variables and files hold them."""
+def with_references(planted: PlantedSecrets, folder: Path) -> PlantedSecrets:
+    """Replace the secrets in the options by references to variables and files."""
     inline, filed = planted.logins
     environment = {
         "LEAK_JAAS": inline[JAAS],
@@ -76,11 +76,11 @@ def referred(planted: Planted, folder: Path) -> Planted:
     filed = filed | {JAAS: "env:LEAK_JAAS", **dict.fromkeys(STORE_PASSWORDS, "env:LEAK_STORE")}
     wrong = inline | {JAAS: "env:LEAK_WRONG"}
     mistyped = inline | {"kafka.sasl.pasword": "env:LEAK_STORE"}
-    return Planted([inline, filed], wrong, mistyped, planted.marks, environment)
+    return PlantedSecrets([inline, filed], wrong, mistyped, planted.marks, environment)
 
 
 def _filed(name: str, value: str, folder: Path) -> str:
-    """PEM goes into a file."""
+    """Write a PEM value to a file and return its path."""
     if not value.startswith("-----BEGIN"):
         return value
     file = folder / f"{name}.pem"
@@ -99,7 +99,7 @@ def _pkcs12(key: str, certificate: str) -> bytes:
 
 
 def find(folder: Path, marks: dict[str, str]) -> dict[str, set[str]]:
-    """The files below a folder that hold each mark, in their bytes or their names."""
+    """Return the files in a folder whose content or name contains each text."""
     found: dict[str, set[str]] = {}
     for place, _, files in os.walk(folder):
         for name in files:

@@ -1,4 +1,4 @@
-"""Metrics, statistics lines and debug events of a write by Spark."""
+"""Metrics, statistics lines and debug events of a write from Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _frame(sink: Sink, rows: int, tasks: int) -> DataFrame:
     return sink.spark.range(0, rows, 1, tasks).selectExpr("CAST(id AS STRING) AS value")
 
 
-def test_the_driver_hands_the_metrics_of_all_tasks_to_prometheus(
+def test_driver_exports_metrics_of_all_tasks_to_prometheus(
     sink: Sink, topic: str, tmp_path: Path
 ) -> None:
     path, report_path = tmp_path / "kafka.prom", tmp_path / "report.json"
@@ -47,7 +47,7 @@ def test_the_driver_hands_the_metrics_of_all_tasks_to_prometheus(
     assert {part.leader for part in report.partitions} == {1}
 
 
-def test_statistics_and_debug_events_reach_the_executors_console(
+def test_statistics_and_debug_events_on_executor_console(
     sink: Sink, topic: str, console: Console
 ) -> None:
     since = console.mark()
@@ -66,9 +66,7 @@ def test_statistics_and_debug_events_reach_the_executors_console(
     assert {session for _, session in events} == {statistics["name"]}
 
 
-def test_the_statistics_of_each_task_are_files_that_spark_reads(
-    sink: Sink, topic: str, tmp_path: Path
-) -> None:
+def test_statistics_files_are_readable_by_spark(sink: Sink, topic: str, tmp_path: Path) -> None:
     folder = tmp_path / "statistics"
     sink.write(_frame(sink, 1000, 4), topic=topic, statisticsPath=str(folder))
     files = {path.name.split("-")[1] for path in folder.iterdir()}
@@ -77,7 +75,7 @@ def test_the_statistics_of_each_task_are_files_that_spark_reads(
     assert [tuple(line) for line in lines] == [(250, "Assigned")] * 4
 
 
-def test_the_progress_of_all_tasks_reaches_the_drivers_python(sink: Sink, topic: str) -> None:
+def test_progress_of_all_tasks_on_the_driver(sink: Sink, topic: str) -> None:
     seen: list[WriteProgress] = []
     with progress(sink.spark, interval_s=0.2, show=seen.append):
         sink.write(_frame(sink, 1000, 4), topic=topic)

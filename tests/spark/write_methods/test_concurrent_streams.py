@@ -1,4 +1,4 @@
-"""Streams of one session that run at the same time."""
+"""Concurrent streams in one session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink import ColumnError, DeliveryReport, error_of, last_report
-from tests.spark.ways.way import ROWS, WAIT_S, Write
+from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAMES = ("side-a", "side-b", "side-failing")
 
 
-def test_one_fails_and_the_others_write_and_report_apart(
+def test_one_query_fails_and_others_continue(
     spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path, console: Console
 ) -> None:
     since, reports = console.mark(), tmp_path / "reports"

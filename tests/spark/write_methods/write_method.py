@@ -1,4 +1,4 @@
-"""Every way in which Spark can write, with what must come of it: the rows, or a sentence."""
+"""A write method of Spark and its expected result: all rows or an error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _tables = itertools.count(1)
 
 @dataclass(slots=True)
 class Write:
-    """One write: where it goes, and the frames that it may take."""
+    """Destination and frames of one write."""
 
     spark: SparkSession
     servers: str
@@ -37,26 +37,26 @@ class Write:
 
     @property
     def options(self) -> dict[str, str]:
-        """What the sink needs to know."""
+        """Return the options of the sink."""
         return {"kafka.bootstrap.servers": self.servers, "topic": self.topic, **self.security}
 
     @property
-    def once(self) -> dict[str, str]:
-        """The same, to write exactly once."""
+    def exactly_once_options(self) -> dict[str, str]:
+        """Return the options of the sink for exactly-once."""
         guarantee = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": self.topic}
         return self.options | guarantee
 
     def frame(self, rows: int = ROWS, tasks: int = 3) -> DataFrame:
-        """Rows of a string value."""
+        """Return rows with a string value."""
         return self.spark.range(0, rows, 1, tasks).selectExpr("CAST(id AS STRING) AS value")
 
     def writer(self, mode: str | None = "append") -> Any:
-        """A DataFrameWriter with the sink's options."""
+        """Return a DataFrameWriter with the sink's options."""
         writer = self.frame().write.format(OURS).options(**self.options)
         return writer if mode is None else writer.mode(mode)
 
     def check_report(self) -> DeliveryReport:
-        """The driver's Python has the report of the write that has just ended, in any thread."""
+        """Return the report of the last write; check that any thread of the driver can read it."""
         with ThreadPoolExecutor(1) as pool:
             report = pool.submit(last_report).result()
         if ({part.topic for part in report.partitions}, report.persisted) != ({self.topic}, ROWS):
@@ -64,7 +64,7 @@ class Write:
         return report
 
     def sql(self, text: str) -> Write:
-        """Run a statement; {t} is the table, {o} the options as OPTIONS takes them, {w} as WITH."""
+        """Run a statement; {t} is the table, {o} an OPTIONS clause, {w} a WITH clause."""
         pairs = self.options.items()
         given = ", ".join(f"'{name}' '{value}'" for name, value in pairs)
         equal = ", ".join(f"'{name}' = '{value}'" for name, value in pairs)
@@ -72,11 +72,11 @@ class Write:
         return self
 
     def make_table(self) -> Write:
-        """Create the table, its options with it."""
+        """Create the table with its options."""
         return self.sql("CREATE TABLE {t} USING kafkaprod {o}")
 
     def table_rows(self) -> DataFrame:
-        """Rows that fit the table."""
+        """Return rows with the columns of the table."""
         return self.frame().selectExpr(
             "CAST(NULL AS BINARY) AS key",
             "CAST(value AS BINARY) AS value",
@@ -86,7 +86,7 @@ class Write:
         )
 
     def files(self) -> DataFrame:
-        """A stream of two files."""
+        """Return a stream of two files."""
         source = self.folder / "input"
         if not source.exists():
             source.mkdir(parents=True)
@@ -96,36 +96,37 @@ class Write:
         return self.spark.readStream.option("maxFilesPerTrigger", "1").text(str(source))
 
     def rate(self) -> DataFrame:
-        """A stream that never ends, of a source that knows continuous mode."""
+        """Return an endless stream from a source that supports continuous mode."""
         rates = self.spark.readStream.format("rate").option("rowsPerSecond", "50")
         return rates.option("numPartitions", "2").load().selectExpr("CAST(value AS STRING) value")
 
     def stream(self, frame: DataFrame, mode: str, trigger: dict[str, Any]) -> Any:
-        """A DataStreamWriter; an empty trigger is Spark's default."""
+        """Return a DataStreamWriter; an empty trigger is Spark's default."""
         writer = frame.writeStream.format(OURS).outputMode(mode).options(**self.options)
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
         return writer.trigger(**trigger) if trigger else writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """A way to write. `refused`: what the error says, instead of any row.
+class WriteMethod:
+    """A write method.
 
-    `transactional`: the topic has markers of transactions beside the rows.
+    `error`: pattern of the expected error, if the method writes no rows. `transactional`: the
+    topic also contains transaction markers.
     """
 
     name: str
-    act: Callable[[Write], object]
+    run: Callable[[Write], object]
     rows: int = ROWS
-    refused: str | None = None
+    error: str | None = None
     transactional: bool = False
 
 
-def attempt(way: Way, write: Write) -> str | None:
-    """Write; what the refusal says, None when there was none."""
+def run_method(method: WriteMethod, write: Write) -> str | None:
+    """Write and return the error text, or None if the write succeeded."""
     try:
-        way.act(write)
-    except Exception as error:  # noqa: BLE001 - what is raised is what is looked at
+        method.run(write)
+    except Exception as error:  # noqa: BLE001 - any error is a result
         ours = error_of(error)
         text = str(error).partition("JVM stacktrace:")[0]
         shown = f"{text} {type(ours).__name__} {ours.topic} {ours.partition}" if ours else text

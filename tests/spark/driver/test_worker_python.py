@@ -1,4 +1,4 @@
-"""A local job that is started with the Python of an environment that is not activated."""
+"""A local job started with the Python of a virtual environment that is not activated."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ spark.stop()
 """
 
 
-def test_register_uses_the_python_of_the_job(tmp_path: Path) -> None:
-    """The `python3` in the PATH cannot start."""
+def test_register_sets_the_python_of_the_job(tmp_path: Path) -> None:
+    """The `python3` on the PATH cannot start."""
     job, other = tmp_path / "job.py", tmp_path / "python3"
     job.write_text(_JOB)
     other.write_text("#!/bin/sh\nexit 1\n")

@@ -1,4 +1,4 @@
-"""Batch writes with exactly-once, and what a read_committed reader sees of them."""
+"""Exactly-once batch writes and reads with read_committed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ GUARANTEE = "exactly-once"
 
 
 def options(prefix: str, **more: str) -> dict[str, str]:
-    """The options of the guarantee."""
+    """Return the options for exactly-once."""
     return {"deliveryGuarantee": GUARANTEE, "transactionalIdPrefix": prefix, **more}
 
 
 @dataclass(frozen=True, slots=True)
 class ExactlyOnce:
-    """Batch writes to one topic; the prefix is the topic's name."""
+    """Writes batches to one topic, whose name is also the prefix."""
 
     sink: Sink
     topic: str
@@ -34,36 +34,36 @@ class ExactlyOnce:
 
     @property
     def options(self) -> dict[str, str]:
-        """All that a write needs."""
+        """Return all options of a write."""
         servers = {"kafka.bootstrap.servers": self.sink.bootstrap_servers, "topic": self.topic}
         report = {"reportPath": str(self.folder / "report.json")}
         return servers | report | options(self.topic)
 
     def numbers(self, start: int, end: int, tasks: int = 3) -> DataFrame:
-        """Rows whose values are the numbers from start to end, in as many tasks."""
+        """Return rows with the numbers from start to end, in `tasks` tasks."""
         frame = self.sink.spark.range(start, end, 1, tasks)
         return frame.selectExpr("CAST(id AS STRING) AS value")
 
     def write(self, frame: DataFrame, **more: str) -> DeliveryReport:
-        """Append the frame; a name's double underscores stand for dots."""
+        """Append the frame; double underscores in option names become dots."""
         named = {name.replace("__", "."): value for name, value in more.items()}
         frame.write.format("kafkaprod").mode("append").options(**self.options, **named).save()
         return self.report()
 
     def by_column(self, frame: DataFrame, **more: str) -> None:
-        """Append a frame whose rows name their topics."""
+        """Append a frame with a topic column."""
         options = {name: value for name, value in self.options.items() if name != "topic"}
         frame.write.format("kafkaprod").mode("append").options(**options, **more).save()
 
     def report(self) -> DeliveryReport:
-        """Of the last write."""
+        """Return the report of the last write."""
         return DeliveryReport.from_json(read_report(str(self.folder / "report.json")))
 
     def read(self) -> list[int]:
-        """The numbers that a read_committed reader finds, sorted."""
+        """Return the committed numbers in the topic, sorted."""
         return committed_numbers(self.sink.bootstrap_servers, self.topic)
 
 
 def committed_numbers(servers: str, topic: str) -> list[int]:
-    """The numbers that a read_committed reader, librdkafka by default, finds in a topic, sorted."""
+    """Return the committed numbers in a topic, sorted (librdkafka reads read_committed)."""
     return sorted(int(record.value or b"") for record in by_confluent(servers, topic))

@@ -1,27 +1,29 @@
-"""Ways to write to a secured broker, whose authority is in a file that Spark ships."""
+"""Write methods for a secured broker, with a certificate authority file that Spark ships."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.spark.ways.batch import BATCH
-from tests.spark.ways.stream import STREAMS
+from tests.spark.write_methods.batch import BATCH
+from tests.spark.write_methods.stream import STREAMS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_kafka_sink import EmbeddedBroker
 
-TRUST = "ways-trust.pem"
+TRUST = "write-methods-trust.pem"
 _NAMES = ("save", "stream-append-available-now", "stream-for-each-batch")
 SECURED = tuple(
-    replace(way, name=f"secured-{way.name}") for way in (*BATCH, *STREAMS) if way.name in _NAMES
+    replace(method, name=f"secured-{method.name}")
+    for method in (*BATCH, *STREAMS)
+    if method.name in _NAMES
 )
 
 
-def to_ship(broker: EmbeddedBroker, folder: Path) -> tuple[Path, dict[str, str]]:
-    """The file of the authority, and options that have no more than its name."""
+def write_trust_file(broker: EmbeddedBroker, folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write the certificate authority to a file; return it and options with its name."""
     path = folder / TRUST
     path.write_text(broker.ca_certificate)
     options = broker.client_options("alice")

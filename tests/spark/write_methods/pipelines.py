@@ -1,4 +1,4 @@
-"""What Spark Connect alone can do: Declarative Pipelines, and what it can't: `progress`."""
+"""Declarative Pipelines, which require Spark Connect, and `progress`, which it lacks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from pyspark.pipelines.cli import run
 
 from spark_kafka_sink import DeliveryReport, ReportError, progress
-from tests.spark.ways.way import ROWS, Way
+from tests.spark.write_methods.write_method import ROWS, WriteMethod
 
 if TYPE_CHECKING:
-    from tests.spark.ways.way import Write
+    from tests.spark.write_methods.write_method import Write
 
 _SPEC = """
-name: way
+name: pipeline
 storage: {folder}
 libraries:
   - glob:
@@ -40,7 +40,7 @@ def second():
 
 
 def _pipeline(write: Write) -> None:
-    """Two flows into one sink; stops the session."""
+    """Run two flows into one sink; this stops the session."""
     write.files()
     reports, source = write.folder / "reports", str(write.folder / "input")
     options = write.options | {"reportPath": str(reports)}
@@ -62,7 +62,7 @@ def _progress(write: Write) -> None:
 
 
 CONNECT = (
-    Way(name="progress", act=_progress, refused="requires the Spark driver in this process"),
-    Way(name="pipeline", act=_pipeline, rows=2 * ROWS),
+    WriteMethod(name="progress", run=_progress, error="requires the Spark driver in this process"),
+    WriteMethod(name="pipeline", run=_pipeline, rows=2 * ROWS),
 )
-"""In the order in which they can be tried: the last one stops the session."""
+"""In this order, because the last one stops the session."""

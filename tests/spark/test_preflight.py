@@ -1,4 +1,4 @@
-"""A mistake in the options fails a write at once, and missing topics are created on request."""
+"""Invalid options fail a write immediately, and missing topics are created on request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.spark.support.console import Console
 
-LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
+DEAD_LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
 LOGIN = {
     "kafka.security.protocol": "SASL_PLAINTEXT",
     "kafka.sasl.mechanism": "PLAIN",
@@ -38,12 +38,12 @@ LOGIN = {
 
 @pytest.fixture
 def kafka() -> Iterator[EmbeddedBroker]:
-    """A broker that creates no topics by itself."""
+    """Run a broker without automatic topic creation."""
     with EmbeddedBroker(topics={"events": 2}) as broker:
         yield broker
 
 
-def test_an_error_is_the_first_text_of_sparks(
+def test_error_is_the_start_of_spark_errors(
     spark: SparkSession, kafka: EmbeddedBroker, console: Console
 ) -> None:
     sink, mark = Sink(spark, kafka.bootstrap_servers), console.mark()
@@ -70,7 +70,7 @@ def test_an_error_is_the_first_text_of_sparks(
         ("'a'", ["k"]),
     ],
 )
-def test_the_hint_about_headers_works(spark: SparkSession, column: str, keys: list[str]) -> None:
+def test_hint_about_headers_works(spark: SparkSession, column: str, keys: list[str]) -> None:
     frame = spark.range(1).selectExpr("'v' AS value", f"{column} AS headers")
     config = SinkConfig.parse({"kafka.bootstrap.servers": "kafka:9092", "topic": "t"})
     with pytest.raises(ColumnError) as caught:
@@ -84,7 +84,7 @@ def test_the_hint_about_headers_works(spark: SparkSession, column: str, keys: li
 
 
 def failure(spark: SparkSession, kafka: EmbeddedBroker, **options: str) -> KafkaProdError:
-    """Write a row; the error with which the write failed, before any task."""
+    """Write a row and return the error; check that it was raised before any task."""
     sink = Sink(spark, kafka.bootstrap_servers)
     error, jobs = sink.jobs_of(lambda: sink.write(rows(sink, "events"), **options))
     assert jobs == 0
@@ -101,11 +101,11 @@ def rows(sink: Sink, *topics: str) -> DataFrame:
     ("options", "says"),
     [
         ({"topic": "event"}, "topic event does not exist"),
-        ({"topic": "events", **LETTERS}, "dead letter topic letters does not exist"),
-        (LETTERS, "dead letter topic letters does not exist"),
+        ({"topic": "events", **DEAD_LETTERS}, "dead letter topic letters does not exist"),
+        (DEAD_LETTERS, "dead letter topic letters does not exist"),
     ],
 )
-def test_a_missing_topic(
+def test_missing_topic(
     spark: SparkSession, kafka: EmbeddedBroker, options: dict[str, str], says: str
 ) -> None:
     error = failure(spark, kafka, **options)
@@ -116,14 +116,14 @@ def test_a_missing_topic(
 
 
 @pytest.mark.parametrize("operation", ["Write", "Describe"])
-def test_a_denied_permission(spark: SparkSession, kafka: EmbeddedBroker, operation: str) -> None:
+def test_denied_permission(spark: SparkSession, kafka: EmbeddedBroker, operation: str) -> None:
     kafka.deny("*", operation, topic="events")
     error = failure(spark, kafka, topic="events")
     assert isinstance(error, AuthorizationError)
     assert f"{operation} on topic events is denied" in error.message
 
 
-def test_a_rejected_login(spark: SparkSession) -> None:
+def test_rejected_login(spark: SparkSession) -> None:
     with EmbeddedBroker(topics={"events": 2}, sasl={"alice": "secret"}) as kafka:
         error = failure(spark, kafka, topic="events", **LOGIN)
     assert isinstance(error, AuthenticationError)
@@ -131,7 +131,7 @@ def test_a_rejected_login(spark: SparkSession) -> None:
 
 def test_missing_topics_are_created(spark: SparkSession, kafka: EmbeddedBroker) -> None:
     sink = Sink(spark, kafka.bootstrap_servers)
-    options = {"topic.create": "true", "topic.partitions": "3", **LETTERS}
+    options = {"topic.create": "true", "topic.partitions": "3", **DEAD_LETTERS}
     frame = rows(sink, "new-1", "new-2", "events", "new-1").unionAll(rows(sink, "new-1", "new-3"))
     bad = sink.frame("topic string, value string", ("events", "v"), (None, "v"))
     sink.write(frame.unionAll(bad), **options)
@@ -146,9 +146,7 @@ def test_missing_topics_are_created(spark: SparkSession, kafka: EmbeddedBroker) 
     assert sum(kafka.end_offsets("letters")) == 1
 
 
-def test_a_topic_of_a_column_that_cannot_be_created(
-    spark: SparkSession, kafka: EmbeddedBroker
-) -> None:
+def test_invalid_topic_in_a_column(spark: SparkSession, kafka: EmbeddedBroker) -> None:
     sink = Sink(spark, kafka.bootstrap_servers)
     kafka.deny("*", "Create", topic="new")
     kafka.deny("*", "Create")

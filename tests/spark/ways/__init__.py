@@ -1,1 +1,0 @@
-"""Every way to write a frame, in a classic session and over Spark Connect."""
