@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class BatchCommitter:
     """Recovers, commits and aborts the batches of one scope.
 
-    It contains only settings, so any process may create one. Connections and the part of the
-    decision log already read are cached per process.
+    It contains only settings, so any process may create one. Connections, and the part of the
+    decision log that has already been read, are cached per process.
 
     Args:
         config: the sink's settings, with deliveryGuarantee=exactly-once.

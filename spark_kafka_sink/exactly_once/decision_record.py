@@ -194,7 +194,8 @@ class Fate(StrEnum):
 
     COMMITTED = "committed"
     LOST = "lost"
-    """Aborted by the broker, usually because it timed out before the driver ended it."""
+    """Aborted by the broker, usually because the transaction timed out before the driver ended it.
+    """
     UNKNOWN = "unknown"
     """The outcome could not be determined: the coordinator does not report it, and no marker was
     found in the topics.

@@ -102,7 +102,7 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
     """Return the transaction that all tasks share, or None if each task has its own.
 
     Raises:
-        TransactionError: tasks have different transactions, or only some have one.
+        TransactionError: tasks have different transactions, or only some tasks have a transaction.
     """
     found = {each.shared for each in results}
     if len(found) > 1:
@@ -114,7 +114,7 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
 
 
 def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
-    """Return the records written to each partition; two tasks must not write to the same one.
+    """Return the records written to each partition; each partition must have only one task.
 
     Args:
         results: results of all tasks, in the order of their Spark partitions.

@@ -111,8 +111,8 @@ class Registry:
         with ExitStack() as files:
             settings = _settings(config, sasl, files)
             client = library.SchemaRegistryClient.new_client(settings)
-        # Each client of mock:// has a separate registry; clients of mock://NAME share one, as in
-        # Java.
+        # Each client of mock:// has a separate registry; clients of mock://NAME share a registry,
+        # as in Java.
         self._client = _MOCKS.setdefault(config.url, client) if config.is_mock else client
 
     def __enter__(self) -> Self:

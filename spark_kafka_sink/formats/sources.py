@@ -32,7 +32,7 @@ class Source:
 
 
 def source_of(part: PartFormat, type_: pa.StructType) -> Source:
-    """Return the schema that the options contain, or else derive it from the columns.
+    """Return the schema that the options contain; otherwise, derive it from the columns.
 
     Raises:
         ColumnError: a column cannot be represented in the format.

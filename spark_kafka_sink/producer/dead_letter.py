@@ -324,7 +324,7 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
 
 
 def _partitions(rows: Rows) -> pa.Array[Any]:
-    """Return the explicit partition of each row as text; null for rows without one."""
+    """Return the explicit partition of each row as text; null if there is none."""
     if rows.partition is None:
         return pa.nulls(len(rows), pa.binary())
     return rows.partition.cast(pa.string()).cast(pa.binary())

@@ -60,7 +60,7 @@ class CodecSampler:
         self._cpu_ns = cpu_ns
         self._seen = 0
         self._sampled = 0
-        """Uncompressed bytes sampled so far."""
+        """Number of uncompressed bytes sampled so far."""
 
     def offer(self, batch: ProducerBatch) -> None:
         """Compress the batch with every codec if it is to be sampled."""

@@ -147,7 +147,7 @@ class ProducerSession:
     def transaction(self) -> OpenTransaction | None:
         """The open transaction of a flushed session, which contains all records of the session.
 
-        None if nothing was appended, or without `TransactionSettings`.
+        None if nothing was appended, or if the session has no `TransactionSettings`.
 
         Raises:
             BaseException: the error that ended the session.
@@ -257,7 +257,7 @@ class ProducerSession:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
 
         Return None if there are no such rows. Also return None if these rows cannot be sent to a
-        dead letter topic; they then wait like other rows.
+        dead letter topic; in that case, they wait like other rows.
         """
         letters = self.context.dead_letters
         if letters is None or chunk.rows.topics == (letters.name,):

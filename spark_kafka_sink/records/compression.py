@@ -134,7 +134,8 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytes:
 def _lz4(data: Buffer, level: int | None) -> bytes:
     """Compress independent blocks of 64 KiB.
 
-    Java's default, level 9, selects Java's fast compressor instead of the high-compression one.
+    Java's default, level 9, selects Java's fast compressor instead of its high-compression
+    compressor.
     """
     import lz4.frame
 

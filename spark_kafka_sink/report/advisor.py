@@ -180,7 +180,7 @@ def _codec(facts: PipelineFacts) -> Advice | None:
 
 
 def _ceiling(facts: PipelineFacts) -> Advice | None:
-    """Recommend larger requests if every request waits for the response to an earlier one."""
+    """Recommend larger requests if every request waits for the response to an earlier request."""
     if facts.batches < FEW_BATCHES or not facts.ceiling or facts.rate < 0.5 * facts.ceiling:
         return None
     if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:

@@ -31,7 +31,7 @@ class FinishedBatch:
     next_sequence: int | None = None
     """Sequence number after the batch's last record; None without idempotence."""
     append_time: int | None = None
-    """LogAppendTime in milliseconds since 1970, if the broker returned one."""
+    """LogAppendTime in milliseconds since 1970, if the broker returned it."""
 
 
 class _Tally:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.figures import Comparison
 
 MAX_MICRO_BATCHES = 50
-"""Maximum number of micro-batches in the table, which shows the latest ones."""
+"""Maximum number of micro-batches in the table; only the latest are shown."""
 MAX_PARTITIONS = 50
 """Maximum number of partitions in the table, in which partitions with failures come first."""
 WIDTH = 160

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WrittenTopic:
-    """Number of acknowledged records of a topic; `last_ms` is the time of the last one."""
+    """Number of acknowledged records of a topic.
+
+    `last_ms` is the time of the latest acknowledgement.
+    """
 
     topic: str
     topic_id: uuid.UUID

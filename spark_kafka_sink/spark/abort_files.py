@@ -146,7 +146,7 @@ class ErrorFile:
             raise
 
     def store(self, error: KafkaProdError, batch_id: str | int | None = None) -> None:
-        """Store an error and replace an earlier one. Never raises."""
+        """Store an error; it replaces an earlier error. Never raises."""
         file = self._file(batch_id)
         if file is None or not file.parent.parent.is_dir():
             return

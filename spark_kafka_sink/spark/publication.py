@@ -80,8 +80,8 @@ class Publication:
             return cls(config, name, path, origin, startup_ms=startup)
         numbered = None if path is None else micro_batch_path(path, batch_id)
         name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
-        # A stream's micro-batch is committed by a different writer than the one that planned it, so
-        # the start time of this writer is wrong.
+        # A stream's micro-batch is committed by a different writer than the writer that planned it,
+        # so the start time of this writer is wrong.
         unplanned = replace(origin, started_at="", startup_ms=0)
         return cls(config, name, numbered, unplanned, batch_id, startup)
 
@@ -155,7 +155,7 @@ class Publication:
         return f"{self.name} of micro-batch {report.batch_id}"
 
     def _complete(self, report: DeliveryReport) -> DeliveryReport:
-        """Add to the report what only the driver knows: identity and duration of the write."""
+        """Add what only the driver can determine: the identity and the duration of the write."""
         completed = self.origin.completed(report, self.batch_id)
         startup = max(self.origin.startup_ms, report.startup_ms) + self.startup_ms
         return replace(completed, dry_run=self.config.dry_run, startup_ms=startup)

@@ -83,7 +83,7 @@ class ReportFolder:
         return cls(files / _NAME, application / _NAME)
 
     def store(self, report: DeliveryReport) -> None:
-        """Store a report and replace the earlier one.
+        """Store a report; it replaces the earlier report.
 
         Raises:
             ReportError: the report cannot be written.

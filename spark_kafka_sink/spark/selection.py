@@ -66,7 +66,8 @@ def select(schema: types.StructType, formats: FormatsConfig) -> Selections:
         ColumnError: a column is missing, has the wrong type, or could be a field or have a special
             meaning.
     """
-    value = _value(schema, formats)  # first: it reports a `key` that could also be a field
+    # The value comes first: its error also covers a column `key` that could be a field.
+    value = _value(schema, formats)
     key = _key(schema, formats)
     return Selections(value, key, frozenset(formats.key.fields + formats.value.fields))
 

@@ -134,7 +134,7 @@ def fields_of(batch: pa.RecordBatch, plan: FieldPlan) -> pa.StructArray:
 
 @lru_cache(maxsize=16)
 def _in_zone(plan: FieldPlan, zone: str) -> FieldPlan:
-    """Return the plan in the session's time zone, which the driver does not know."""
+    """Return the plan with the session's time zone, which is unknown on the driver."""
     return replace(plan, zone=zone)
 
 

@@ -167,7 +167,7 @@ def _python_of_spark() -> tuple[str, str]:
 
 
 def _is_another(python: str) -> bool:
-    """Return True if the Python is in a different folder.
+    """Return True if `python` is in a different folder than the Python that runs this code.
 
     Symbolic links are not resolved, because a virtual environment consists of them.
     """

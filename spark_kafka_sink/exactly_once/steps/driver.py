@@ -133,7 +133,7 @@ def _problems(
         else:
             description = descriptions.get(name)
             if description is None:
-                yield f"{name} is no longer known to its coordinator"
+                yield f"{name} is unknown to its coordinator"
                 continue
             if description.state is not TransactionState.ONGOING or not description.is_of(
                 task.transaction
@@ -197,7 +197,7 @@ class Driver:
         self._first: _FirstRead | None = None
         """The record read after fencing, until an append has confirmed it."""
         self._deadline = self._new_deadline()
-        """Deadline of all steps before a decision, in seconds of the client's clock."""
+        """Deadline for all steps before a decision, in seconds of the client's clock."""
 
     @property
     def is_overdue(self) -> bool:

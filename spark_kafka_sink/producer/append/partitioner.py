@@ -236,8 +236,8 @@ class Route:
 class Admission:
     """The partitions that do not accept rows of one chunk.
 
-    - `broken`: by topic, the partitions that have an open circuit breaker or whose leader has one;
-      includes UNASSIGNED if all partitions that have a leader are included.
+    - `broken`: by topic, the partitions whose circuit breaker, or whose leader's circuit breaker,
+      is open. UNASSIGNED is included if all partitions that have a leader are included.
     - `full`: the partitions and brokers that have used up their buffer quota.
     """
 
@@ -475,7 +475,7 @@ def _route(
     if len(topics) > 1:
         (counts[:-1] + 1).cumsum(out=bases[1:])
     targets = partitions if rows.topic_of is None else partitions + bases[rows.topic_of]
-    # NumPy sorts 16-bit integers by radix, about fifteen times faster than wider ones.
+    # NumPy sorts 16-bit integers by radix, about fifteen times faster than wider integers.
     small = int(bases[-1] + counts[-1]) < _INT16_TARGETS
     return Route(
         targets=targets.astype(np.int16 if small else np.int32), topics=topics, bases=bases

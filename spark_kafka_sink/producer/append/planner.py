@@ -356,7 +356,7 @@ class ChunkEncoder:
 
 
 class _TargetNames(dict[int, TopicPartition]):
-    """The topic and partition of each target number, created on first use, for fixed topics."""
+    """The topic and partition of each target number, created on first use."""
 
     def __init__(self, route: Route) -> None:
         super().__init__()

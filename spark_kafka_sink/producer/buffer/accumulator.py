@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SHORTAGE_AFTER_S = 0.02
 """Seconds that the writer waits for buffer space before open batches are closed. This gives batches
-in flight time to free memory, because a small batch costs as much as a full one."""
+in flight time to free memory, because a small batch costs as much as a full batch."""
 TIMER_STEP_S = 0.001
 """Resolution of the sender's waits in seconds; they are rounded up.
 
@@ -97,8 +97,9 @@ class Accumulator:
         Partitions are processed in this order. Every partition that has received data is included.
         """
         self._assigned_topics: set[str] = set()
-        """Topics that have rows with a partition; the unassigned batches of such a topic are sent
-        first."""
+        """Topics that have rows with a partition; the unassigned batches of these topics are sent
+        first.
+        """
         self._open: dict[TopicPartition, ProducerBatch] = {}
         self._incomplete: set[ProducerBatch] = set()
         """All batches that are charged to the buffer, in any state."""
@@ -181,7 +182,8 @@ class Accumulator:
                 copied += size
                 if self._is_full(batch):
                     full.add(each.partition)
-            # Close full batches last: a later slice may belong to the same batch as an earlier one.
+            # Close full batches last: a later slice may belong to the same batch as an earlier
+            # slice.
             for partition in full:
                 wakes_sender |= self._close_full(partition)
             self.pool.charge(copied + (chunk.size if chunk.holders else 0))
@@ -259,7 +261,7 @@ class Accumulator:
         """Return `retried` and all partitions with queued batches, least recently served first.
 
         This order prevents starvation: a batch that did not fit into a request is first in the next
-        one.
+        request.
         """
         with self._lock:
             return [each for each, queue in self._queues.items() if queue or each in retried]
@@ -342,7 +344,7 @@ class Accumulator:
             self.state.fail(error)
 
     def take_all(self) -> list[ProducerBatch]:
-        """Remove and return all batches that were never drained, open ones included."""
+        """Remove and return all batches that were never drained, including open batches."""
         with self._lock:
             rest = [batch for queue in self._queues.values() for batch in queue]
             rest += self._open.values()
@@ -434,7 +436,7 @@ class Accumulator:
             self._compressor.submit(batch)
 
     def _take_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
-        """Store the compressed records, unless they are larger than the uncompressed ones."""
+        """Store the compressed records, unless they are larger than the uncompressed records."""
         batch.compression, batch.ready = seconds, True
         if len(payload) < batch.held:
             self.pool.release(batch.charges)
@@ -493,7 +495,7 @@ class Accumulator:
         data, charge = bytes(batch.parts[index]), batch.charges[index]
         parts = list(batch.parts)
         parts[index] = data
-        batch.parts = parts  # Create a new list: the codec thread may be reading the old one.
+        batch.parts = parts  # Create a new list: the codec thread may be reading the old list.
         batch.charges[index] = Charge(len(data))
         self.pool.charge(len(data))
         self.pool.release([charge])

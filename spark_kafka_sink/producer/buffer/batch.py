@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class EncodedSlice(NamedTuple):
-    """Encoded records for one batch, as planned: `data` is a slice of the chunk's buffer.
+    """Encoded records for one planned batch: `data` is a slice of the chunk's buffer.
 
     `opens`: the slice starts a new batch. Timestamps are in milliseconds. `rows`: the row numbers
     of the records, or None if unknown.
@@ -149,7 +149,7 @@ class ProducerBatch:
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
     def hold(self, parts: list[Buffer]) -> None:
-        """Replace the records section, for example with the compressed one."""
+        """Replace the records section, for example with the compressed records."""
         self.parts = parts
         self.held = sum(memoryview(part).nbytes for part in parts)
 

@@ -27,7 +27,7 @@ class CompressionResult(NamedTuple):
 class Compressor:
     """Compresses the batches of one session; its thread starts with the first batch.
 
-    It needs no lock, because each deque has one thread that appends and one that pops.
+    It needs no lock, because each deque has one thread that appends and one thread that removes.
 
     Args:
         config: the codec and its level.

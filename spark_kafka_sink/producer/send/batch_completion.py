@@ -145,7 +145,7 @@ class BatchCompletion:
         response: PartitionResponse,
         now: float,
     ) -> None:
-        """Complete a batch that the broker has appended, in this attempt or an earlier one."""
+        """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
         self._timeout.progressed(state.leader)
         error = state.acknowledged(batch, response.base_offset, now)
         self._count_by_topic(batch)

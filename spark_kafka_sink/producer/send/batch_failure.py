@@ -59,8 +59,8 @@ _HINTS: Mapping[int, str] = {
         "because a response was lost: check the partition before you write to it again"
     ),
     ErrorCode.unknown_producer_id: (
-        "the broker no longer knows this producer, and an earlier attempt may be in the log: check "
-        "the partition before you write to it again"
+        "the broker no longer has a record of this producer, and an earlier attempt "
+        "may be in the log: check the partition before you write to it again"
     ),
     ErrorCode.invalid_record: (
         "correct the listed records, or the topic's configuration (compacted topics need keys)"

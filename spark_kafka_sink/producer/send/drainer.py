@@ -1,4 +1,4 @@
-"""Select the batches of the next request to each broker, and assign partitions to unassigned ones.
+"""Select the batches of the next request to each broker, and assign the unassigned batches.
 
 A batch of rows without a key gets its partition here, when it can be sent at once. Therefore, a
 stalled partition or broker delays only batches that are already in flight to it. Other findings,
@@ -139,7 +139,10 @@ class Drainer:
         return drained
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
-        """Return the leaders of a topic's partitions that have one, cached per snapshot."""
+        """Return the leaders of a topic's partitions, cached for each snapshot.
+
+        Partitions without a leader are omitted.
+        """
         if self._snapshot is not cluster:
             self._snapshot = cluster
             self._led_by.clear()

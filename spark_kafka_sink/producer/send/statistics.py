@@ -377,7 +377,10 @@ def window(values: Histogram) -> dict[str, int]:
 
 
 def _since(before: tuple[str, float], state: str, now: float) -> tuple[str, float]:
-    """Return a state and its start time: that of `before` if unchanged, otherwise `now`."""
+    """Return a state and its start time.
+
+    If the state of `before` is the same, the start time does not change; otherwise, it is `now`.
+    """
     return before if before[0] == state else (state, now)
 
 

@@ -44,7 +44,7 @@ _ALREADY_ENDED = frozenset(
         ErrorCode.invalid_producer_id_mapping,
     }
 )
-"""Error codes of an abort request that mean that there is nothing to abort."""
+"""Error codes in the response to an abort request if there is nothing to abort."""
 
 
 class TransactionManager:
@@ -330,7 +330,7 @@ class TransactionManager:
             self._transition_to(TransactionState.READY)
 
     def _resolve_producer(self, completion: Completion, response: Any) -> OpenTransaction:
-        """Return the producer to write with: as granted, or that of the joined transaction."""
+        """Return the granted producer, or the producer of the joined transaction."""
         joined = self.settings.joined
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection

@@ -52,7 +52,7 @@ class TransactionPartitions:
         return partition not in self._states
 
     def unused_first(self, topic: str, numbers: Iterable[int]) -> list[int]:
-        """Return these partitions of a topic, added but unused ones first."""
+        """Return these partitions of a topic; partitions that are added but unused come first."""
         unused = {partition for name, partition in self._unused if name == topic}
         return sorted(numbers, key=lambda number: number not in unused)
 
@@ -120,7 +120,7 @@ class UnassignedBatches:
         return self._free <= 0
 
     def order(self, drawn: Iterable[int]) -> list[int]:
-        """Return the drawn partitions, added but unused ones first."""
+        """Return the drawn partitions; partitions that are added but unused come first."""
         return self._partitions.unused_first(self._topic, drawn)
 
     def may_take(self, number: int) -> bool:

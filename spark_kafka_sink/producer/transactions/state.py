@@ -73,7 +73,7 @@ class TransactionState(Enum):
     """The state of the transaction as known to this producer."""
 
     UNINITIALIZED = auto()
-    """There is no producer id, and no request for one is in flight."""
+    """There is no producer id, and no request for a producer id is in flight."""
     INITIALIZING = auto()
     """InitProducerId is in flight."""
     READY = auto()

@@ -64,7 +64,7 @@ def test_a_raw_key_is_one_column_of_bytes() -> None:
     error = refused(TWO, **JSON, **{"key.fields": "amount"})
     assert "`amount` has type bigint" in str(error)
     assert "set key.format" in str(error)
-    assert "names 2 columns" in str(refused(TWO, **JSON, **{"key.fields": "id,amount"}))
+    assert "lists 2 columns" in str(refused(TWO, **JSON, **{"key.fields": "id,amount"}))
 
 
 def test_the_value_may_lack_the_fields_of_the_key() -> None:
