@@ -55,15 +55,15 @@ class Right(NamedTuple):
     name: str
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """The error code and message for denied operations on resources of one type."""
 
     error: ErrorCode
     message: str
 
 
-REFUSALS: Final[Mapping[ResourceType, Refusal]] = {
-    type_: Refusal(error, f"{name} authorization failed.")
+REJECTIONS: Final[Mapping[ResourceType, Rejection]] = {
+    type_: Rejection(error, f"{name} authorization failed.")
     for type_, name, error in (
         (ResourceType.TOPIC, "Topic", ErrorCode.topic_authorization_failed),
         (ResourceType.GROUP, "Group", ErrorCode.group_authorization_failed),
@@ -348,7 +348,7 @@ _MESSAGES: Final[dict[int, str | None]] = {
 """Messages for denied items, by API, if they differ from the error's default message."""
 _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
     ApiKey.FETCH: {"aborted_transactions": ()},
-    ApiKey.DESCRIBE_PRODUCERS: {"error_message": REFUSALS[ResourceType.TOPIC].message},
+    ApiKey.DESCRIBE_PRODUCERS: {"error_message": REJECTIONS[ResourceType.TOPIC].message},
 }
 """Field values of denied partitions, by API, if they differ from those of other failures."""
 _OFFSETS_TOP_ERROR: Final = 2
@@ -396,7 +396,7 @@ class _Authorized:
 
     def _refused(self, denied: Right) -> Answer:
         """Return the response for a request that is denied as a whole."""
-        api, request, refusal = self._api, self._context.request, REFUSALS[denied.type]
+        api, request, rejection = self._api, self._context.request, REJECTIONS[denied.type]
         if api == ApiKey.PRODUCE and request.acks == 0:
             return Outcome.CLOSE
         by_partition = api in _ALL_PARTITIONS_FAIL or (
@@ -405,14 +405,14 @@ class _Authorized:
         if by_partition:
             shape = request_shapes.BY_PARTITION[api]
             if hasattr(request, shape.topics):
-                top = {"error_code": refusal.error} if api == ApiKey.ELECT_LEADERS else {}
-                return request_shapes.failed_adder(shape, request, refusal.error)(
+                top = {"error_code": rejection.error} if api == ApiKey.ELECT_LEADERS else {}
+                return request_shapes.failed_adder(shape, request, rejection.error)(
                     {shape.answers: [], **top}
                 )
-        failed = request_shapes.failed_items(api, request, refusal.error) or {
-            "error_code": refusal.error
+        failed = request_shapes.failed_items(api, request, rejection.error) or {
+            "error_code": rejection.error
         }
-        about = {"error_message": refusal.message, REASON: self._reason(denied)}
+        about = {"error_message": rejection.message, REASON: self._reason(denied)}
         return {**failed, **about, **_NOTHING.get(api, {})}
 
     def _without_partitions(self) -> Answer:
@@ -429,7 +429,7 @@ class _Authorized:
             return self._handled(context, self._filtered)
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
             return Outcome.CLOSE
-        add = request_shapes.failed_adder(shape, failed, REFUSALS[ResourceType.TOPIC].error)
+        add = request_shapes.failed_adder(shape, failed, REJECTIONS[ResourceType.TOPIC].error)
         if self._api == ApiKey.ADD_PARTITIONS_TO_TXN:
             not_attempted = request_shapes.failed_adder(
                 shape, rest, ErrorCode.operation_not_attempted
@@ -464,7 +464,7 @@ class _Authorized:
 
     def _refused_item(self, shape: ItemShape, item: Any, denied: Right) -> Values:
         is_new = self._api == ApiKey.CREATE_TOPICS
-        error, own = REFUSALS[ResourceType.TOPIC if is_new else denied.type]
+        error, own = REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
         message = _MESSAGES.get(self._api, own)
         failed = shape.answer(item, error)
         return {**failed, "error_message": message, REASON: self._reason(denied)}

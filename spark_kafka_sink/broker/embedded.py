@@ -190,7 +190,7 @@ class EmbeddedBroker(SecurityControls):
     """
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
-        _refuse_unknown(options)
+        _check_unknown(options)
         check_argument(
             "EmbeddedBroker(topics=...)",
             options.get("topics", {}),
@@ -445,7 +445,7 @@ def _state(partition: Partition) -> PartitionState:
     )
 
 
-def _refuse_unknown(options: Iterable[str]) -> None:
+def _check_unknown(options: Iterable[str]) -> None:
     """Check for unknown options. The error suggests a similar option, if any.
 
     Raises:

@@ -82,7 +82,7 @@ def _throttled(text: str) -> bool:
     return re.fullmatch(r"\*|(\d+:\d+(,\d+:\d+)*)?", text) is not None
 
 
-_TRUTH = one_of("true", "false")
+_BOOLEAN = one_of("true", "false")
 _NO_CODEC = {"uncompressed": "none"}
 _CODECS = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMES = one_of("CreateTime", "LogAppendTime")
@@ -110,9 +110,9 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
     "min.cleanable.dirty.ratio": ConfigKey(ConfigType.DOUBLE, "0.5", _ratio),
     "min.compaction.lag.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
     "min.insync.replicas": ConfigKey(ConfigType.INT, "1", number(1, _MAX_INT)),
-    "preallocate": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
-    "remote.log.copy.disable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
-    "remote.log.delete.on.disable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
+    "preallocate": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
+    "remote.log.copy.disable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
+    "remote.log.delete.on.disable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
     "remote.storage.enable": ConfigKey(ConfigType.BOOLEAN, "false", one_of("false")),
     "retention.bytes": ConfigKey(ConfigType.LONG, "-1", number(-_MAX_LONG)),
     "retention.ms": ConfigKey(ConfigType.LONG, "604800000", number(-1)),
@@ -120,7 +120,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
     "segment.index.bytes": ConfigKey(ConfigType.INT, "10485760", number(4, _MAX_INT)),
     "segment.jitter.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
     "segment.ms": ConfigKey(ConfigType.LONG, "604800000", number(1)),
-    "unclean.leader.election.enable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
+    "unclean.leader.election.enable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
 }
 """The topic configs that DescribeConfigs lists.
 

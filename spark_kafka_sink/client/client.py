@@ -56,7 +56,7 @@ def half(size: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ceiling:
+class _BatchSizeLimit:
     size: int
     learned_at: float
 
@@ -65,7 +65,7 @@ class BatchSizeLimits:
     """Detected batch size limits. The sender thread updates them, and any thread can read them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Ceiling] = {}
+        self._known: dict[str, _BatchSizeLimit] = {}
         """The limit of each topic; entries are replaced, never modified."""
 
     def __bool__(self) -> bool:
@@ -85,9 +85,9 @@ class BatchSizeLimits:
         Returns:
             The new limit in uncompressed bytes.
         """
-        ceiling = min(half(size), self.of(topic, now) or size)
-        self._known[topic] = _Ceiling(ceiling, now)
-        return ceiling
+        limit = min(half(size), self.of(topic, now) or size)
+        self._known[topic] = _BatchSizeLimit(limit, now)
+        return limit
 
 
 class RequestSizeLimit:

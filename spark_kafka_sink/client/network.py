@@ -286,7 +286,8 @@ class Network:
         try:
             if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
                 broker.continue_connecting(self._channels, now)
-            elif events & selectors.EVENT_READ:  # Before writing, for TLS alerts
+            elif events & selectors.EVENT_READ:
+                # Read before writing, because a TLS alert is more useful than EPIPE.
                 self._receive(broker, now)
             else:
                 broker.flush()

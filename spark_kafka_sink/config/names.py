@@ -21,12 +21,12 @@ from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
 from spark_kafka_sink.config.security.names import (
     IGNORED_SECURITY_KEYS,
-    REFUSED_SECURITY_KEYS,
+    REJECTED_SECURITY_KEYS,
     SECURITY_ALIASES,
     SECURITY_NAMES,
     SECURITY_PREFIXES,
-    refuse_misplaced,
-    refuse_secret_name,
+    reject_misplaced,
+    reject_secret_name,
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
@@ -188,7 +188,7 @@ class GivenOptions:
 def is_kafka_option(name: str) -> bool:
     """Return True if a name without prefix is an option, including ignored and rejected options."""
     return (
-        name in KNOWN_NAMES | REFUSED_SECURITY_KEYS.keys() | UNSAFE_KEYS
+        name in KNOWN_NAMES | REJECTED_SECURITY_KEYS.keys() | UNSAFE_KEYS
         or name in SERIALIZERS
         or name.startswith(UNSAFE_PREFIXES)
     )
@@ -211,7 +211,7 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         {},
     )
     for key, value in options.items():
-        refuse_secret_name(key)
+        reject_secret_name(key)
         name = key.lower()
         registry_name = _registry_name(name)
         if registry_name is not None:
@@ -219,10 +219,10 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         elif name.startswith(PREFIX):
             _add(given, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
-            refuse_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
+            reject_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
             given.sink[SINK_NAMES[name]] = value
         elif name.startswith(CONFIG_PREFIX):
-            refuse_misplaced(name, name, value)
+            reject_misplaced(name, name, value)
             given.sink[name] = value
         else:
             _check_unprefixed_name(name)
@@ -242,7 +242,7 @@ def _add_registry_option(given: GivenOptions, name: str, key: str, value: str) -
     Raises:
         ConfigError: the option is set to different values with and without the prefix.
     """
-    refuse_misplaced(name, key, value)
+    reject_misplaced(name, key, value)
     if given.sink.setdefault(name, value) != value:
         raise ConfigError(
             f"options {name} and {PREFIX}{name} are synonyms but have different values",
@@ -259,13 +259,13 @@ def _add(given: GivenOptions, name: str, value: str) -> None:
     alias = ALIASES.get(name) or SECURITY_ALIASES.get(name)
     option = name if alias is None else alias.option
     if option in PRODUCER_NAMES | SECURITY_NAMES:
-        refuse_misplaced(option, f"{PREFIX}{name}", value)
+        reject_misplaced(option, f"{PREFIX}{name}", value)
     if name in PRODUCER_NAMES or name in ALIASES:
         given.producer.add(name, value)
     elif name in SECURITY_NAMES or name in SECURITY_ALIASES:
         given.security.add(name, value)
     else:
-        _refuse_unsafe(name)
+        _reject_unsafe(name)
         if name not in IGNORED_KEYS | IGNORED_SECURITY_KEYS:
             raise ConfigError(f"unknown option {PREFIX}{shown_name(name)}", hint=_hint(name))
         warn_once(_logger, "Option %s%s is not supported and has no effect", PREFIX, name)
@@ -284,7 +284,7 @@ def _replacement_hint(name: str) -> str | None:
     return None if other is None else f"Use {other}."
 
 
-def _refuse_unsafe(name: str) -> None:
+def _reject_unsafe(name: str) -> None:
     if name in CALLBACKS:
         raise ConfigError(
             f"option {PREFIX}{name} is not supported: it requires a pointer or callback of a C "
@@ -296,9 +296,9 @@ def _refuse_unsafe(name: str) -> None:
             f"option {PREFIX}{name} is not allowed",
             hint="Keys and values are written unchanged: cast the columns to string or binary.",
         )
-    if name in REFUSED_SECURITY_KEYS:
+    if name in REJECTED_SECURITY_KEYS:
         raise ConfigError(
-            f"option {PREFIX}{name} is not supported", hint=f"{REFUSED_SECURITY_KEYS[name]}."
+            f"option {PREFIX}{name} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}."
         )
     if name.startswith(UNSAFE_PREFIXES) or name in UNSAFE_KEYS:
         raise ConfigError(

@@ -36,7 +36,7 @@ def find_file(name: str) -> Traversable:
     """Return a file of `conf/`, from the installed package or from the source checkout.
 
     Raises:
-        ConfigError: neither contains the file.
+        ConfigError: the file does not exist in either place.
     """
     package = files(PACKAGE)
     places = (package / FOLDER / name, Path(str(package)).parent / FOLDER / name)

@@ -242,7 +242,7 @@ class RegistryConfig:
                 other.
         """
         if not parts:
-            _refuse_unused(given)
+            _reject_unused(given)
             return None
         if not values[URL]:
             raise ConfigError(
@@ -270,7 +270,7 @@ class RegistryConfig:
         )
 
 
-def _refuse_unused(given: Mapping[str, str]) -> None:
+def _reject_unused(given: Mapping[str, str]) -> None:
     """Raise if the registry's URL is set without a format that uses it.
 
     The other registry options do not raise, because they are often set in files that many clients

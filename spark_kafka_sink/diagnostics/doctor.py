@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
 SECONDS: Final = 5.0
-_LONGEST_TURN: Final = 1.0
+_MAX_POLL_S: Final = 1.0
 
 
 class Produce(Enum):
@@ -133,7 +133,7 @@ class Doctor:
             client.submit(_ask_versions(node, outcomes))
         deadline = client.deadline(self.seconds)
         while len(outcomes) < len(nodes) and client.now() < deadline:
-            client.run_once(min(deadline - client.now(), _LONGEST_TURN))
+            client.run_once(min(deadline - client.now(), _MAX_POLL_S))
         states = {broker.node: broker.connection.state for broker in client.brokers()}
         failures = {}
         for node in nodes:
@@ -181,7 +181,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
                     if brokers
                     else None
                 )
-            client.run_once(min(left, _LONGEST_TURN))
+            client.run_once(min(left, _MAX_POLL_S))
     except KafkaProdError:
         return client.failures.diagnosis(server)
     return None

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Quiet:
+class _SilencedLogger:
     """A silenced logger, with its original level and the number of callers that silence it."""
 
     level: int
-    holders: int = 0
+    users: int = 0
 
 
-_QUIET: dict[str, _Quiet] = {}
+_QUIET: dict[str, _SilencedLogger] = {}
 _LOCK = Lock()
 """Guards `_QUIET` and the levels of its loggers."""
 
@@ -59,15 +59,15 @@ def quiet_log(name: str) -> Iterator[None]:
     """Silence a logger and its children until all callers have exited the context."""
     log = logging.getLogger(name)
     with _LOCK:
-        quiet = _QUIET.setdefault(name, _Quiet(log.level))
-        quiet.holders += 1
+        quiet = _QUIET.setdefault(name, _SilencedLogger(log.level))
+        quiet.users += 1
         log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         with _LOCK:
-            quiet.holders -= 1
-            if not quiet.holders:
+            quiet.users -= 1
+            if not quiet.users:
                 log.setLevel(_QUIET.pop(name).level)
 
 
@@ -190,7 +190,7 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
 
 
 _AUTO_CREATE: Final = "auto.create.topics.enable"
-_LONGEST_TURN: Final = 1.0
+_MAX_POLL_S: Final = 1.0
 _PROPAGATION_S: Final = 1.0
 """Seconds until a missing topic is looked up again, because a new topic takes time to propagate."""
 
@@ -228,7 +228,7 @@ def connect(
             if now >= deadline or (now >= early and _all_refuse(client)):
                 return _unreachable(client, seconds)
             left = (early if now < early else deadline) - now
-            client.run_once(min(left, _LONGEST_TURN))
+            client.run_once(min(left, _MAX_POLL_S))
     except KafkaProdError as error:
         tried = error.broker and client.failures.diagnosis(error.broker)
         if tried:

@@ -33,15 +33,15 @@ SECONDS: Final = 5.0
 """
 REFUSED_S: Final = 1.0
 """Seconds to wait if all servers refused the connection, unless preflight=fail."""
-KEPT_S: Final = 300.0
+CHECK_VALID_S: Final = 300.0
 """Seconds after a successful check of a batch write in which the process does not repeat the check.
 """
-FAILED_KEPT_S: Final = 60.0
+FAILED_CHECK_VALID_S: Final = 60.0
 """Seconds after a failed check of a batch write in which the process does not repeat the check."""
-MAX_KEPT: Final = 64
-_LEAST_S: Final = 1.0
+MAX_CACHED: Final = 64
+_MIN_TIMEOUT_S: Final = 1.0
 _OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off"
-_NEVERTHELESS: Final = (
+_TASKS_CONTINUE: Final = (
     "The tasks will still try to write; with preflight=fail, such a write fails immediately"
 )
 _LOG = logging.getLogger("spark_kafka_sink")
@@ -65,7 +65,7 @@ def describe_finding(finding: Finding) -> str:
     if finding.hint:
         sentences.append(finding.hint[0].upper() + finding.hint[1:])
     if finding.severity is Severity.ERROR:
-        sentences.append(_NEVERTHELESS)
+        sentences.append(_TASKS_CONTINUE)
     return " ".join(each if each.endswith((".", "?")) else f"{each}." for each in sentences)
 
 
@@ -87,19 +87,19 @@ def examine(intent: examination.Intent) -> list[Finding]:
                 client, seconds, seconds if mode is Preflight.FAIL else REFUSED_S
             )
         if failure is not None and (mode is Preflight.FAIL or not creates or not failure.local):
-            return [_with_way_out(failure)]
-        left = max(seconds - (client.now() - start), _LEAST_S)
+            return [_with_preflight_hint(failure)]
+        left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         examination.create_topics(client, config)
         found = examination.judge_topics(client, intent, left)
         if not config.exactly_once.exactly_once:
             return found
         from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
 
-        left = max(seconds - (client.now() - start), _LEAST_S)
+        left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         return found + judge_transactional_ids(client, config, left)
 
 
-def _with_way_out(failure: Finding) -> Finding:
+def _with_preflight_hint(failure: Finding) -> Finding:
     """Add a hint to a connection failure, for brokers that can be reached only by the executors."""
     error = copy(failure.error)
     if error is None or failure.step not in {Step.RESOLVE, Step.CONNECT}:
@@ -140,8 +140,8 @@ class PreflightCheck:
     """Checks the brokers before a write, once for each configuration.
 
     A stream is checked once per process. Spark plans each micro-batch separately, but all in one
-    process that runs as long as the query. A batch write is checked again after `KEPT_S`, or
-    `FAILED_KEPT_S`.
+    process that runs as long as the query. A batch write is checked again after `CHECK_VALID_S`, or
+    `FAILED_CHECK_VALID_S`.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -180,7 +180,7 @@ class PreflightCheck:
             elif finding.severity is Severity.WARNING and not only_errors:
                 _LOG.warning("preflight: %s", describe_finding(finding))
         failed = any(finding.severity is Severity.ERROR for finding in findings)
-        self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
+        self._keep(subject, FAILED_CHECK_VALID_S if failed else CHECK_VALID_S)
 
     def _examine(self, intent: examination.Intent) -> list[Finding]:
         """Run the checks and return the findings.
@@ -207,7 +207,7 @@ class PreflightCheck:
         with self._lock:
             self._known.pop(subject, None)
             self._known[subject] = self.clock.monotonic() + seconds
-            while len(self._known) > MAX_KEPT:
+            while len(self._known) > MAX_CACHED:
                 del self._known[next(iter(self._known))]
 
 

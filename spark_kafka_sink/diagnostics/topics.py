@@ -433,7 +433,7 @@ def _leaders(facts: TopicFacts) -> Finding:
 def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     name, creation = facts.name, facts.creation
     absent = error_name(ErrorCode.unknown_topic_or_partition)
-    make = _how_to_make(facts, config)
+    create_hint = _creation_hint(facts, config)
     why = None
     if creation is None:
         why = "kafka.allow.auto.create.topics is false"
@@ -441,7 +441,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         why = "the brokers do not create topics (auto.create.topics.enable=false)"
     if why is not None:
         text = f"{facts.title} does not exist, and {why}"
-        error = UnknownTopicError(text, topic=name, error=absent, hint=make)
+        error = UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
         return Finding.failure(Step.TOPIC, error)
     assert creation is not None
     if creation.code in AUTHORIZATION_FAILED:
@@ -450,7 +450,8 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             f"{facts.title} does not exist, and {guide.principal} is not authorized to create it",
             topic=name,
             error=error_name(creation.code),
-            hint=f"{make}, or {guide.grant(Acl(Operation.CREATE, ResourceType.TOPIC, name))}",
+            hint=f"{create_hint}, or "
+            f"{guide.grant(Acl(Operation.CREATE, ResourceType.TOPIC, name))}",
         )
         return Finding.failure(Step.PERMISSIONS, denied)
     if creation.code:
@@ -459,7 +460,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             + (f": {creation.message}" if creation.message else ""),
             topic=name,
             error=error_name(creation.code),
-            hint=make,
+            hint=create_hint,
         )
         finding = Finding.failure if creation.by_sink else Finding.warning
         return finding(Step.TOPIC, refused)
@@ -467,12 +468,12 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return Finding.note(Step.TOPIC, f"{name} does not exist yet: the write will create it")
     if creation.auto_create is None:
         text = f"{facts.title} does not exist, and it is unknown whether the brokers create it"
-        error = UnknownTopicError(text, topic=name, error=absent, hint=make)
+        error = UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
         return Finding.warning(Step.TOPIC, error)
     return Finding.note(Step.TOPIC, f"{name} does not exist yet: the brokers will create it")
 
 
-def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:
+def _creation_hint(facts: TopicFacts, config: ProducerConfig) -> str:
     server, name = config.bootstrap_servers[0], facts.name
     option = '.option("topic.create", "true"), or ' if _would_create(facts.creation) else ""
     create = f"create the topic: {option}kafka-topics --bootstrap-server {server} --create --topic"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SETTLING_S = 5.0
 """Seconds to wait for files that are being replaced."""
-JUST_NOW_S = 60.0
+RECENT_CHANGE_S = 60.0
 """Seconds after a file's last change in which related files might still be replaced."""
 _CHECK_INTERVAL_S = 0.1
 
@@ -63,15 +63,15 @@ def change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> boo
     Returns:
         True if the files have changed and should be read again.
     """
-    while _changed_just_now(seen) and time.monotonic() < deadline:
+    while _changed_recently(seen) and time.monotonic() < deadline:
         if stamps_of(paths) != seen:
             return True
         time.sleep(_CHECK_INTERVAL_S)
     return False
 
 
-def _changed_just_now(stamps: Stamps) -> bool:
-    since_ns = time.time_ns() - int(JUST_NOW_S * 1e9)
+def _changed_recently(stamps: Stamps) -> bool:
+    since_ns = time.time_ns() - int(RECENT_CHANGE_S * 1e9)
     return any(stamp is not None and stamp[-1] > since_ns for stamp in stamps)
 
 
@@ -203,7 +203,7 @@ _TICKETS_START = 512
 """Number of bytes in which a ticket cache contains the principal and the start of its first ticket.
 """
 _KEY = os.urandom(32)
-"""Key of the digests. Each process has a random key, so that digests reveal nothing to others."""
+"""Key of the digests. It is random, so that digests reveal nothing to other processes."""
 
 
 def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:

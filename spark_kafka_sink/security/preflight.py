@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.secret import Secret
     from spark_kafka_sink.config.security.model import Login, SaslConfig, SecurityConfig, TlsConfig
 
-MAX_KEPT = 8
+MAX_CACHED = 8
 """Maximum number of remembered configurations that have passed. The least recently used
 configuration is dropped first.
 """
@@ -118,7 +118,7 @@ class StreamPreflight:
                 text,
             )
         self._passed[security] = None
-        while len(self._passed) > MAX_KEPT:
+        while len(self._passed) > MAX_CACHED:
             del self._passed[next(iter(self._passed))]
 
     def _check_until_settled(self, security: SecurityConfig, settling: float) -> None:

@@ -25,7 +25,7 @@ from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.security.names import (
     IGNORED_JAVA_SECURITY_KEYS,
     IGNORED_LIBRDKAFKA_SECURITY_KEYS,
-    REFUSED_SECURITY_KEYS,
+    REJECTED_SECURITY_KEYS,
     SECURITY_ALIASES,
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
@@ -111,9 +111,9 @@ def render_other_names() -> str:
     )
     ignored = IGNORED_PRODUCER_KEYS | IGNORED_JAVA_SECURITY_KEYS
     of_librdkafka = IGNORED_LIBRDKAFKA_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
-    reasons = sorted(set(REFUSED_SECURITY_KEYS.values()))
+    reasons = sorted(set(REJECTED_SECURITY_KEYS.values()))
     refused = (
-        f"- {_listed(name for name, why in REFUSED_SECURITY_KEYS.items() if why == reason)}: "
+        f"- {_listed(name for name, why in REJECTED_SECURITY_KEYS.items() if why == reason)}: "
         f"{reason}"
         for reason in reasons
     )

@@ -216,16 +216,16 @@ class TopicStore:
     def save_leader_epoch(self, partition: Partition) -> None:
         """Store the leader epoch after an election.
 
-        Otherwise, a restart would reuse epochs in which no record was written. Clients would ignore
-        metadata with these epochs, and send requests to the former leader.
+        Without the stored epoch, a restart would reuse epochs in which no record was written.
+        Clients would ignore metadata with these epochs, and send requests to the former leader.
         """
         key = (partition.topic, partition.index)
         self._journal.put(LEADER_EPOCH, key, partition.leader_epoch)
 
     def delete_records(self, partition: Partition, offset: int) -> None:
-        """Advance the log start offset of a partition, after storing the new offset.
+        """Store the new log start offset of a partition, and advance the log to it.
 
-        Otherwise, records whose deletion was confirmed could reappear after a failure.
+        If the offset were stored later, deleted records could reappear after a failure.
         """
         self._journal.put(LOG_START, (partition.topic, partition.index), offset)
         partition.log.delete_records(offset)

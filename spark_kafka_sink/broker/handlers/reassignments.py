@@ -113,7 +113,7 @@ def elect_leaders(context: RequestContext) -> Answer:
 
 
 def _elect_all(context: RequestContext, topic: Topic) -> list[Values]:
-    """Elect the leaders of a topic. Return the results of all partitions with an election."""
+    """Elect the leaders of a topic. The result omits partitions without an election."""
     results = [
         {"partition_id": one.index, **_elect(context, topic, one.index)} for one in topic.partitions
     ]

@@ -40,7 +40,7 @@ class Timers:
         heapq.heappush(self._heap, (self._now() + seconds, next(self._number), function))
 
     def run(self) -> None:
-        """Call the functions whose time has come."""
+        """Call the functions whose delay has passed."""
         while self._heap and self._heap[0][0] <= self._now():
             heapq.heappop(self._heap)[2]()
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from spark_kafka_sink.common.errors import ConfigError
 
-ANYBODY: Final = "*"
+ANY_USER: Final = "*"
 ANONYMOUS: Final = "ANONYMOUS"
 """Kafka's user name for clients that are not authenticated."""
 CLUSTER_NAME: Final = "kafka-cluster"
@@ -85,7 +85,7 @@ class Denial:
 
     def covers(self, user: str, operation: Operation, name: str) -> bool:
         """Return True if the rule applies. The caller must check the resource type."""
-        if self.user not in {ANYBODY, user} or self.operation not in {Operation.ALL, operation}:
+        if self.user not in {ANY_USER, user} or self.operation not in {Operation.ALL, operation}:
             return False
         if self.name.endswith("*"):
             return name.startswith(self.name[:-1])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 CLOSED = "the broker closed the connection"
-_NOT_THERE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
+_UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 
 _ENCRYPTED = {
     SecurityProtocol.PLAINTEXT: SecurityProtocol.SSL,
@@ -89,7 +89,7 @@ def _is_unanswered(error: Exception) -> bool:
     if isinstance(error, socket.gaierror):
         return error.errno == socket.EAI_AGAIN
     return isinstance(error, TimeoutError) or (
-        isinstance(error, OSError) and error.errno in _NOT_THERE
+        isinstance(error, OSError) and error.errno in _UNREACHABLE
     )
 
 

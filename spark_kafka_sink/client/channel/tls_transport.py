@@ -204,13 +204,13 @@ class TlsTransport:
         if not self._send() or self._encrypted:
             return
         for chunk in _chunks(buffers):
-            if not self._seal(chunk):
+            if not self._encrypt(chunk):
                 break
             if self._outgoing.pending >= WINDOW and not self._send():
                 return
         self._send()
 
-    def _seal(self, data: Buffer) -> bool:
+    def _encrypt(self, data: Buffer) -> bool:
         """Encrypt data; return False if OpenSSL did not accept it."""
         try:
             count = self._tls.write(data)

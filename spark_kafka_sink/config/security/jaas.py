@@ -151,13 +151,13 @@ def login_handler(values: SecurityValues) -> LoginHandler | None:
     """
     _known(values, "sasl.client.callback.handler.class", _CLIENT_HANDLERS)
     _known(values, "sasl.login.class", _LOGIN_CLASSES)
-    _refuse_assertions(values)
+    _reject_assertions(values)
     _known(values, "sasl.oauthbearer.jwt.retriever.class", _RETRIEVERS)
     name = _known(values, "sasl.login.callback.handler.class", _LOGIN_HANDLERS)
     return None if name is None else _LOGIN_HANDLERS[name]
 
 
-def _refuse_assertions(values: SecurityValues) -> None:
+def _reject_assertions(values: SecurityValues) -> None:
     option = "sasl.oauthbearer.jwt.retriever.class"
     if known_class(values.text(option) or "", _ASSERTIONS) is not None:
         raise ConfigError(
@@ -229,7 +229,7 @@ class JaasOptions:
         """Return True if the value is true, as in Java's parseBoolean."""
         return (self.text(option) or "").lower() == "true"
 
-    def beginning(self, prefix: str) -> dict[str, str]:
+    def with_prefix(self, prefix: str) -> dict[str, str]:
         """Return the options whose names start with `prefix`, with the prefix removed."""
         return {
             name.removeprefix(prefix): value

@@ -72,7 +72,7 @@ _C_ONLY = "it requires a pointer or callback of a C program"
 _ENGINE = "keys in an OpenSSL engine or provider are not supported; use PEM, PKCS12 or JKS"
 _UNSECURED = "for unsigned tokens use unsecuredLoginStringClaim_sub in sasl.jaas.config"
 
-REFUSED_SECURITY_KEYS: Mapping[str, str] = {
+REJECTED_SECURITY_KEYS: Mapping[str, str] = {
     "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
     "oauthbearer_token_refresh_cb": _C_ONLY,
     **{f"sasl.oauthbearer.assertion.{name}": _ASSERTION for name in sorted(_ASSERTION_KEYS)},
@@ -120,7 +120,7 @@ _PLACEMENT_HINTS = {
 }
 
 
-def refuse_misplaced(option: str, key: str, text: str) -> None:
+def reject_misplaced(option: str, key: str, text: str) -> None:
     """Raise if a value looks like PEM or JAAS and the option does not accept it.
 
     Args:
@@ -138,7 +138,7 @@ def refuse_misplaced(option: str, key: str, text: str) -> None:
         raise ConfigError(f"option {key} contains {described(text)}", hint=_PLACEMENT_HINTS[kind])
 
 
-def refuse_secret_name(key: str) -> None:
+def reject_secret_name(key: str) -> None:
     """Raise if the name of an option is PEM or JAAS text.
 
     Raises:

@@ -59,7 +59,7 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
             f"options in {options.place}.",
         )
     if shown:
-        own = options.beginning("") | options.beginning(_STRIMZI)
+        own = options.with_prefix("") | options.with_prefix(_STRIMZI)
         return tls_config(
             SecurityValues({name: read(name, own[name], shown[name]) for name in shown}, shown)
         )
@@ -88,10 +88,10 @@ def unsecured_token_login(
         ConfigError: the claim that identifies the client is missing, or a number is invalid.
     """
     claims: dict[str, str | float | tuple[str, ...]] = {}
-    claims |= options.beginning(_STRING)
-    for name, text in options.beginning(_NUMBER).items():
+    claims |= options.with_prefix(_STRING)
+    for name, text in options.with_prefix(_NUMBER).items():
         claims[name] = _number(options, f"{_NUMBER}{name}", text)
-    for name, text in options.beginning(_LIST).items():
+    for name, text in options.with_prefix(_LIST).items():
         # The first character is the separator, as in "|one|two".
         claims[name] = tuple(text[1:].split(text[0])) if text else ()
     principal = options.text(_PRINCIPAL) or "sub"
@@ -106,7 +106,7 @@ def unsecured_token_login(
         claims=tuple(sorted(claims.items())),
         lifetime_seconds=int(lifetime),
         extensions=tuple(
-            sorted({**dict(extensions), **options.beginning(_UNSECURED_EXTENSION)}.items())
+            sorted({**dict(extensions), **options.with_prefix(_UNSECURED_EXTENSION)}.items())
         ),
     )
 
@@ -157,7 +157,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
     if token is not None:
         return TokenLogin(token=token, extensions=extensions)
     url = values.text(_URL) or options.text(_STRIMZI_URL)
-    if url is None and (handler is LoginHandler.UNSECURED or options.beginning(CLAIMS)):
+    if url is None and (handler is LoginHandler.UNSECURED or options.with_prefix(CLAIMS)):
         return unsecured_token_login(options, extensions)
     if url is None:
         raise ConfigError(
@@ -252,7 +252,7 @@ def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas
 
 def _extensions(values: SecurityValues, options: JaasOptions) -> Extensions:
     """Return the SASL extensions (KIP-342), from the login module (Java) or librdkafka's option."""
-    found = options.beginning(_EXTENSION)
+    found = options.with_prefix(_EXTENSION)
     option = "sasl.oauthbearer.extensions"
     for pair in filter(None, (values.text(option) or "").split(",")):
         name, _, value = pair.partition("=")

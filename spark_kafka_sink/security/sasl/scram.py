@@ -20,7 +20,7 @@ from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
 from spark_kafka_sink.security.credentials import revealed
 from spark_kafka_sink.security.sasl.exchange import decoded
 
-KEPT = 32
+MAX_CACHED = 32
 """Maximum number of salted passwords in the cache. A user has a separate entry for each salt."""
 
 
@@ -45,7 +45,7 @@ class SaltedPasswords:
             if salted is None:
                 salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
                 self._cached[key] = salted
-                if len(self._cached) > KEPT:
+                if len(self._cached) > MAX_CACHED:
                     self._cached.popitem(last=False)
             self._cached.move_to_end(key)
             return salted

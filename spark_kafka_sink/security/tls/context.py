@@ -355,7 +355,7 @@ def short_lived_file(content: bytes) -> Iterator[str]:
         yield str(path)
 
 
-MAX_KEPT = 8
+MAX_CACHED = 8
 """Maximum number of cached contexts. The least recently used context is dropped first."""
 WAIT_S = 2.0
 """Maximum seconds that a thread waits while a different thread reads the same files. Afterwards,
@@ -458,7 +458,7 @@ class ContextCache:
             return kept
 
     def _forget(self) -> None:
-        while len(self._entries) > MAX_KEPT:
+        while len(self._entries) > MAX_CACHED:
             del self._entries[next(iter(self._entries))]
 
 

@@ -60,7 +60,7 @@ _OF_JAVA = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Explanation:
     message: str
     hint: str
 
@@ -86,7 +86,7 @@ def tls_failure(
     if isinstance(error, ssl.SSLCertVerificationError):
         certificate = error.certificate if isinstance(error, PeerCertificateError) else None
         return verification_failure(error, certificate, config, broker)
-    text = _sentence(error, reason, config)
+    text = _explanation(error, reason, config)
     return TlsError(text.message, broker=broker, hint=text.hint)
 
 
@@ -102,7 +102,7 @@ def _is_broken(error: OSError, reason: str) -> bool:
     return closed or not isinstance(error, ssl.SSLError) or reason in _BROKEN
 
 
-def _broken(error: OSError, config: TlsConfig) -> _Sentence:
+def _broken(error: OSError, config: TlsConfig) -> _Explanation:
     clean = isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError)
     what = "the broker closed the TLS connection"
     if not clean:
@@ -113,17 +113,17 @@ def _broken(error: OSError, config: TlsConfig) -> _Sentence:
             ", and whether the listener requires a client certificate (ssl.client.auth=required): "
             "if so, set kafka.ssl.keystore.location"
         )
-    return _Sentence(what, f"{advice}.")
+    return _Explanation(what, f"{advice}.")
 
 
-def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
+def _explanation(error: OSError, reason: str, config: TlsConfig) -> _Explanation:
     if isinstance(error, CipherSuiteError):
-        return _Sentence(
+        return _Explanation(
             f"{error.strerror}, which is not in kafka.ssl.cipher.suites",
             "Add the suite, or remove TLSv1.3 from kafka.ssl.enabled.protocols.",
         )
     if reason in _NOT_TLS:
-        return _Sentence(
+        return _Explanation(
             "the broker's port does not use TLS",
             "Use the port of a TLS listener. Only if the cluster has none, and passwords and data "
             "may be sent unencrypted, set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT.",
@@ -135,31 +135,31 @@ def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
     if reason in {"HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY", "NO_SHARED_CIPHER"}:
         return _handshake_rejected(reason, config)
     if reason == "DH_KEY_TOO_SMALL":
-        return _Sentence(
+        return _Explanation(
             "the broker's Diffie-Hellman parameters have fewer than 2048 bits",
             f"Configure larger parameters or ECDHE suites on the broker. As a workaround: {WEAKER}",
         )
     if reason == "UNRECOGNIZED_NAME":
-        return _Sentence(
+        return _Explanation(
             "the broker, or a proxy in front of it, does not recognize the requested host name",
             "Check kafka.bootstrap.servers and the broker's advertised.listeners.",
         )
-    return _Sentence(
+    return _Explanation(
         f"the TLS handshake failed: {_words(reason) or error}",
         "See the broker's log.",
     )
 
 
-def _no_common_version(config: TlsConfig) -> _Sentence:
+def _no_common_version(config: TlsConfig) -> _Explanation:
     offered = " and ".join(version.value for version in config.protocols)
-    return _Sentence(
+    return _Explanation(
         f"the broker supports none of the client's TLS versions: {offered}",
         "Check kafka.ssl.enabled.protocols and the broker's ssl.enabled.protocols; TLS 1.1 and "
         "older are insecure and not supported.",
     )
 
 
-def _handshake_rejected(reason: str, config: TlsConfig) -> _Sentence:
+def _handshake_rejected(reason: str, config: TlsConfig) -> _Explanation:
     """Return the description of an alert that older TLS versions send for many reasons."""
     advice = (
         "Most likely client and broker have no version or cipher suite in common "
@@ -167,15 +167,15 @@ def _handshake_rejected(reason: str, config: TlsConfig) -> _Sentence:
     )
     if config.keystore is None:
         advice += ", or the broker requires a client certificate (set kafka.ssl.keystore.location)"
-    return _Sentence(
+    return _Explanation(
         f"the broker rejected the TLS handshake: {_words(reason)}",
         f"{advice}.",
     )
 
 
-def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
+def _refused_client(reason: str, config: TlsConfig) -> _Explanation:
     if config.keystore is None:
-        return _Sentence(
+        return _Explanation(
             f"the broker requires a client certificate, but received none ({_words(reason)})",
             "Set kafka.ssl.keystore.location, or kafka.ssl.keystore.certificate.chain and "
             "kafka.ssl.keystore.key.",
@@ -188,7 +188,7 @@ def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
         "UNSUPPORTED_CERTIFICATE": "The certificate must be issued for clients: extended key usage "
         "clientAuth.",
     }
-    return _Sentence(
+    return _Explanation(
         f"the broker rejected the client's certificate: {_words(reason)}",
         f"{advice.get(reason, 'See the log of the broker.')} The certificate is set with "
         "kafka.ssl.keystore.location, or .certificate.chain.",

@@ -180,10 +180,10 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
     return max(min(planned_ms, expires_ms - buffer_ms), now_ms + min_period_ms)
 
 
-KEPT = 64
+MAX_CACHED = 64
 """Maximum number of logins whose tokens are cached. The least recently used login is dropped first.
 """
-FAILURE_KEPT_MS = 1_000
+FAILURE_CACHED_MS = 1_000
 """Milliseconds during which a failed fetch also fails other requests for the same token. Otherwise,
 these requests would fail one after another. The time is short because the problem might be fixed
 soon.
@@ -256,7 +256,7 @@ class TokenCache:
         with self._changed:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
-            if len(self._entries) > KEPT:
+            if len(self._entries) > MAX_CACHED:
                 self._entries.popitem(last=False)
             return entry
 
@@ -300,7 +300,7 @@ def _usable(entry: _Entry, now_ms: int) -> Token | None:
     token = entry.token
     if token is not None and not token.expired(now_ms):
         return token if now_ms < entry.refresh_ms or entry.fetching else None
-    if entry.failure is not None and 0 <= now_ms - entry.failed_ms < FAILURE_KEPT_MS:
+    if entry.failure is not None and 0 <= now_ms - entry.failed_ms < FAILURE_CACHED_MS:
         raise copy(entry.failure)  # Raising an exception changes its traceback.
     return None
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 MASK = "***"
-LOOKED_AT = 4_000
+MAX_TEXT_LENGTH = 4_000
 """Maximum number of characters of a text that are retained."""
 _SHORT = 4
 """Minimum length in characters of a secret that is searched for in encoded text. A shorter secret
@@ -59,11 +59,11 @@ def masked(text: str, client_id: str, secret: str) -> str:
     replaced.
     """
     if not secret:
-        return text[:LOOKED_AT]
+        return text[:MAX_TEXT_LENGTH]
     needles = [f"{client_id}:{secret}", f"{quote_plus(client_id)}:{quote_plus(secret)}"]
     if len(secret) >= _SHORT:
         needles.append(secret)
-    words = re.split(r"(\s+)", text[:LOOKED_AT].replace(secret, MASK))
+    words = re.split(r"(\s+)", text[:MAX_TEXT_LENGTH].replace(secret, MASK))
     return "".join(MASK if _holds(word, needles) else word for word in words)
 
 
@@ -202,7 +202,7 @@ _AUTH_METHOD = "client_secret_basic_utf8"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FailedRequest:
     """A failed request, with the error and True if the request can be retried."""
 
     error: AuthenticationError
@@ -231,7 +231,7 @@ class TokenEndpoint:
         self._client_id = revealed(login.client_id)
         self._client_secret = revealed(login.client_secret)
 
-    def request(self, now_ms: int) -> Token | Refusal:
+    def request(self, now_ms: int) -> Token | FailedRequest:
         """Request a token, and return the token or the reason for the failure.
 
         Args:
@@ -244,9 +244,9 @@ class TokenEndpoint:
         try:
             response = within(limit_s, self._place, self._post)
         except TimeoutError as error:
-            return self._refused(f"did not respond: {error}", retriable=True)
+            return self._failed(f"did not respond: {error}", retriable=True)
         except TooLargeError:
-            return self._refused(f"returned more than {LARGEST:,} bytes", retriable=False)
+            return self._failed(f"returned more than {LARGEST:,} bytes", retriable=False)
         except (RequestException, OSError, ValueError) as error:
             return self._unreachable(error)
         return self._read(response, now_ms)
@@ -288,23 +288,23 @@ class TokenEndpoint:
         encoded = b64encode(":".join(pair).encode()).decode()
         return uri, {**headers, "Authorization": f"Basic {encoded}"}, body
 
-    def _read(self, received: _ResponseReceived, now_ms: int) -> Token | Refusal:
+    def _read(self, received: _ResponseReceived, now_ms: int) -> Token | FailedRequest:
         status, content = received.response.status_code, object_in(received.body)
         if status != _OK or content is None or "error" in content:
             return self._without_token(status, content)
         access_token = text_field(content, "access_token")
         if access_token is None:
-            return self._refused("returned no access_token", retriable=False)
+            return self._failed("returned no access_token", retriable=False)
         lifetime = number_field(content, "expires_in")
         expires_ms = None if lifetime is None else now_ms + int(lifetime * 1_000)
         try:
             token = token_of(access_token.strip(), self._place, expires_ms)
         except AuthenticationError as error:
-            return Refusal(error, retriable=False)
+            return FailedRequest(error, retriable=False)
         # If a token has already expired when it is received, this host's clock is wrong.
         return replace(token, expires_ms=expires_ms) if token.expired(now_ms) else token
 
-    def _without_token(self, status: int, content: dict[str, object] | None) -> Refusal:
+    def _without_token(self, status: int, content: dict[str, object] | None) -> FailedRequest:
         """Return the failure for a response without a token."""
         found = content or {}
         words = [text_field(found, "error"), text_field(found, "error_description")]
@@ -313,26 +313,26 @@ class TokenEndpoint:
         if status == _OK and not details:
             problem = "returned a response that is not a JSON object"
         retriable = status not in _NOT_RETRIED and not _OK <= status < 400
-        return self._refused(problem, retriable=retriable)
+        return self._failed(problem, retriable=retriable)
 
     def _harmless(self, text: str) -> str:
         return quoted(masked(text, self._client_id, self._client_secret))
 
-    def _unreachable(self, error: Exception) -> Refusal:
+    def _unreachable(self, error: Exception) -> FailedRequest:
         """Return the failure for a missing response. Host names and URLs are not shown."""
         reason = _root_of(error)
         if isinstance(reason, ssl.SSLCertVerificationError):
-            return self._refused(
+            return self._failed(
                 f"has an invalid certificate: {reason.verify_message}",
                 retriable=False,
                 hint=_TRUST if reason.verify_code in _UNTRUSTED else _CHECK,
             )
         if isinstance(error, ValueError):
-            return self._refused(f"is not a valid URL: {type(error).__name__}", retriable=False)
-        return self._refused(f"cannot be reached: {_why(reason)}", retriable=True)
+            return self._failed(f"is not a valid URL: {type(error).__name__}", retriable=False)
+        return self._failed(f"cannot be reached: {_why(reason)}", retriable=True)
 
-    def _refused(self, problem: str, *, retriable: bool, hint: str = _CHECK) -> Refusal:
-        return Refusal(AuthenticationError(f"{self._place} {problem}", hint=hint), retriable)
+    def _failed(self, problem: str, *, retriable: bool, hint: str = _CHECK) -> FailedRequest:
+        return FailedRequest(AuthenticationError(f"{self._place} {problem}", hint=hint), retriable)
 
 
 def _place_of(url: str) -> str:
@@ -412,7 +412,7 @@ class ClientCredentialsSource:
         began, attempts, first = self.clock.monotonic(), 0, None
         while True:
             answer = endpoint.request(self.clock.wall_ms())
-            if not isinstance(answer, Refusal):
+            if not isinstance(answer, FailedRequest):
                 return answer
             attempts, first = attempts + 1, first or answer.error
             if not answer.retriable:

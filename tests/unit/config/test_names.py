@@ -10,7 +10,7 @@ from spark_kafka_sink.config import names
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.security.names import (
     IGNORED_SECURITY_KEYS,
-    REFUSED_SECURITY_KEYS,
+    REJECTED_SECURITY_KEYS,
     SECURITY_ALIASES,
     SECURITY_NAMES,
 )
@@ -92,11 +92,11 @@ def test_a_key_that_is_unsafe_to_ignore_is_refused(name: str) -> None:
     assert f"kafka.{name} is not supported by this version" in failure({f"kafka.{name}": "x"})
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED_SECURITY_KEYS))
+@pytest.mark.parametrize("name", sorted(REJECTED_SECURITY_KEYS))
 def test_a_security_option_that_can_not_be_obeyed_is_refused_with_the_reason(name: str) -> None:
     text = failure({f"kafka.{name}": "sentinel"})
     assert text.startswith(f"option kafka.{name} is not supported. ")
-    assert REFUSED_SECURITY_KEYS[name] in text
+    assert REJECTED_SECURITY_KEYS[name] in text
     assert "sentinel" not in text
 
 
@@ -159,7 +159,7 @@ def test_the_lists_of_names_do_not_overlap() -> None:
         SECURITY_NAMES,
         SECURITY_ALIASES.keys(),
         IGNORED_SECURITY_KEYS,
-        REFUSED_SECURITY_KEYS.keys(),
+        REJECTED_SECURITY_KEYS.keys(),
         names.IGNORED_KEYS | names.PRODUCER_NAMES | refused,
     )
     assert len(frozenset().union(*kinds)) == sum(map(len, kinds))

@@ -13,7 +13,7 @@ from spark_kafka_sink.config.option import Kind, Option
 from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import (
     IGNORED_JAVA_SECURITY_KEYS,
-    REFUSED_SECURITY_KEYS,
+    REJECTED_SECURITY_KEYS,
     SECURITY_NAMES,
 )
 
@@ -61,7 +61,7 @@ def test_allowed_values_are_javas(option: Option) -> None:
 
 def test_every_name_of_javas_is_accounted_for() -> None:
     refused = names.SERIALIZERS | names.UNSAFE_KEYS
-    security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REFUSED_SECURITY_KEYS.keys()
+    security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REJECTED_SECURITY_KEYS.keys()
     rest = JAVA.keys() - PRODUCER_NAMES - names.IGNORED_PRODUCER_KEYS - refused - security
     assert {name for name in rest if not name.startswith(names.UNSAFE_PREFIXES)} == set()
     assert PRODUCER_NAMES - JAVA.keys() == NOT_JAVAS

@@ -11,8 +11,8 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.diagnostics.examination import Intent
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.diagnostics.preflight import (
-    FAILED_KEPT_S,
-    KEPT_S,
+    CHECK_VALID_S,
+    FAILED_CHECK_VALID_S,
     PreflightCheck,
     stopping,
 )
@@ -65,7 +65,7 @@ def test_a_stream_is_checked_once_and_a_batch_again_after_a_while() -> None:
     clock, asked = ManualClock(), Asked(FINE)
     check = PreflightCheck(clock=clock, examine=asked)
     check.check(intent(), of_stream=True)
-    clock.advance(KEPT_S + 1)
+    clock.advance(CHECK_VALID_S + 1)
     check.check(intent(), of_stream=True)
     assert asked.times == 1
     check.check(intent())
@@ -79,7 +79,7 @@ def test_a_failure_that_ends_nothing_is_told_again_sooner() -> None:
     clock, asked = ManualClock(), Asked(HERE_ALONE)
     check = PreflightCheck(clock=clock, examine=asked)
     check.check(intent())
-    clock.advance(FAILED_KEPT_S - 1)
+    clock.advance(FAILED_CHECK_VALID_S - 1)
     check.check(intent())
     assert asked.times == 1
     clock.advance(2)

@@ -7,7 +7,7 @@ from spark_kafka_sink.config.enums import Partitioner
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import (
     IGNORED_SECURITY_KEYS,
-    REFUSED_SECURITY_KEYS,
+    REJECTED_SECURITY_KEYS,
     SECURITY_ALIASES,
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
@@ -55,7 +55,7 @@ def test_security_options_have_a_row_each_and_other_names_are_told() -> None:
         f"kafka.{option.name}" for option in SECURITY_OPTIONS
     ]
     others = render_other_names()
-    told = {*SECURITY_ALIASES, *IGNORED_SECURITY_KEYS, *REFUSED_SECURITY_KEYS}
+    told = {*SECURITY_ALIASES, *IGNORED_SECURITY_KEYS, *REJECTED_SECURITY_KEYS}
     assert {name for name in told if f"`kafka.{name}`" not in others} == set()
 
 

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
 from spark_kafka_sink.security import credentials
-from spark_kafka_sink.security.tls.context import MAX_KEPT, ContextCache, client_context
+from spark_kafka_sink.security.tls.context import MAX_CACHED, ContextCache, client_context
 from tests.support.handshakes import demanding_context, handshake, server_context
 from tools.support.certificates import CertificateAuthority
 
@@ -182,7 +182,7 @@ def test_a_store_that_nobody_touches_is_not_waited_for(
 ) -> None:
     path = tmp_path / "live.pem"
     path.touch()
-    monkeypatch.setattr(credentials, "JUST_NOW_S", 0.0)
+    monkeypatch.setattr(credentials, "RECENT_CHANGE_S", 0.0)
     with pytest.raises(ConfigError, match="no certificate"):
         ContextCache(settling=3_600).context(trusting(path))
 
@@ -200,7 +200,7 @@ def test_few_are_kept_and_those_in_use(tmp_path: Path) -> None:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     cache = ContextCache(make)
-    used, *others = [trusting(tmp_path / f"{n}.pem") for n in range(2 * MAX_KEPT)]
+    used, *others = [trusting(tmp_path / f"{n}.pem") for n in range(2 * MAX_CACHED)]
     for config in others:
         cache.context(used)
         cache.context(config)

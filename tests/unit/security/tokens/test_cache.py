@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.model import RefreshPolicy
-from spark_kafka_sink.security.tokens.token import KEPT, Token, TokenCache
+from spark_kafka_sink.security.tokens.token import MAX_CACHED, Token, TokenCache
 
 POLICY = RefreshPolicy(min_period_seconds=0, buffer_seconds=0, window_jitter=0.0)
 
@@ -172,7 +172,7 @@ def test_a_refused_token_is_forgotten_and_no_other(cache: TokenCache, clock: Man
 def test_the_least_recently_used_make_room(cache: TokenCache, clock: ManualClock) -> None:
     used, unused = Source(clock, shared="used"), Source(clock, shared="unused")
     value(cache, unused)
-    for number in range(KEPT):
+    for number in range(MAX_CACHED):
         value(cache, used)
         value(cache, Source(clock, shared=str(number)))
     value(cache, used)

@@ -139,5 +139,5 @@ def test_values_are_secrets_and_may_be_references() -> None:
     assert found.text("missing") is None
     assert found.flag("on")
     assert not found.flag("password")
-    assert JaasOptions({"a.x": "1", "b": "2"}).beginning("a.") == {"x": "1"}
+    assert JaasOptions({"a.x": "1", "b": "2"}).with_prefix("a.") == {"x": "1"}
     assert "env:P" not in repr(found)
