@@ -230,7 +230,7 @@ class Cluster:
         self.transaction_coordinator = TransactionCoordinator(
             config, self.journal, clock, self.topics.named, self.transactional_offsets, purgatory
         )
-        self.transaction_coordinator.end_orphaned(self.topics.all())
+        self.transaction_coordinator.recover(self.topics.all())
         self._create_configured_topics()
 
     def _create_configured_topics(self) -> None:

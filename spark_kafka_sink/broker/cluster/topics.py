@@ -201,7 +201,7 @@ class TopicStore:
             LOG.warning("can't delete all data of the topic %s, retrying later: %s", topic, error)
 
     def save(self, topic: Topic) -> None:
-        """Store the id, configs, replicas and leaders of a topic."""
+        """Store the id, configs, replicas and leaders of a topic, also across a machine crash."""
         partitions = [
             {
                 "replicas": _final_replicas(one),
@@ -212,6 +212,7 @@ class TopicStore:
         ]
         value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}
         self._journal.put(TOPIC, (topic.name,), value)
+        self._journal.sync()
 
     def save_leader_epoch(self, partition: Partition) -> None:
         """Store the leader epoch after an election.

@@ -37,7 +37,7 @@ from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
@@ -72,6 +72,8 @@ class TransactionSupportedOperation(Enum):
 FIRST = 1_000
 BLOCK = 1_000
 """Number of producer ids per allocated block, as in Kafka. A restart skips unused ids."""
+_FOREIGN = 1 << 62
+"""Producer ids from here on were not allocated by a broker."""
 _PRODUCER_IDS = "producer ids"
 _NEXT_BLOCK = ("next block",)
 
@@ -82,6 +84,14 @@ class ProducerIdManager:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._next = self._end = int(journal.all(_PRODUCER_IDS).get(_NEXT_BLOCK, FIRST))
+
+    def skip_used(self, producer_ids: Iterable[int]) -> None:
+        """Skip ids that logs contain, even if a machine crash has lost their journal entry.
+
+        Brokers would treat the batches of a new producer with the same id as duplicates.
+        """
+        used = (one + 1 for one in producer_ids if one < _FOREIGN)
+        self._next = self._end = max([self._end, *used])
 
     def next(self) -> int:
         """Return a new producer id.
@@ -253,7 +263,14 @@ class TransactionCoordinator:
             if txn.is_prepared:
                 self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
 
-    def end_orphaned(self, topics: Iterable[Topic]) -> None:
+    def recover(self, topics: Collection[Topic]) -> None:
+        """Reconcile the journal with the logs after a start. Either can have lost its end."""
+        for topic in topics:
+            for partition in topic.partitions:
+                self.producer_ids.skip_used(partition.producers.entries)
+        self._end_orphaned(topics)
+
+    def _end_orphaned(self, topics: Iterable[Topic]) -> None:
         """Write the markers of completed transactions that logs have lost.
 
         If a storage loses the end of a log, a transaction can be left open in the log. The

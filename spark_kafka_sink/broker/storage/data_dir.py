@@ -88,7 +88,8 @@ class DataDir(StorageBackend):
         """See `StorageBackend`."""
         folder = self.folder(topic, partition)
         folder.mkdir()
-        return SegmentedStorage(config, self._new_segment(folder, config))
+        new_segment = self._new_segment(folder, config)
+        return SegmentedStorage(config, new_segment, sync_journal=self._journal.sync)
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
@@ -104,7 +105,8 @@ class DataDir(StorageBackend):
                 LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
             segments = self._segments(folder, config, on_batch)
-            return SegmentedStorage(config, self._new_segment(folder, config), segments)
+            new_segment = self._new_segment(folder, config)
+            return SegmentedStorage(config, new_segment, segments, sync_journal=self._journal.sync)
         except OSError as error:
             raise ConfigError(
                 f"the partition folder {folder} can't be read: {error.strerror or error}"

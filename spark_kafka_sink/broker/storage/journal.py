@@ -2,7 +2,8 @@
 
 The journal resembles a small compacted topic. Each line of the file consists of JSON [kind, key,
 value], a space, and the CRC-32C of the JSON. The last line of each key applies, and a null value
-deletes the key. `put` returns after the line was passed to the operating system.
+deletes the key. `put` returns after the line was passed to the operating system, and `sync` after
+all lines were written to the disk.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Journal:
         self._path = path
         self._values: dict[str, dict[Key, Any]] = {}
         self._lines = self._size = 0
-        self._torn = False
+        self._torn = self._unsynced = False
         self._fd: int | None = None
         if path is not None:
             self._open(path)
@@ -95,17 +96,27 @@ class Journal:
                 self._cut(fd)
             raise
         self._size += written
+        self._unsynced = True
 
     def _cut(self, fd: int) -> None:
         """Remove an incomplete last line."""
         os.ftruncate(fd, self._size)
         self._torn = False
 
+    def sync(self) -> None:
+        """Make all values survive a crash of the machine.
+
+        Raises:
+            OSError: the file cannot be synced.
+        """
+        if self._fd is not None and self._unsynced:
+            os.fsync(self._fd)
+            self._unsynced = False
+
     def close(self) -> None:
         """Sync and close the file."""
-        if self._fd is not None:
-            os.fsync(self._fd)
-            self.release()
+        self.sync()
+        self.release()
 
     def release(self) -> None:
         """Close the file without syncing it."""
@@ -157,6 +168,7 @@ class Journal:
             raise
         self.release()
         self._fd, self._lines, self._size = fd, len(lines), sum(map(len, lines))
+        self._unsynced = False
 
     def _try_to_compact(self, path: Path) -> None:
         """Compact the file. If this fails, continue with the existing file and retry later."""

@@ -99,6 +99,8 @@ class SegmentedStorage(LogStorage):
         new_segment: creates an empty segment with the given base offset.
         segments: the existing segments, in order.
         bounded: True to enforce retention.bytes when a segment is full, not only in `expire`.
+        sync_journal: called before each flush. Without the journal, a flushed log cannot be used:
+            its topic, the producer ids and the transactions in it are in the journal.
     """
 
     def __init__(
@@ -108,9 +110,11 @@ class SegmentedStorage(LogStorage):
         segments: Sequence[LogSegment] = (),
         *,
         bounded: bool = False,
+        sync_journal: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config
         self._bounded = bounded
+        self._sync_journal = sync_journal
         self._new_segment = new_segment
         self._unflushed = 0
         self._flushed_at = 0
@@ -294,6 +298,7 @@ class SegmentedStorage(LogStorage):
 
     def flush(self) -> None:
         """See `LogStorage`."""
+        self._sync_journal()
         for segment in self._segments:
             segment.flush()
         self._unflushed = 0
@@ -308,8 +313,8 @@ class SegmentedStorage(LogStorage):
 
     def close(self) -> None:
         """See `LogStorage`."""
+        self.flush()
         for segment in self._segments:
-            segment.flush()
             segment.close()
 
 

@@ -143,6 +143,45 @@ def test_failed_append_that_cannot_be_undone(
         assert kafka.end_offsets("t") == end
 
 
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
+    """The contents of each file at its last fsync: what remains after a power failure."""
+    files: dict[Path, bytes] = {}
+    fsync = os.fsync
+
+    def sync(descriptor: int) -> None:
+        fsync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        files[path] = path.read_bytes()
+
+    monkeypatch.setattr("os.fsync", sync)
+    return files
+
+
+def test_flushed_records_survive_a_power_failure(tmp_path: Path, synced: dict[Path, bytes]) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    with EmbeddedBroker(data_dir=str(before)) as kafka, client_of(kafka) as client:
+        create(client, "t", flush_messages="1")
+        producer = new_producer_id(client)
+        assert produce(client, "t", batch(3, producer=(producer, 0, 0))).base_offset == 0
+        remaining = dict(synced)
+    for path, content in remaining.items():
+        copy = after / path.relative_to(before)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(content)
+    with EmbeddedBroker(data_dir=str(after)) as kafka, client_of(kafka) as client:
+        assert kafka.end_offsets("t") == [3]
+        assert new_producer_id(client) > producer
+
+
+@pytest.mark.parametrize("used", [1000, 10**9, 2**63 - 1])
+def test_producer_ids_in_logs_are_not_allocated_again(folder: str, used: int) -> None:
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
+        produce(client, "t", batch(1, producer=(used, 0, 0)))
+    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        assert used != new_producer_id(client) < 2**62
+
+
 def test_restart_restores_all_data(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
         topic_id = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0].topic_id
