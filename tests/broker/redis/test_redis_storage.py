@@ -304,7 +304,7 @@ class TestDeletion:
             assert self.on_log(kafka, lambda log: log.start_offset) == end
             assert self.on_log(kafka, lambda log: log.end_offset) == end
 
-    @pytest.mark.usefixtures("three")
+    @pytest.mark.usefixtures("three_batches")
     def test_retention_by_time(
         self,
         redis_kafka: EmbeddedBroker,
@@ -318,7 +318,7 @@ class TestDeletion:
         redis_kafka.run(expire)
         assert [int(fields[b"timestamp"]) for _, fields in stream()] == [300, 300]
 
-    @pytest.mark.usefixtures("three")
+    @pytest.mark.usefixtures("three_batches")
     def test_retention_by_size(
         self,
         redis_kafka: EmbeddedBroker,

@@ -125,7 +125,7 @@ def test_unknown_mechanism(kafka: EmbeddedBroker) -> None:
     ],
 )
 def test_errors_are_delayed_and_worded_like_kafka(
-    kafka: EmbeddedBroker, message: bytes, told: str
+    kafka: EmbeddedBroker, message: bytes, error: str
 ) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client)
@@ -133,7 +133,7 @@ def test_errors_are_delayed_and_worded_like_kafka(
         answer = authenticate(client, message)
         assert time.monotonic() - started > 0.09
         assert answer.error_code is ErrorCode.sasl_authentication_failed
-        assert answer.error_message == told
+        assert answer.error_message == error
         assert client.closed()
 
 

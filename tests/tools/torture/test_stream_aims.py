@@ -17,7 +17,7 @@ STARTED_LINE = '1.0 7 task.begun #1 {{"batch": {}, "task": {}, "attempt": {}}} \
 
 
 @pytest.mark.parametrize(
-    ("begun", "attempts"),
+    ("started_tasks", "attempts"),
     [
         ([], 0),
         ([(0, 0, 0), (0, 1, 1), (1, 0, 2)], 1),
