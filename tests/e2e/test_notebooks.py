@@ -38,8 +38,8 @@ def test_all_notebooks_are_tested() -> None:
 def test_notebook_runs_and_saved_outputs_are_current(path: Path) -> None:
     saved, executed = _saved(path), without_machine(execute(path))
     assert shape_of(executed) == shape_of(saved), UPDATE_HINT
-    said = "\n".join(text for cell in executed.cells if "outputs" in cell for text in texts(cell))
-    assert FACTS[path.name] in said
+    output = "\n".join(text for cell in executed.cells if "outputs" in cell for text in texts(cell))
+    assert FACTS[path.name] in output
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

@@ -57,13 +57,15 @@ def kafka() -> Iterator[EmbeddedBroker]:
 def records(servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "readme"})
     try:
-        places = [TopicPartition(topic, number, 0) for number in range(4)]
-        wanted = sum(consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
-        consumer.assign(places)
+        locations = [TopicPartition(topic, number, 0) for number in range(4)]
+        expected = sum(
+            consumer.get_watermark_offsets(location, timeout=10)[1] for location in locations
+        )
+        consumer.assign(locations)
         found: list[tuple[bytes | None, bytes | None]] = []
-        while len(found) < wanted:
+        while len(found) < expected:
             batch = consumer.consume(10_000, timeout=10)
-            assert batch, f"{len(found)} of {wanted} records"
+            assert batch, f"{len(found)} of {expected} records"
             assert not any(message.error() for message in batch)
             found += [(message.key(), message.value()) for message in batch]
         return found

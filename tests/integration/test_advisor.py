@@ -147,8 +147,8 @@ def test_tiny_tasks(broker: EmbeddedBroker) -> None:
 def test_throttling_and_retries() -> None:
     """Scripted brokers that throttle and reject requests, on real connections."""
     with world(FakeCluster(topics={"t": 1})) as one:
-        refused = Fault(error=ErrorCode.not_enough_replicas)
-        for fault in (Fault(throttle_ms=200), refused, refused, refused):
+        rejected = Fault(error=ErrorCode.not_enough_replicas)
+        for fault in (Fault(throttle_ms=200), rejected, rejected, rejected):
             one.fault(fault)
             one.send_batches(1)
             one.finish()

@@ -30,7 +30,7 @@ TIMEOUT_S = 60.0
 class BlockedLookups:
     """Lookups that wait until the test releases them; `hosts` lists the requested names."""
 
-    begun: threading.Event = field(default_factory=threading.Event)
+    started: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
     hosts: list[str] = field(default_factory=list)
 
@@ -43,7 +43,7 @@ def blocked_lookups(monkeypatch: pytest.MonkeyPatch, held: int) -> Iterator[Bloc
     def lookup(host: bytes, port: int, *rest: Any, **named: Any) -> Any:
         if port == held and not named.get("flags"):
             lookups.hosts.append(host.decode())
-            lookups.begun.set()
+            lookups.started.set()
             lookups.released.wait(TIMEOUT_S)
         return real(host, port, *rest, **named)
 
@@ -77,7 +77,7 @@ def test_slow_lookup_blocks_only_one_broker(
             session(f"localhost:{first.port}", linger_ms=0) as producer,
         ):
             producer.append(rows(unique_topic, [b"x"] * 2, partitions=[near, 1 - near]))
-            assert lookups.begun.wait(TIMEOUT_S)
+            assert lookups.started.wait(TIMEOUT_S)
             for sent in range(2, 20):
                 producer.append(rows(unique_topic, [b"x"], partitions=[near]))
                 wait_until(partial(has_persisted, producer, near, sent))

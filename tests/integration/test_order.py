@@ -36,8 +36,8 @@ def numbered(topic: str, numbers: range, kind: str, partitions: int) -> Rows:
         keys = [KEYS[number % 5] if it else None for number, it in zip(numbers, odd, strict=True)]
         return rows(topic, values, keys=keys)
     if kind == "partition":
-        asked = [n * 7 % partitions if it else None for n, it in zip(numbers, odd, strict=True)]
-        return rows(topic, values, partitions=asked)
+        requested = [n * 7 % partitions if it else None for n, it in zip(numbers, odd, strict=True)]
+        return rows(topic, values, partitions=requested)
     return rows(topic, values)
 
 
@@ -114,8 +114,8 @@ def write_with_librdkafka(broker: str, given: list[InputRow], topics: tuple[str,
         {"bootstrap.servers": broker, "partitioner": "murmur2_random", "enable.idempotence": True}
     )
     for row in given:
-        place: dict[str, Any] = {} if row.partition is None else {"partition": row.partition}
-        producer.produce(topics[row.topic], row.value, row.key, timestamp=row.timestamp, **place)
+        location: dict[str, Any] = {} if row.partition is None else {"partition": row.partition}
+        producer.produce(topics[row.topic], row.value, row.key, timestamp=row.timestamp, **location)
     assert producer.flush(30) == 0
 
 
@@ -146,10 +146,10 @@ def test_same_partitions_as_librdkafka(
         assert values == [row.value for row in sent]
         for records in (found, expected):  # sorted by partition and offset, and therefore by number
             assert records == sorted(records, key=lambda one: (one.partition, one.value or b""))
-        places = {record.value: record.partition for record in expected}
+        locations = {record.value: record.partition for record in expected}
         rows_of = {row.value: row for row in sent}
         for record in found:
             row = rows_of[record.value or b""]
             assert (record.key, record.timestamp) == (row.key, row.timestamp)
             if row.key is not None or row.partition is not None:
-                assert record.partition == places[record.value]
+                assert record.partition == locations[record.value]

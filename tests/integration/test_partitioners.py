@@ -49,12 +49,12 @@ def test_same_partition_for_each_key(
         rows(unique_topic, [b"v" + key for key in keys], keys=keys),
         partitioner=name + suffix,
     )
-    places: dict[bytes | None, list[int]] = {}
+    locations: dict[bytes | None, list[int]] = {}
     for record in by_confluent(embedded_broker.bootstrap_servers, unique_topic):
-        places.setdefault(record.value, []).append(record.partition)
-    assert len(places) == len(keys)
-    assert all(len(found) == 2 and len(set(found)) == 1 for found in places.values())
-    assert len({found[0] for found in places.values()}) == PARTITIONS
+        locations.setdefault(record.value, []).append(record.partition)
+    assert len(locations) == len(keys)
+    assert all(len(found) == 2 and len(set(found)) == 1 for found in locations.values())
+    assert len({found[0] for found in locations.values()}) == PARTITIONS
 
 
 @pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a"])

@@ -80,9 +80,9 @@ def test_same_structure_as_librdkafka(
     known = shape(theirs)
     added = {path: kind for path, kind in shape(mine).items() if known.get(path) != kind}
     assert set(added) == ADDED_FIELDS
-    asked = "int_latency", "outbuf_latency", "rtt", "throttle"
+    requested = "int_latency", "outbuf_latency", "rtt", "throttle"
     figures = "min", "max", "avg", "sum", "cnt", "p50", "p75", "p90", "p95", "p99", "p99_99"
-    for window in asked:
+    for window in requested:
         assert {f".brokers.*.{window}.{figure}" for figure in figures} <= shape(mine).keys()
 
 

@@ -80,7 +80,7 @@ def test_client_with_old_authority_fails(tmp_path: Path) -> None:
         write(producer, b"before")
         wait_until_idle(broker)
         broker.change_certificate(server_files(tmp_path, then))
-        with pytest.raises(KafkaProdError) as said:
+        with pytest.raises(KafkaProdError) as caught:
             write(producer, b"after")
-        assert "not trusted, CN=Then" in str(said.value)
+        assert "not trusted, CN=Then" in str(caught.value)
         assert broker.end_offsets("t") == [1]

@@ -58,8 +58,10 @@ def test_local_times_without_time_zone_setting(sink: Sink, topic: str) -> None:
     row = "'v' AS value, TIMESTAMP_NTZ'2024-06-01 12:00:00' AS timestamp"
     local = frame(sink, row)
     sink.write(local, topic=topic, useTimestampColumn="true")
-    wanted = local.selectExpr("unix_millis(CAST(timestamp AS TIMESTAMP)) AS ms").collect()[0].ms
-    assert [record.timestamp for record in by_confluent(sink.bootstrap_servers, topic)] == [wanted]
+    expected = local.selectExpr("unix_millis(CAST(timestamp AS TIMESTAMP)) AS ms").collect()[0].ms
+    assert [record.timestamp for record in by_confluent(sink.bootstrap_servers, topic)] == [
+        expected
+    ]
 
 
 _BAD_KEY = "struct(CAST(unhex('FF') AS STRING) AS key, unhex('01') AS value)"
@@ -192,11 +194,11 @@ def test_same_result_as_spark_kafka_sink(
     jvm = replace(sink, format=JVM)
     other, _ = sink.jobs_of(lambda: jvm.write(rows, topic=theirs, includeHeaders="true"))
     assert (ours is None) == (other is None), f"kafkaprod: {ours}\nkafka: {other}"
-    found, wanted = (
-        [(record.key, record.value, record.headers) for record in by_confluent(*place)]
-        for place in ((sink.bootstrap_servers, topic), (sink.bootstrap_servers, theirs))
+    found, expected = (
+        [(record.key, record.value, record.headers) for record in by_confluent(*location)]
+        for location in ((sink.bootstrap_servers, topic), (sink.bootstrap_servers, theirs))
     )
-    assert found == wanted
+    assert found == expected
 
 
 ONLY_KAFKAPROD = {

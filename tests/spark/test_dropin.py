@@ -36,8 +36,8 @@ def _topics(scenario: Scenario) -> set[str]:
     columns = [part.split()[0] for part in scenario.schema.split(", ")]
     named = {scenario.topic or "one"}
     if "topic" in columns:
-        place = columns.index("topic")
-        named |= {row[place] for row in scenario.rows if isinstance(row[place], str)}
+        location = columns.index("topic")
+        named |= {row[location] for row in scenario.rows if isinstance(row[location], str)}
     return named
 
 
@@ -128,7 +128,7 @@ def test_timestamp_column(sink: Sink, topic: str) -> None:
     moments.append(datetime(1970, 1, 1, 0, 0, 0, 999, tzinfo=UTC))
     frame = sink.frame(
         "value string, partition int, timestamp timestamp",
-        *((f"v{place}", place, moment) for place, moment in enumerate(moments)),
+        *((f"v{location}", location, moment) for location, moment in enumerate(moments)),
     )
     before = time.time_ns() // 1_000_000
     sink.write(frame, topic=topic, useTimestampColumn="true")

@@ -71,5 +71,5 @@ def test_restarted_stream_uses_the_evolved_schema(
 
 
 def _lookups(registry: SmallRegistry, subject: str) -> list[str]:
-    wanted = f"GET /subjects/{subject}/versions/latest"
-    return [each for each in registry.requests if each == wanted]
+    expected = f"GET /subjects/{subject}/versions/latest"
+    return [each for each in registry.requests if each == expected]

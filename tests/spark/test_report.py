@@ -46,14 +46,16 @@ def test_report_matches_the_topic(form: str, sink: Sink, topic: str, tmp_path: P
     assert report.duration_ms >= report.duration_max_ms > 0
     assert dict(report.metrics.settings)["client.id"] == "kafkaprod-tests"
     assert {part.topic for part in report.partitions} == {topic}
-    told = [(p.partition, p.persisted, p.first_offset, p.last_offset) for p in report.partitions]
+    reported = [
+        (p.partition, p.persisted, p.first_offset, p.last_offset) for p in report.partitions
+    ]
     found = [
         (number, end - start, start, end - 1)
         for number, (start, end) in ranges(sink.bootstrap_servers, topic).items()
         if end > start
     ]
     assert_df_equality(
-        local_frame(sink.spark, _OFFSETS, told), local_frame(sink.spark, _OFFSETS, found)
+        local_frame(sink.spark, _OFFSETS, reported), local_frame(sink.spark, _OFFSETS, found)
     )
     values = [int(record.value or b"") for record in by_confluent(sink.bootstrap_servers, topic)]
     assert sorted(values) == list(range(1000))
@@ -129,12 +131,14 @@ def test_console_summary_of_a_failed_write(sink: Sink, topic: str, console: Cons
     assert len(by_confluent(sink.bootstrap_servers, topic)) == 100
 
 
-@pytest.mark.parametrize("place", ["{folder}/file/report.json", "{folder}", "dbfs:/x", "s3a://b/x"])
+@pytest.mark.parametrize(
+    "location", ["{folder}/file/report.json", "{folder}", "dbfs:/x", "s3a://b/x"]
+)
 def test_invalid_report_path_fails_before_any_task(
-    place: str, sink: Sink, topic: str, tmp_path: Path
+    location: str, sink: Sink, topic: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    path = place.format(folder=tmp_path)
+    path = location.format(folder=tmp_path)
     error, jobs = sink.jobs_of(lambda: sink.write(_frame(sink, 9, 1), topic=topic, reportPath=path))
     assert "the delivery report cannot be written" in str(error)
     assert jobs == 0

@@ -60,17 +60,19 @@ def test_wrong_password_fails_before_any_task(sink: Sink, tmp_path: Path) -> Non
     assert jobs == 0
 
 
-@pytest.mark.parametrize("place", ["", "/somewhere/"])
-def test_missing_store_in_a_task(sink: Sink, place: str) -> None:
+@pytest.mark.parametrize("location", ["", "/somewhere/"])
+def test_missing_store_in_a_task(sink: Sink, location: str) -> None:
     """The store can be missing on the driver, so the error comes from the task."""
     options = {
         "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": f"{place}never-shipped.pem",
+        "kafka.ssl.truststore.location": f"{location}never-shipped.pem",
     }
     error, jobs = sink.jobs_of(
         lambda: sink.write(sink.frame("value string", ("a",)), topic="t", **SSL, **options)
     )
     assert "option kafka.ssl.truststore.location refers to the file" in str(error)
-    assert f"{place}never-shipped.pem, which cannot be read on {socket.gethostname()}" in str(error)
+    assert f"{location}never-shipped.pem, which cannot be read on {socket.gethostname()}" in str(
+        error
+    )
     assert "--files" in str(error)
     assert jobs == 1

@@ -115,9 +115,9 @@ def test_strings_need_a_cast_in_a_table_without_columns(sink: Sink, topic: str, 
         lambda: sink.spark.sql(f"INSERT INTO {table} (key, value) SELECT 'k', 'v'")
     )
     assert error is not None
-    told = error_of(error)
-    assert told is not None
-    assert "accepts only BINARY" in told.message
+    cause = error_of(error)
+    assert cause is not None
+    assert "accepts only BINARY" in cause.message
     columns = "CAST('k' AS BINARY), CAST('v' AS BINARY)"
     sink.spark.sql(f"INSERT INTO {table} (key, value) SELECT {columns}")
     (record,) = by_confluent(sink.bootstrap_servers, topic)
@@ -148,19 +148,19 @@ def test_invalid_option_of_a_table_fails_the_insert(sink: Sink, topic: str, tabl
 
 
 @pytest.mark.parametrize(
-    ("options", "wanted"),
+    ("options", "expected"),
     [
         ("'kafka.lingerms' '5'", "Did you mean kafka.linger.ms?"),
         ("'kafka.sasl.jaas.config' 'x'", "option kafka.sasl.jaas.config is a secret"),
     ],
 )
 def test_table_with_unknown_or_secret_option_is_not_created(
-    options: str, wanted: str, sink: Sink, table: str
+    options: str, expected: str, sink: Sink, table: str
 ) -> None:
     error, _ = sink.jobs_of(
         lambda: sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod OPTIONS ({options})")
     )
-    assert wanted in str(error)
+    assert expected in str(error)
     assert not sink.spark.catalog.tableExists(table)
 
 

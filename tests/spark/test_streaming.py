@@ -155,11 +155,11 @@ def test_frame_without_value(stream: Stream) -> None:
         stream.run(stream.files().withColumnRenamed("value", "text"))
 
 
-@pytest.mark.parametrize("place", ["file", "file/reports", "dbfs:/x", "s3a://bucket/x"])
-def test_invalid_report_folder_fails_before_any_task(stream: Stream, place: str) -> None:
+@pytest.mark.parametrize("location", ["file", "file/reports", "dbfs:/x", "s3a://bucket/x"])
+def test_invalid_report_folder_fails_before_any_task(stream: Stream, location: str) -> None:
     stream.put("0.txt", ["a"])
     (stream.folder / "file").write_text("in the way")
-    path = place if ":" in place else str(stream.folder / place)
+    path = location if ":" in location else str(stream.folder / location)
     with pytest.raises(Exception, match="report cannot be written"):
         stream.run(stream.files(), reportPath=path)
     assert stream.written() == []

@@ -52,8 +52,8 @@ def _install() -> None:
         shutil.rmtree(_FOLDER, ignore_errors=True)
         _FOLDER.mkdir(parents=True)
         with (
-            urllib.request.urlopen(_URL, timeout=300) as answer,
-            tarfile.open(fileobj=answer, mode="r|gz") as archive,
+            urllib.request.urlopen(_URL, timeout=300) as response,
+            tarfile.open(fileobj=response, mode="r|gz") as archive,
         ):
             archive.extractall(_FOLDER, filter="data")
 

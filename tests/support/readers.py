@@ -38,15 +38,15 @@ _RECORD = re.compile(
 )
 
 
-def await_count(bootstrap_servers: str, topic: str, wanted: int) -> None:
+def await_count(bootstrap_servers: str, topic: str, expected: int) -> None:
     """Wait until `wanted` offsets are readable.
 
     A write that does not wait for all replicas ends before its records are readable.
     """
     deadline = time.monotonic() + _TIMEOUT_S
-    while (found := count(bootstrap_servers, topic)) < wanted:
+    while (found := count(bootstrap_servers, topic)) < expected:
         if time.monotonic() > deadline:
-            raise ReaderError(f"{topic} has {found} records, not {wanted}")
+            raise ReaderError(f"{topic} has {found} records, not {expected}")
         time.sleep(0.05)
 
 

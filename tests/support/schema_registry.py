@@ -170,10 +170,10 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
             if isinstance(fault, float):
                 time.sleep(fault)
                 fault = None
-            wanted = registry.authorization
+            expected = registry.authorization
             if fault is not None:
                 status, found = fault
-            elif wanted is not None and self.headers.get("Authorization") != wanted:
+            elif expected is not None and self.headers.get("Authorization") != expected:
                 status, found = _error(401, 40101, "Unauthorized")
             else:
                 status, found = registry.respond(self.command, path, body)

@@ -103,28 +103,28 @@ def test_not_persisted_records_exist() -> None:
 
 
 def test_wrong_offsets() -> None:
-    told = violations(PLAN, [_written()], _log(list(range(ROWS)), first=1))
-    assert any("do not contain" in text for text in told)
+    found = violations(PLAN, [_written()], _log(list(range(ROWS)), first=1))
+    assert any("do not contain" in text for text in found)
 
 
 def test_failure_without_reason() -> None:
     one = _written(persisted=4, missing=6)
-    told = " ".join(violations(PLAN, [one], _log(list(range(4)))))
-    assert "does not explain DeliveryError" in told
+    text = " ".join(violations(PLAN, [one], _log(list(range(4)))))
+    assert "does not explain DeliveryError" in text
 
 
 def test_wrong_success() -> None:
     one = _written(persisted=4, missing=6)
     one.error = None
-    told = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
-    assert "no failure, but only 4 of 10 persisted" in told
+    text = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
+    assert "no failure, but only 4 of 10 persisted" in text
 
 
 def test_error_and_report_have_different_counts() -> None:
     one = _written(persisted=4, missing=6)
     one.error = DeliveryError("it failed")
-    told = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
-    assert "report says not_persisted 6, the error 0" in told
+    text = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
+    assert "report says not_persisted 6, the error 0" in text
 
 
 def test_uncounted_rows() -> None:
@@ -134,14 +134,14 @@ def test_uncounted_rows() -> None:
 
 
 def test_records_of_an_unknown_session() -> None:
-    told = violations(PLAN, [], _log([1]))
-    assert told == ["records of session 0, which did not exist"]
+    found = violations(PLAN, [], _log([1]))
+    assert found == ["records of session 0, which did not exist"]
 
 
 @pytest.mark.parametrize(("there", "is_lost"), [(0, False), (4, True), (ROWS, False)])
 def test_recreated_topic_contains_all_rows_or_none(there: int, is_lost: bool) -> None:
     """Rows of a successful session."""
     plan = replace(MAY_FAIL, cluster_faults=(ClusterFault.RECREATE,))
-    said = violations(plan, [_written()], _log(list(range(there))))
-    assert [text for text in said if "LOST: 6 rows were written to a topic" in text] == said
-    assert bool(said) == is_lost
+    found = violations(plan, [_written()], _log(list(range(there))))
+    assert [text for text in found if "LOST: 6 rows were written to a topic" in text] == found
+    assert bool(found) == is_lost

@@ -29,8 +29,8 @@ def partition_count(raw: RawClient, topic: str) -> int:
 
 def grow(raw: RawClient, topic: str, count: int, version: int = 3, **values: Any) -> ErrorCode:
     item = {"name": topic, "count": count, "assignments": None} | values
-    answer = raw.call(ApiKey.CREATE_PARTITIONS, version, topics=[item], timeout=TIMEOUT)
-    result: ErrorCode = answer.results[0].error_code
+    response = raw.call(ApiKey.CREATE_PARTITIONS, version, topics=[item], timeout=TIMEOUT)
+    result: ErrorCode = response.results[0].error_code
     return result
 
 
@@ -50,22 +50,22 @@ def delete(
     raw: RawClient, topic: str, offset: int, version: int = 2, partition: int = 0
 ) -> tuple[ErrorCode, int]:
     item = {"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}
-    answer = raw.call(ApiKey.DELETE_RECORDS, version, topics=[item], timeout=TIMEOUT)
-    found = answer.topics[0].partitions[0]
+    response = raw.call(ApiKey.DELETE_RECORDS, version, topics=[item], timeout=TIMEOUT)
+    found = response.topics[0].partitions[0]
     return found.error_code, found.low_watermark
 
 
 def earliest(raw: RawClient, topic: str) -> int:
     item = {"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}
-    answer = raw.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[item])
-    result: int = answer.topics[0].partitions[0].offset
+    response = raw.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[item])
+    result: int = response.topics[0].partitions[0].offset
     return result
 
 
 def at_time(raw: RawClient, topic: str, timestamp: int) -> int:
     item = {"name": topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
-    answer = raw.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[item])
-    result: int = answer.topics[0].partitions[0].offset
+    response = raw.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[item])
+    result: int = response.topics[0].partitions[0].offset
     return result
 
 
@@ -94,8 +94,8 @@ def test_delete_records(any_raw: RawClient, topic: str, version: int) -> None:
     assert delete(any_raw, topic, -5, version) == (ErrorCode.offset_out_of_range, -1)
     missing = delete(any_raw, topic, 1, version, partition=9)
     assert missing == (ErrorCode.unknown_topic_or_partition, -1)
-    answer = produce(any_raw, topic, batch(1))
-    assert (answer.base_offset, answer.log_start_offset) == (15, 7)
+    response = produce(any_raw, topic, batch(1))
+    assert (response.base_offset, response.log_start_offset) == (15, 7)
     assert delete(any_raw, topic, -1, version) == (NO_ERROR, 16)
     assert earliest(any_raw, topic) == 16
 
@@ -109,11 +109,11 @@ def test_records_of_compacted_topics_cannot_be_deleted(
 
 
 def epoch_end(raw: RawClient, topic: str, epoch: int, **values: Any) -> tuple[ErrorCode, int, int]:
-    asked = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": -1} | values
-    topics = [{"topic": topic, "partitions": [asked]}]
+    requested = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": -1} | values
+    topics = [{"topic": topic, "partitions": [requested]}]
     version = values.get("version", 4)
-    answer = raw.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
-    found = answer.topics[0].partitions[0]
+    response = raw.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
+    found = response.topics[0].partitions[0]
     return found.error_code, found.leader_epoch, found.end_offset
 
 
@@ -225,11 +225,11 @@ def described(
     raw: RawClient, topics: Sequence[str], **values: Any
 ) -> tuple[dict[str, tuple[ErrorCode, list[int]]], tuple[str, int] | None]:
     items = [{"name": name} for name in topics]
-    answer = raw.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=items, **values)
+    response = raw.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=items, **values)
     found = {
-        t.name: (t.error_code, [p.partition_index for p in t.partitions]) for t in answer.topics
+        t.name: (t.error_code, [p.partition_index for p in t.partitions]) for t in response.topics
     }
-    cursor = answer.next_cursor
+    cursor = response.next_cursor
     return found, cursor and (cursor.topic_name, cursor.partition_index)
 
 
@@ -252,9 +252,9 @@ def test_describe_log_dirs(any_raw: RawClient, topic: str) -> None:
     sent = batch(5)
     produce(any_raw, topic, sent)
     for version in range(1, 6):
-        asked = [{"topic": topic, "partitions": [0]}]
-        answer = any_raw.call(ApiKey.DESCRIBE_LOG_DIRS, version, topics=asked)
-        (directory,) = answer.results
+        requested = [{"topic": topic, "partitions": [0]}]
+        response = any_raw.call(ApiKey.DESCRIBE_LOG_DIRS, version, topics=requested)
+        (directory,) = response.results
         (partition,) = directory.topics[0].partitions
         assert (partition.partition_size, partition.offset_lag) == (len(sent), 0)
 
@@ -308,8 +308,8 @@ def test_synonyms_match_kafka(
 def _broker_configs(client: RawClient) -> dict[str, Any]:
     node = client.call(ApiKey.METADATA, 8, topics=[]).brokers[0].node_id
     resource = {"resource_type": 4, "resource_name": str(node), "configuration_keys": None}
-    answer = client.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource], include_synonyms=True)
-    return {config.name: config for config in answer.results[0].configs}
+    response = client.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource], include_synonyms=True)
+    return {config.name: config for config in response.results[0].configs}
 
 
 def test_broker_config_contains_listeners(

@@ -62,40 +62,40 @@ class TestJava:
         moved = {"topic": "t", "partition": 0, "replicas": [3, 2]}
         plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
         arguments = ("--reassignment-json-file", str(plan))
-        said = tool(REASSIGN, kafka, "--execute", *arguments)
-        assert "Successfully started partition reassignment for t-0" in said
+        output = tool(REASSIGN, kafka, "--execute", *arguments)
+        assert "Successfully started partition reassignment for t-0" in output
         wait_until(lambda: kafka.partition_state("t", 0).replicas == (3, 2))
-        said = tool(REASSIGN, kafka, "--verify", *arguments)
-        assert "Reassignment of partition t-0 is completed" in said
+        output = tool(REASSIGN, kafka, "--verify", *arguments)
+        assert "Reassignment of partition t-0 is completed" in output
         assert "No partition reassignments found" in tool(REASSIGN, kafka, "--list")
 
     def test_elect_leaders(self, kafka: EmbeddedBroker) -> None:
         kafka.move_leader("t", 0, 2)
         arguments = ("--election-type", "preferred", "--all-topic-partitions")
-        said = tool(f"{TOOLS}.LeaderElectionCommand", kafka, *arguments)
-        assert "Successfully completed leader election (PREFERRED) for partitions t-0" in said
+        output = tool(f"{TOOLS}.LeaderElectionCommand", kafka, *arguments)
+        assert "Successfully completed leader election (PREFERRED) for partitions t-0" in output
         assert kafka.partition_state("t", 0).leader == 1
 
     def test_delete_offsets(self, kafka: EmbeddedBroker, group: str) -> None:
         arguments = ("--delete-offsets", "--group", group, "--topic", "t:0")
         assert "Successful" in tool(GROUPS, kafka, *arguments)
-        said = tool(GROUPS, kafka, "--describe", "--group", group)
-        assert [line.split()[2] for line in said.splitlines() if line.startswith(group)] == ["1"]
+        output = tool(GROUPS, kafka, "--describe", "--group", group)
+        assert [line.split()[2] for line in output.splitlines() if line.startswith(group)] == ["1"]
 
     def test_configs_of_brokers(self, kafka: EmbeddedBroker) -> None:
         change = ("--alter", "--entity-type", "brokers", "--entity-default")
         tool(CONFIGS, kafka, *change, "--add-config", "log.retention.ms=1234567")
-        said = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
-        assert "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=1234567" in said
+        output = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
+        assert "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=1234567" in output
         tool(CONFIGS, kafka, *change, "--delete-config", "log.retention.ms")
-        said = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
-        assert "1234567" not in said
+        output = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
+        assert "1234567" not in output
 
     def test_configs_of_groups(self, kafka: EmbeddedBroker) -> None:
         change = ("--alter", "--entity-type", "groups", "--entity-name", "g")
         tool(CONFIGS, kafka, *change, "--add-config", "consumer.session.timeout.ms=50000")
-        said = tool(CONFIGS, kafka, "--describe", "--entity-type", "groups")
-        assert "consumer.session.timeout.ms=50000" in said
+        output = tool(CONFIGS, kafka, "--describe", "--entity-type", "groups")
+        assert "consumer.session.timeout.ms=50000" in output
 
     def test_find_hanging_transactions(self, kafka: EmbeddedBroker) -> None:
         for node in "123":
@@ -109,8 +109,8 @@ class TestConfluent:
 
     def test_elect_leaders(self, kafka: EmbeddedBroker, admin: AdminClient) -> None:
         kafka.move_leader("t", 0, 2)
-        wanted = [TopicPartition("t", 0), TopicPartition("t", 1)]
-        found = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(60)
+        expected = [TopicPartition("t", 0), TopicPartition("t", 1)]
+        found = admin.elect_leaders(ElectionType.PREFERRED, expected).result(60)
         assert {p.partition: e and e.name() for p, e in found.items()} == {
             0: None,
             1: "ELECTION_NOT_NEEDED",
@@ -123,8 +123,8 @@ class TestConfluent:
         )
         broker = ConfigResource("broker", "1", incremental_configs=[change])
         admin.incremental_alter_configs([broker])[broker].result(60)
-        asked = ConfigResource("broker", "1")
-        found = admin.describe_configs([asked])[asked].result(60)["log.retention.ms"]
+        requested = ConfigResource("broker", "1")
+        found = admin.describe_configs([requested])[requested].result(60)["log.retention.ms"]
         assert (found.value, found.source, found.is_read_only) == ("55555", 2, False)
 
     def test_authorized_operations(self, admin: AdminClient, group: str) -> None:
@@ -142,8 +142,8 @@ class TestKafkaPython:
         client.close()
 
     def test_reassign_and_elect(self, kafka: EmbeddedBroker, admin: KafkaAdminClient) -> None:
-        place = KafkaPythonPartition("t", 0)
-        admin.alter_partition_reassignments({place: [2, 3]})
+        location = KafkaPythonPartition("t", 0)
+        admin.alter_partition_reassignments({location: [2, 3]})
         wait_until(lambda: kafka.partition_state("t", 0).replicas == (2, 3))
         assert not admin.list_partition_reassignments()
         kafka.move_leader("t", 0, 3)
@@ -151,8 +151,8 @@ class TestKafkaPython:
         assert kafka.partition_state("t", 0).leader == 2
 
     def test_delete_group_offsets(self, admin: KafkaAdminClient, group: str) -> None:
-        place = KafkaPythonPartition("t", 0)
-        admin.delete_group_offsets(group, [place])
-        assert place not in {
+        location = KafkaPythonPartition("t", 0)
+        admin.delete_group_offsets(group, [location])
+        assert location not in {
             p for p, o in admin.list_group_offsets(group)[group].items() if o.offset >= 0
         }

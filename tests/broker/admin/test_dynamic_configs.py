@@ -26,8 +26,8 @@ NO_ERROR = ErrorCode.none
 def alter(raw: RawClient, kind: int, name: str, *changes: tuple[int, str, str | None]) -> ErrorCode:
     configs = [{"name": n, "config_operation": o, "value": v} for o, n, v in changes]
     resource = {"resource_type": kind, "resource_name": name, "configs": configs}
-    answer = raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
-    result: ErrorCode = answer.responses[0].error_code
+    response = raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
+    result: ErrorCode = response.responses[0].error_code
     return result
 
 

@@ -36,10 +36,10 @@ def test_metadata_without_topics(any_raw: RawClient, topic: str) -> None:
 
 def test_topics_by_id(any_raw: RawClient, topic: str) -> None:
     by_name = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
-    asked = [{"topic_id": by_name.topic_id, "name": None}]
-    assert any_raw.call(ApiKey.METADATA, 12, topics=asked).topics[0] == by_name
-    asked = [{"topic_id": type(by_name.topic_id)(int=9), "name": None}]
-    missing = any_raw.call(ApiKey.METADATA, 12, topics=asked).topics[0]
+    requested = [{"topic_id": by_name.topic_id, "name": None}]
+    assert any_raw.call(ApiKey.METADATA, 12, topics=requested).topics[0] == by_name
+    requested = [{"topic_id": type(by_name.topic_id)(int=9), "name": None}]
+    missing = any_raw.call(ApiKey.METADATA, 12, topics=requested).topics[0]
     assert missing.error_code is ErrorCode.unknown_topic_id
 
 
@@ -59,8 +59,8 @@ def test_automatic_topics(enabled: bool, allowed: bool) -> None:
         EmbeddedBroker(auto_create_topics=enabled, default_partitions=3) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
     ):
-        asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": allowed}
-        found = raw.call(ApiKey.METADATA, 9, **asked).topics[0]
+        requested = {"topics": [{"name": "new"}], "allow_auto_topic_creation": allowed}
+        found = raw.call(ApiKey.METADATA, 9, **requested).topics[0]
         made = enabled and allowed
         assert len(found.partitions) == (3 if made else 0)
         assert (kafka.run(lambda cluster: cluster.topics.named("new")) is not None) == made
@@ -150,9 +150,9 @@ def test_api_versions(any_raw: RawClient, version: int) -> None:
 def test_unsupported_version_of_api_versions(any_raw: RawClient) -> None:
     any_raw.socket.sendall(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\x05\xff\xff\0")
     any_raw._correlation_id = 5
-    answer = any_raw.receive(ApiKey.API_VERSIONS, 0)
-    assert answer.error_code is ErrorCode.unsupported_version
-    assert [k.max_version for k in answer.api_keys if k.api_key == ApiKey.API_VERSIONS] == [4]
+    response = any_raw.receive(ApiKey.API_VERSIONS, 0)
+    assert response.error_code is ErrorCode.unsupported_version
+    assert [k.max_version for k in response.api_keys if k.api_key == ApiKey.API_VERSIONS] == [4]
 
 
 def test_software_names_are_checked(any_raw: RawClient) -> None:

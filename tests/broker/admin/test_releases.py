@@ -49,8 +49,10 @@ def real(
 
 def ranges(servers: str) -> dict[int, VersionRange]:
     with RawClient(servers) as raw:
-        answer = raw.call(ApiKey.API_VERSIONS, 0)
-    return {key.api_key: VersionRange(key.min_version, key.max_version) for key in answer.api_keys}
+        response = raw.call(ApiKey.API_VERSIONS, 0)
+    return {
+        key.api_key: VersionRange(key.min_version, key.max_version) for key in response.api_keys
+    }
 
 
 def frame_of(servers: str, request: Sequence[int]) -> bytes:
@@ -82,14 +84,14 @@ class TestComparedToKafka:
     ) -> None:
         version = min(3, releases()[release][ApiKey.API_VERSIONS].highest)
         with EmbeddedBroker(api_versions_of=release) as old_broker:
-            told = []
+            reported = []
             for kafka in (old_broker, real[release]):
                 with RawClient(kafka.bootstrap_servers) as raw:
-                    answer = raw.call(ApiKey.API_VERSIONS, version, **SOFTWARE)
-                features = getattr(answer, "finalized_features", ())
-                told.append([f for f in features if f.name == "transaction.version"])
-        assert told[0] == told[1]
-        assert bool(told[0]) == (release == "4.3")
+                    response = raw.call(ApiKey.API_VERSIONS, version, **SOFTWARE)
+                features = getattr(response, "finalized_features", ())
+                reported.append([f for f in features if f.name == "transaction.version"])
+        assert reported[0] == reported[1]
+        assert bool(reported[0]) == (release == "4.3")
 
 
 def test_advertised_versions(old_broker: EmbeddedBroker) -> None:
@@ -163,8 +165,8 @@ def test_java_clients_of_the_release(release: str) -> None:
     with EmbeddedBroker(topics={"t": 2}, api_versions_of=release) as kafka:
         servers = kafka.bootstrap_servers
         _console(release, "Producer", "--broker-list", servers, text="\n".join(values))
-        wanted = ("--from-beginning", "--group", "g", "--max-messages", "50")
-        printed = _console(release, "Consumer", "--bootstrap-server", servers, *wanted)
+        expected = ("--from-beginning", "--group", "g", "--max-messages", "50")
+        printed = _console(release, "Consumer", "--bootstrap-server", servers, *expected)
     assert sorted(printed.split("\n")[:-1]) == sorted(values)
 
 

@@ -186,8 +186,8 @@ def test_requests_with_random_fields(shared: EmbeddedBroker, data: st.DataObject
 def test_unknown_members_do_not_create_groups(shared: EmbeddedBroker) -> None:
     with connect(shared) as client:
         for api in (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP):
-            answer = client.call(api, 3, group_id="nobody", member_id="x", generation_id=1)
-            assert answer.error_code is ErrorCode.unknown_member_id
+            response = client.call(api, 3, group_id="nobody", member_id="x", generation_id=1)
+            assert response.error_code is ErrorCode.unknown_member_id
         assert "nobody" not in {g.group_id for g in client.call(ApiKey.LIST_GROUPS, 3).groups}
 
 

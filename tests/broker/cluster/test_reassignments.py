@@ -43,8 +43,8 @@ def raw(cluster: KafkaCluster | EmbeddedBroker) -> Iterator[RawClient]:
 def create_on(raw: RawClient, name: str, assignments: list[list[int]]) -> None:
     given = [{"partition_index": i, "broker_ids": nodes} for i, nodes in enumerate(assignments)]
     new = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": given}
-    answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
-    assert answer.topics[0].error_code is NO_ERROR, answer.topics[0].error_message
+    response = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
+    assert response.topics[0].error_code is NO_ERROR, response.topics[0].error_message
     wait_until(lambda: len(assignments_of(raw, name)) == len(assignments))
 
 
@@ -65,11 +65,11 @@ def reassign(
     version: int = 1,
     **values: Any,
 ) -> ErrorCode:
-    asked = [{"partition_index": index, "replicas": replicas}]
-    topics = [{"name": name, "partitions": asked}]
+    requested = [{"partition_index": index, "replicas": replicas}]
+    topics = [{"name": name, "partitions": requested}]
     values = {"topics": topics, "timeout": TIMEOUT} | values
-    answer = raw.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **values)
-    result: ErrorCode = answer.responses[0].partitions[0].error_code
+    response = raw.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **values)
+    result: ErrorCode = response.responses[0].partitions[0].error_code
     return result
 
 
@@ -83,20 +83,20 @@ def ongoing(raw: RawClient) -> dict[tuple[str, int], tuple[tuple[int, ...], ...]
 
 
 def elect(raw: RawClient, name: str, index: int, kind: int = 0) -> ErrorCode:
-    asked = [{"topic": name, "partitions": [index]}]
-    answer = raw.call(
-        ApiKey.ELECT_LEADERS, 2, topic_partitions=asked, election_type=kind, timeout=TIMEOUT
+    requested = [{"topic": name, "partitions": [index]}]
+    response = raw.call(
+        ApiKey.ELECT_LEADERS, 2, topic_partitions=requested, election_type=kind, timeout=TIMEOUT
     )
-    result: ErrorCode = answer.replica_election_results[0].partition_result[0].error_code
+    result: ErrorCode = response.replica_election_results[0].partition_result[0].error_code
     return result
 
 
 def test_new_partitions_with_assignments(raw: RawClient, unique_topic: str) -> None:
     create_on(raw, unique_topic, [[2, 3]])
-    wanted = [{"broker_ids": [3, 1]}, {"broker_ids": [1, 2]}]
-    item = {"name": unique_topic, "count": 3, "assignments": wanted}
-    answer = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
-    assert answer.results[0].error_code is NO_ERROR
+    expected = [{"broker_ids": [3, 1]}, {"broker_ids": [1, 2]}]
+    item = {"name": unique_topic, "count": 3, "assignments": expected}
+    response = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
+    assert response.results[0].error_code is NO_ERROR
     wait_until(lambda: len(assignments_of(raw, unique_topic)) == 3)
     assert assignments_of(raw, unique_topic) == {
         0: ([2, 3], [2, 3], 2),
@@ -110,10 +110,10 @@ def test_invalid_assignments_of_new_partitions(
     raw: RawClient, unique_topic: str, wrong: list[int]
 ) -> None:
     create_on(raw, unique_topic, [[2, 3]])
-    wanted = [{"broker_ids": [3, 1]}, {"broker_ids": wrong}]
-    item = {"name": unique_topic, "count": 3, "assignments": wanted}
-    answer = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
-    assert answer.results[0].error_code is ErrorCode.invalid_replica_assignment
+    expected = [{"broker_ids": [3, 1]}, {"broker_ids": wrong}]
+    item = {"name": unique_topic, "count": 3, "assignments": expected}
+    response = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
+    assert response.results[0].error_code is ErrorCode.invalid_replica_assignment
     assert len(assignments_of(raw, unique_topic)) == 1
 
 
@@ -245,8 +245,8 @@ def test_election_without_partitions_includes_all() -> None:
     with EmbeddedBroker(nodes=2) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         create_on(raw, "t", [[1, 2], [1, 2]])
         kafka.move_leader("t", 1, 2)
-        answer = raw.call(ApiKey.ELECT_LEADERS, 2, topic_partitions=None, timeout=TIMEOUT)
-        (topic,) = answer.replica_election_results
+        response = raw.call(ApiKey.ELECT_LEADERS, 2, topic_partitions=None, timeout=TIMEOUT)
+        (topic,) = response.replica_election_results
         assert [(p.partition_id, p.error_code) for p in topic.partition_result] == [(1, NO_ERROR)]
         assert assignments_of(raw, "t")[1][2] == 1
 
@@ -259,11 +259,11 @@ def test_stopped_nodes_can_be_assigned_partitions() -> None:
         assert assignments_of(raw, "a")[0] == ([3, 1], [1], 1)
         only = {"name": "b", "num_partitions": -1, "replication_factor": -1}
         only["assignments"] = [{"partition_index": 0, "broker_ids": [3]}]
-        answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[only], timeout=TIMEOUT)
-        assert answer.topics[0].error_code is ErrorCode.invalid_replica_assignment
+        response = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[only], timeout=TIMEOUT)
+        assert response.topics[0].error_code is ErrorCode.invalid_replica_assignment
         new = {"name": "c", "num_partitions": 4, "replication_factor": 3}
-        answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
-        assert answer.topics[0].error_code is NO_ERROR
+        response = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
+        assert response.topics[0].error_code is NO_ERROR
         assert all(
             sorted(r) == [1, 2, 3] and i == [1, 2] for r, i, _ in assignments_of(raw, "c").values()
         )

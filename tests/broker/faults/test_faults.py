@@ -82,7 +82,7 @@ class TestParsing:
         assert parse_fault(text) == fault
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("produce", "it specifies no effect; "),
             ("prodice:close", "prodice is neither an API"),
@@ -94,8 +94,8 @@ class TestParsing:
             ("produce:close:probability=0", "probability of a fault is 0"),
         ],
     )
-    def test_invalid_faults(self, text: str, said: str) -> None:
-        with pytest.raises(ConfigError, match=said):
+    def test_invalid_faults(self, text: str, message: str) -> None:
+        with pytest.raises(ConfigError, match=message):
             parse_fault(text)
 
 
@@ -152,21 +152,21 @@ class TestEffects:
     def test_partition_error(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.move_leader("t", 1, 1)
         active = kafka.faults.add("produce:partition=1:error=NOT_LEADER_OR_FOLLOWER:next=1")
-        answer = raw.call(ApiKey.PRODUCE, 9, **produce_to_both_partitions(batch(2)))
-        codes = {p.index: p.error_code for p in answer.responses[0].partition_responses}
+        response = raw.call(ApiKey.PRODUCE, 9, **produce_to_both_partitions(batch(2)))
+        codes = {p.index: p.error_code for p in response.responses[0].partition_responses}
         assert codes == {0: ErrorCode.none, 1: NOT_LEADER}
         assert kafka.end_offsets("t") == [2, 0]
         assert active.hits == 1
-        answer = raw.call(ApiKey.PRODUCE, 9, **produce_to_both_partitions(batch(2)))
-        assert {p.error_code for p in answer.responses[0].partition_responses} == {0}
+        response = raw.call(ApiKey.PRODUCE, 9, **produce_to_both_partitions(batch(2)))
+        assert {p.error_code for p in response.responses[0].partition_responses} == {0}
 
     def test_error_of_a_topic_by_id(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         described = raw.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
         kafka.faults.add("produce:topic=t:error=KAFKA_STORAGE_ERROR")
         values = produce_values("t", batch(1))
         values["topic_data"][0]["topic_id"] = described.topic_id
-        answer = raw.call(ApiKey.PRODUCE, 13, **values).responses[0]
-        assert answer.partition_responses[0].error_code is ErrorCode.kafka_storage_error
+        response = raw.call(ApiKey.PRODUCE, 13, **values).responses[0]
+        assert response.partition_responses[0].error_code is ErrorCode.kafka_storage_error
         assert kafka.end_offsets("t") == [0, 0]
 
     def test_error_with_acks_0(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
@@ -186,8 +186,8 @@ class TestEffects:
         for version in range(handler.versions.lowest, handler.versions.highest + 1):
             with RawClient(kafka.bootstrap_servers) as client:
                 values = REQUESTS.get(handler.api, {})
-                answer = client.call(handler.api, version, **values)
-                assert "topic_authorization_failed" in repr(answer)
+                response = client.call(handler.api, version, **values)
+                assert "topic_authorization_failed" in repr(response)
 
     def test_lost_request(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:lose-request:next=1")
@@ -236,8 +236,8 @@ class TestEffects:
 
     def test_throttle_time(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("metadata:throttle=750")
-        answer = raw.call(ApiKey.METADATA, 9, topics=[])
-        assert answer.throttle_time == timedelta(milliseconds=750)
+        response = raw.call(ApiKey.METADATA, 9, topics=[])
+        assert response.throttle_time == timedelta(milliseconds=750)
 
     def test_moved_leader(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:partition=0:move:next=1")
@@ -276,8 +276,8 @@ class TestEffects:
 
     def test_clock_jump(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:clock=-86400000:next=1")
-        answer = produce(raw, "t", batch(1))
-        assert answer.error_code is ErrorCode.invalid_timestamp
+        response = produce(raw, "t", batch(1))
+        assert response.error_code is ErrorCode.invalid_timestamp
 
     def test_lagging_followers(self) -> None:
         options: dict[str, Any] = {"topics": {"t": 1}, "nodes": 2, "replication_factor": 2}

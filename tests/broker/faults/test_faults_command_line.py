@@ -125,10 +125,10 @@ def test_delay(leader: Callable[[str], RawClient]) -> None:
 
 
 def test_throttle_time(leader: Callable[[str], RawClient]) -> None:
-    answer = leader("throttled").call(
+    response = leader("throttled").call(
         ApiKey.PRODUCE, 9, **produce_values("throttled", bytes(batch(1)))
     )
-    assert answer.throttle_time.total_seconds() == 0.07
+    assert response.throttle_time.total_seconds() == 0.07
 
 
 def test_truncated_frame(leader: Callable[[str], RawClient]) -> None:

@@ -66,12 +66,12 @@ class GroupMember:
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": b"meta"}],
         }
-        answer = self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values)
-        while answer.error_code in LOADING:
+        response = self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values)
+        while response.error_code in LOADING:
             time.sleep(0.1)
-            answer = self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values)
-        self.id, self.generation = answer.member_id, answer.generation_id
-        return answer
+            response = self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values)
+        self.id, self.generation = response.member_id, response.generation_id
+        return response
 
     def as_member(self, api: ApiKey, **values: Any) -> Any:
         changes = {"member_id": self.id, "generation_id": self.generation} | values
@@ -119,8 +119,8 @@ def check_offsets(member: GroupMember, topic: str) -> None:
     committed = member.as_member(ApiKey.OFFSET_COMMIT, topics=topics)
     assert committed.topics[0].partitions[0].error_code is ErrorCode.none
     named = [{"name": topic, "partition_indexes": [0]}]
-    for asked in (named, None) if member.level >= 2 else (named,):
-        found = fetch_offsets(member, asked)
+    for requested in (named, None) if member.level >= 2 else (named,):
+        found = fetch_offsets(member, requested)
         (partition,) = found.topics[0].partitions
         assert (found.topics[0].name, partition.committed_offset) == (topic, 42)
         assert partition.metadata == "here"
@@ -143,16 +143,16 @@ def check_described(member: GroupMember, state: str, members: int) -> None:
 
 
 def check_errors(member: GroupMember) -> None:
-    answer = member.as_member(ApiKey.HEARTBEAT, generation_id=member.generation + 5)
-    assert answer.error_code is ErrorCode.illegal_generation
-    answer = member.as_member(ApiKey.HEARTBEAT, member_id="stranger")
-    assert answer.error_code is ErrorCode.unknown_member_id
+    response = member.as_member(ApiKey.HEARTBEAT, generation_id=member.generation + 5)
+    assert response.error_code is ErrorCode.illegal_generation
+    response = member.as_member(ApiKey.HEARTBEAT, member_id="stranger")
+    assert response.error_code is ErrorCode.unknown_member_id
     named = {"protocol_type": "consumer", "protocol_name": "range"}
-    answer = member.as_member(ApiKey.SYNC_GROUP, member_id="stranger", **named)
-    assert answer.error_code is ErrorCode.unknown_member_id
+    response = member.as_member(ApiKey.SYNC_GROUP, member_id="stranger", **named)
+    assert response.error_code is ErrorCode.unknown_member_id
     if member.level >= 5:
         for wrong in ({}, {"protocol_type": "consumer", "protocol_name": "other"}):
-            answer = member.as_member(ApiKey.SYNC_GROUP, **wrong)
-            assert answer.error_code is ErrorCode.inconsistent_group_protocol
+            response = member.as_member(ApiKey.SYNC_GROUP, **wrong)
+            assert response.error_code is ErrorCode.inconsistent_group_protocol
     deleted = member.call(ApiKey.DELETE_GROUPS, groups_names=[member.group])
     assert [result.error_code for result in deleted.results] == [ErrorCode.non_empty_group]

@@ -30,9 +30,9 @@ def kafka() -> Iterator[EmbeddedBroker]:
 @pytest.mark.parametrize("version", [0, 1])
 def test_heartbeat_error_has_a_message(kafka: EmbeddedBroker, version: int) -> None:
     with RawClient(kafka.bootstrap_servers) as raw:
-        answer = raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, group_id="g", member_id="m")
-    assert answer.error_code is ErrorCode.unsupported_version
-    assert "group.protocol=classic" in answer.error_message
+        response = raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, group_id="g", member_id="m")
+    assert response.error_code is ErrorCode.unsupported_version
+    assert "group.protocol=classic" in response.error_message
 
 
 def test_librdkafka_fails_immediately(kafka: EmbeddedBroker) -> None:

@@ -54,14 +54,14 @@ def commit(
 def fetch(raw: RawClient, group: str, *topic_ids: UUID) -> dict[UUID, tuple[ErrorCode, int, str]]:
     topics = [{"topic_id": one, "partition_indexes": [0]} for one in topic_ids] or None
     groups = [{"group_id": group, "topics": topics}]
-    answer = raw.call(ApiKey.OFFSET_FETCH, 10, groups=groups)
+    response = raw.call(ApiKey.OFFSET_FETCH, 10, groups=groups)
     return {
         topic.topic_id: (
             topic.partitions[0].error_code,
             topic.partitions[0].committed_offset,
             topic.partitions[0].metadata,
         )
-        for topic in answer.groups[0].topics
+        for topic in response.groups[0].topics
     }
 
 
@@ -123,16 +123,18 @@ def next_transaction(raw: RawClient, topic: str) -> dict[str, Any]:
     """Return ID and epoch of a producer that can start a transaction."""
     request = {"transactional_id": f"id-{topic}", "transaction_timeout": TIMEOUT}
     while True:
-        answer = raw.call(ApiKey.INIT_PRODUCER_ID, 4, **request, producer_id=-1, producer_epoch=-1)
-        if answer.error_code not in {*NOT_YET, ErrorCode.concurrent_transactions}:
+        response = raw.call(
+            ApiKey.INIT_PRODUCER_ID, 4, **request, producer_id=-1, producer_epoch=-1
+        )
+        if response.error_code not in {*NOT_YET, ErrorCode.concurrent_transactions}:
             break
         raw.call(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=[f"id-{topic}"], key_type=1)
         time.sleep(0.1)
-    assert answer.error_code is ErrorCode.none
+    assert response.error_code is ErrorCode.none
     return {
         "transactional_id": f"id-{topic}",
-        "producer_id": answer.producer_id,
-        "producer_epoch": answer.producer_epoch,
+        "producer_id": response.producer_id,
+        "producer_epoch": response.producer_epoch,
     }
 
 
@@ -157,8 +159,8 @@ def begin(raw: RawClient, group: str, topic: str) -> dict[str, Any]:
 
 def committed(raw: RawClient, group: str) -> list[str]:
     """Return the topics with committed offsets of a group."""
-    answer = raw.call(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}])
-    return [one.name for one in answer.groups[0].topics]
+    response = raw.call(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}])
+    return [one.name for one in response.groups[0].topics]
 
 
 def test_offsets_by_id(any_raw: RawClient, topic: str) -> None:

@@ -67,11 +67,11 @@ class GroupMember:
     def join(self) -> Any:
         retried = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
         retried |= {ErrorCode.coordinator_load_in_progress, ErrorCode.member_id_required}
-        while (answer := self.start_join().end_join()).error_code in retried:
+        while (response := self.start_join().end_join()).error_code in retried:
             time.sleep(0.05)
-            if answer.error_code is not ErrorCode.member_id_required:
+            if response.error_code is not ErrorCode.member_id_required:
                 self.id = ""
-        return answer
+        return response
 
     def sync(self, **assignments: dict[str, bytes]) -> Any:
         given = [{"member_id": k, "assignment": v} for k, v in assignments.get("all", {}).items()]
@@ -125,10 +125,10 @@ def test_restarted_member_keeps_assignment_and_generation(
 ) -> None:
     former, other = static_members[number], static_members[1 - number]
     with GroupMember(any_kafka, former.group, former.instance) as back:
-        answer = back.join()
-        assert (answer.error_code, back.generation) == (NO_ERROR, former.generation)
+        response = back.join()
+        assert (response.error_code, back.generation) == (NO_ERROR, former.generation)
         assert back.id != former.id
-        assert answer.skip_assignment is (number == 0)
+        assert response.skip_assignment is (number == 0)
         assert back.sync().assignment == (b"of i", b"of j")[number]
         assert (back.heartbeat(), other.heartbeat()) == (NO_ERROR, NO_ERROR)
         assert former.heartbeat() is ErrorCode.fenced_instance_id

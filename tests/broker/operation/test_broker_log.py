@@ -46,12 +46,12 @@ def test_rejected_batch_is_logged_once(
             produce(client, "c", batch(2, key=None))
         produce(client, "small", batch(2, value=bytes(200)))
         produce(client, "t", batch(2))
-    said = warnings(caplog)
-    assert len(said) == 2, said
-    assert "PRODUCE request for c-0 from /127.0.0.1 failed: INVALID_RECORD" in said[0]
+    messages = warnings(caplog)
+    assert len(messages) == 2, messages
+    assert "PRODUCE request for c-0 from /127.0.0.1 failed: INVALID_RECORD" in messages[0]
     assert (
         "PRODUCE request for small-0 from /127.0.0.1 failed: MESSAGE_TOO_LARGE: The batch"
-        in said[1]
+        in messages[1]
     )
 
 
@@ -64,8 +64,8 @@ def test_topic_ids_are_logged_as_names(
         del values["topic_data"][0]["name"]
         values["topic_data"][0]["topic_id"] = found.topics[0].topic_id
         client.call(ApiKey.PRODUCE, 13, **values)
-    [said] = warnings(caplog)
-    assert "PRODUCE request for small-0 from" in said
+    [message] = warnings(caplog)
+    assert "PRODUCE request for small-0 from" in message
 
 
 def test_rejected_admin_request_is_logged(
@@ -74,7 +74,7 @@ def test_rejected_admin_request_is_logged(
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     with pytest.raises(KafkaException):
         admin.create_topics([NewTopic("no/name", 1)])["no/name"].result(60)
-    assert any("no/name" in said and "INVALID_TOPIC" in said for said in warnings(caplog))
+    assert any("no/name" in message and "INVALID_TOPIC" in message for message in warnings(caplog))
 
 
 def test_unsupported_api_is_logged(kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
@@ -82,7 +82,7 @@ def test_unsupported_api_is_logged(kafka: EmbeddedBroker, caplog: pytest.LogCapt
     with socket.create_connection((host, int(port)), 20) as client:
         client.sendall(b"\0\0\0\x0a\x7f\xff\0\0\0\0\0\x01\xff\xff")
         assert client.recv(1) == b""
-    assert any("API 32767 is not supported" in said for said in warnings(caplog))
+    assert any("API 32767 is not supported" in message for message in warnings(caplog))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -97,9 +97,9 @@ def test_old_message_format_is_logged_once(
                 assert client.closed()
             else:
                 client.receive(ApiKey.PRODUCE, 7)
-    told = [said for said in warnings(caplog) if f"Message format {magic}" in said]
-    assert len(told) == 1
-    assert "older than Kafka 0.11" in told[0]
+    logged = [message for message in warnings(caplog) if f"Message format {magic}" in message]
+    assert len(logged) == 1
+    assert "older than Kafka 0.11" in logged[0]
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -111,9 +111,9 @@ def test_outdated_client_is_logged(
             header = struct.pack(">hhih", ApiKey.PRODUCE, version, 1, -1)
             client.socket.sendall(struct.pack(">i", len(header)) + header)
             assert client.closed()
-    told = [said for said in warnings(caplog) if f"PRODUCE version {version}" in said]
-    assert len(told) == 1
-    assert "only 3-13: the client is too old for Kafka 4" in told[0]
+    logged = [message for message in warnings(caplog) if f"PRODUCE version {version}" in message]
+    assert len(logged) == 1
+    assert "only 3-13: the client is too old for Kafka 4" in logged[0]
 
 
 def test_valid_requests_log_nothing(
@@ -137,8 +137,8 @@ def test_repeated_warnings_are_counted(caplog: pytest.LogCaptureFixture) -> None
     assert [r.getMessage() for r in caplog.records] == ["a 0", "b 0", "a 9 (repeated 3 times)"]
 
 
-@pytest.mark.parametrize(("level", "said"), [("warning", True), ("error", False)])
-def test_log_level_option(level: str, said: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("level", "is_logged"), [("warning", True), ("error", False)])
+def test_log_level_option(level: str, is_logged: bool, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     command += ["--topic", "c", "--topic-config", "c:cleanup.policy=compact", "--log-level", level]
     log = tmp_path / "log"
@@ -152,4 +152,4 @@ def test_log_level_option(level: str, said: bool, tmp_path: Path) -> None:
             producer.flush(60)
         finally:
             process.kill()
-    assert ("INVALID_RECORD" in log.read_text()) is said
+    assert ("INVALID_RECORD" in log.read_text()) is is_logged

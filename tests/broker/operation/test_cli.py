@@ -61,17 +61,19 @@ def test_broker_options() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             with RawClient(next_line(process).split()[-1]) as raw:
-                asked = {"transactional_id": "x", "transaction_timeout": timedelta(seconds=6)}
-                refused = raw.call(ApiKey.INIT_PRODUCER_ID, 4, **asked)
-                assert refused.error_code is ErrorCode.invalid_transaction_timeout
-                said = raw.call(
+                requested = {"transactional_id": "x", "transaction_timeout": timedelta(seconds=6)}
+                rejected = raw.call(ApiKey.INIT_PRODUCER_ID, 4, **requested)
+                assert rejected.error_code is ErrorCode.invalid_transaction_timeout
+                response = raw.call(
                     ApiKey.API_VERSIONS, 3, client_software_name="a", client_software_version="1"
                 )
-                assert [f.max_version_level for f in said.finalized_features] == [1]
+                assert [f.max_version_level for f in response.finalized_features] == [1]
                 found = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}, {"name": "a"}])
                 assert found.cluster_id == "mine"
-                asked = {"resource_type": 2, "resource_name": "a", "configuration_keys": None}
-                configs = raw.call(ApiKey.DESCRIBE_CONFIGS, 1, resources=[asked]).results[0].configs
+                requested = {"resource_type": 2, "resource_name": "a", "configuration_keys": None}
+                configs = (
+                    raw.call(ApiKey.DESCRIBE_CONFIGS, 1, resources=[requested]).results[0].configs
+                )
                 assert "60000" in {c.value for c in configs if c.name == "retention.ms"}
                 made = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}])
                 assert len(made.topics[0].partitions) == 3
@@ -84,8 +86,8 @@ def test_older_release() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             with RawClient(next_line(process).split()[-1]) as raw:
-                said = raw.call(ApiKey.API_VERSIONS, 0).api_keys
-                assert [k.max_version for k in said if k.api_key == ApiKey.METADATA] == [11]
+                response = raw.call(ApiKey.API_VERSIONS, 0).api_keys
+                assert [k.max_version for k in response if k.api_key == ApiKey.METADATA] == [11]
         finally:
             process.kill()
 
@@ -102,7 +104,7 @@ def test_invalid_topic_config(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--topic", "a", "--topic-config", "a:no.such=1"], "Unknown topic config name: no.such"),
         (["--topic", "a", "--topic-config", "a:retention.ms=x"], "Invalid value x"),
@@ -113,10 +115,10 @@ def test_invalid_topic_config(text: str) -> None:
         (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
     ],
 )
-def test_invalid_options(options: list[str], said: str) -> None:
+def test_invalid_options(options: list[str], message: str) -> None:
     done = run("broker", "--port", "0", *options)
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_invalid_topic() -> None:

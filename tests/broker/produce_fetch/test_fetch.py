@@ -83,8 +83,8 @@ def test_unknown_partitions(any_raw: RawClient, topic: str) -> None:
 
 def test_unknown_session(any_raw: RawClient, topic: str) -> None:
     values = fetch_values(topic, 0, session_id=77) | {"session_epoch": 3}
-    answer = any_raw.call(ApiKey.FETCH, 11, **values)
-    assert answer.error_code is ErrorCode.fetch_session_id_not_found
+    response = any_raw.call(ApiKey.FETCH, 11, **values)
+    assert response.error_code is ErrorCode.fetch_session_id_not_found
 
 
 @pytest.mark.parametrize("session_id", [0, 77, -1])
@@ -96,9 +96,9 @@ def test_final_epoch_closes_the_session(
     produce(any_raw, topic, batch(2))
     found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
     values = fetch_values(topic, 0, topic_id=found.topic_id, session_id=session_id)
-    answer = any_raw.call(ApiKey.FETCH, version, **values)
-    assert (answer.error_code, answer.session_id) == (ErrorCode.none, 0)
-    assert offsets(answer.responses[0].partitions[0].records) == [0, 1]
+    response = any_raw.call(ApiKey.FETCH, version, **values)
+    assert (response.error_code, response.session_id) == (ErrorCode.none, 0)
+    assert offsets(response.responses[0].partitions[0].records) == [0, 1]
 
 
 @pytest.mark.parametrize("session_id", [77, 0])
@@ -107,17 +107,17 @@ def test_new_session_closes_the_previous_one(
 ) -> None:
     produce(any_raw, topic, batch(2))
     values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": 0}
-    answer = any_raw.call(ApiKey.FETCH, 11, **values)
-    assert answer.error_code is ErrorCode.none
-    assert offsets(answer.responses[0].partitions[0].records) == [0, 1]
+    response = any_raw.call(ApiKey.FETCH, 11, **values)
+    assert response.error_code is ErrorCode.none
+    assert offsets(response.responses[0].partitions[0].records) == [0, 1]
 
 
 @pytest.mark.parametrize("session_id", [77, 0])
 @pytest.mark.parametrize("epoch", [1, -7])
 def test_epoch_without_session(any_raw: RawClient, topic: str, session_id: int, epoch: int) -> None:
     values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": epoch}
-    answer = any_raw.call(ApiKey.FETCH, 11, **values)
-    assert answer.error_code is ErrorCode.fetch_session_id_not_found
+    response = any_raw.call(ApiKey.FETCH, 11, **values)
+    assert response.error_code is ErrorCode.fetch_session_id_not_found
 
 
 def test_max_wait(any_raw: RawClient, topic: str) -> None:

@@ -34,28 +34,28 @@ MAX_SEQUENCE = 2**31 - 1
 def test_offsets_count_records(any_raw: RawClient, topic: str) -> None:
     assert produce(any_raw, topic, batch(3)).base_offset == 0
     assert produce(any_raw, topic, batch(2), acks=1).base_offset == 3
-    answer = produce(any_raw, topic, batch(1))
-    assert (answer.base_offset, answer.error_code, answer.log_start_offset) == (5, 0, 0)
-    assert answer.log_append_time is None
+    response = produce(any_raw, topic, batch(1))
+    assert (response.base_offset, response.error_code, response.log_start_offset) == (5, 0, 0)
+    assert response.log_append_time is None
 
 
 @pytest.mark.parametrize("version", range(3, 13))
 def test_every_version_by_name(any_raw: RawClient, topic: str, version: int) -> None:
-    answer = any_raw.call(ApiKey.PRODUCE, version, **produce_values(topic, batch(2)))
-    assert answer.responses[0].name == topic
-    assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
+    response = any_raw.call(ApiKey.PRODUCE, version, **produce_values(topic, batch(2)))
+    assert response.responses[0].name == topic
+    assert response.responses[0].partition_responses[0].error_code is ErrorCode.none
 
 
 def test_version_13_by_id(any_raw: RawClient, topic: str) -> None:
     described = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
     values = produce_values(topic, batch(2))
     values["topic_data"][0]["topic_id"] = described.topic_id
-    answer = any_raw.call(ApiKey.PRODUCE, 13, **values).responses[0]
-    assert answer.topic_id == described.topic_id
-    assert answer.partition_responses[0].error_code is ErrorCode.none
+    response = any_raw.call(ApiKey.PRODUCE, 13, **values).responses[0]
+    assert response.topic_id == described.topic_id
+    assert response.partition_responses[0].error_code is ErrorCode.none
     values["topic_data"][0]["topic_id"] = type(described.topic_id)(int=7)
-    answer = any_raw.call(ApiKey.PRODUCE, 13, **values).responses[0]
-    assert answer.partition_responses[0].error_code is ErrorCode.unknown_topic_id
+    response = any_raw.call(ApiKey.PRODUCE, 13, **values).responses[0]
+    assert response.partition_responses[0].error_code is ErrorCode.unknown_topic_id
 
 
 def test_a_corrupt_batch(any_raw: RawClient, topic: str) -> None:
@@ -67,8 +67,8 @@ def test_a_corrupt_batch(any_raw: RawClient, topic: str) -> None:
 
 @pytest.mark.parametrize("acks", [2, -2, 7])
 def test_invalid_acks(any_raw: RawClient, topic: str, acks: int) -> None:
-    answer = produce(any_raw, topic, batch(1), acks)
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_required_acks, -1)
+    response = produce(any_raw, topic, batch(1), acks)
+    assert (response.error_code, response.base_offset) == (ErrorCode.invalid_required_acks, -1)
 
 
 def test_acks_0_has_no_response(any_raw: RawClient, topic: str) -> None:
@@ -87,16 +87,16 @@ def test_unknown_partitions(any_raw: RawClient, topic: str) -> None:
     missing = ErrorCode.unknown_topic_or_partition
     assert produce(any_raw, topic + "-not", batch(1)).error_code is missing
     values = produce_values(topic, batch(1), partition=1)
-    answer = any_raw.call(ApiKey.PRODUCE, 9, **values).responses[0].partition_responses[0]
-    assert answer.error_code is missing
+    response = any_raw.call(ApiKey.PRODUCE, 9, **values).responses[0].partition_responses[0]
+    assert response.error_code is missing
 
 
 def test_duplicate_partition_in_request(any_raw: RawClient, topic: str) -> None:
     values = produce_values(topic, batch(1))
     values["topic_data"][0]["partition_data"].append({"index": 0, "records": batch(2)})
     values["topic_data"] *= 2
-    answer = any_raw.call(ApiKey.PRODUCE, 9, **values)
-    (only,) = (one for item in answer.responses for one in item.partition_responses)
+    response = any_raw.call(ApiKey.PRODUCE, 9, **values)
+    (only,) = (one for item in response.responses for one in item.partition_responses)
     assert (only.error_code, only.base_offset) == (0, 0)
     assert produce(any_raw, topic, batch(1)).base_offset == 2
 
@@ -106,8 +106,8 @@ def test_too_large(any_raw: RawClient, unique_topic: str) -> None:
     fits = batch(1, value=b"x" * (1000 - len(batch(1, value=b"x" * 900)) + 900))
     assert len(fits) == 1000
     assert produce(any_raw, unique_topic, fits).error_code is ErrorCode.none
-    answer = produce(any_raw, unique_topic, batch(1, value=b"x" * 1000))
-    assert answer.error_code is ErrorCode.message_too_large
+    response = produce(any_raw, unique_topic, batch(1, value=b"x" * 1000))
+    assert response.error_code is ErrorCode.message_too_large
 
 
 def changed(offset: int, layout: str, value: int, *, fix_crc: bool = True) -> bytearray:
@@ -145,31 +145,31 @@ def test_invalid_batches(
 
 def test_zstd_needs_version_7(any_raw: RawClient, topic: str) -> None:
     values = produce_values(topic, batch(5, codec=4))
-    answer = any_raw.call(ApiKey.PRODUCE, 6, **values).responses[0].partition_responses[0]
-    assert answer.error_code is ErrorCode.unsupported_compression_type
+    response = any_raw.call(ApiKey.PRODUCE, 6, **values).responses[0].partition_responses[0]
+    assert response.error_code is ErrorCode.unsupported_compression_type
     assert produce(any_raw, topic, batch(5, codec=4)).error_code is ErrorCode.none
 
 
 def test_compacted_topic_requires_keys(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, cleanup_policy="compact")
-    answer = produce(any_raw, unique_topic, batch(3, key=None))
-    assert answer.error_code is ErrorCode.invalid_record
-    assert [error.batch_index for error in answer.record_errors] == [0, 1, 2]
+    response = produce(any_raw, unique_topic, batch(3, key=None))
+    assert response.error_code is ErrorCode.invalid_record
+    assert [error.batch_index for error in response.record_errors] == [0, 1, 2]
     assert produce(any_raw, unique_topic, batch(3)).error_code is ErrorCode.none
 
 
 def test_timestamp_in_the_future(any_raw: RawClient, topic: str) -> None:
     tomorrow = int(time.time() * 1000) + 86_400_000
-    answer = produce(any_raw, topic, batch(2, timestamp=tomorrow))
-    assert answer.error_code is ErrorCode.invalid_timestamp
-    assert [error.batch_index for error in answer.record_errors] == [0, 1]
+    response = produce(any_raw, topic, batch(2, timestamp=tomorrow))
+    assert response.error_code is ErrorCode.invalid_timestamp
+    assert [error.batch_index for error in response.record_errors] == [0, 1]
 
 
 def test_log_append_time(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, message_timestamp_type="LogAppendTime")
     before = time.time()
-    answer = produce(any_raw, unique_topic, batch(2, timestamp=5))
-    assert before - 1 < answer.log_append_time.timestamp() < time.time() + 1
+    response = produce(any_raw, unique_topic, batch(2, timestamp=5))
+    assert before - 1 < response.log_append_time.timestamp() < time.time() + 1
 
 
 class TestIdempotence:
@@ -180,23 +180,23 @@ class TestIdempotence:
             assert produce(any_raw, topic, records).base_offset == 2 * sequence
         for sequence in range(5):
             records = batch(2, producer=(producer, 0, 2 * sequence))
-            answer = produce(any_raw, topic, records)
-            assert (answer.error_code, answer.base_offset) == (0, 2 * sequence)
+            response = produce(any_raw, topic, records)
+            assert (response.error_code, response.base_offset) == (0, 2 * sequence)
         assert produce(any_raw, topic, batch(1)).base_offset == 10
 
     def test_duplicates_are_detected_in_five_batches(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         for sequence in range(6):
             produce(any_raw, topic, batch(1, producer=(producer, 0, sequence)))
-        answer = produce(any_raw, topic, batch(1, producer=(producer, 0, 0)))
-        assert answer.error_code is ErrorCode.out_of_order_sequence_number
+        response = produce(any_raw, topic, batch(1, producer=(producer, 0, 0)))
+        assert response.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 1))).base_offset == 1
 
     def test_content_of_duplicates_is_not_compared(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(2, producer=(producer, 0, 0)))
-        answer = produce(any_raw, topic, batch(2, producer=(producer, 0, 0), value=b"other"))
-        assert (answer.error_code, answer.base_offset) == (0, 0)
+        response = produce(any_raw, topic, batch(2, producer=(producer, 0, 0), value=b"other"))
+        assert (response.error_code, response.base_offset) == (0, 0)
 
     @pytest.mark.parametrize(("sequence", "count"), [(3, 1), (1, 1), (0, 1), (1, 2), (0, 3)])
     def test_out_of_order_sequences(
@@ -204,39 +204,39 @@ class TestIdempotence:
     ) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(2, producer=(producer, 0, 0)))
-        answer = produce(any_raw, topic, batch(count, producer=(producer, 0, sequence)))
-        assert answer.error_code is ErrorCode.out_of_order_sequence_number
+        response = produce(any_raw, topic, batch(count, producer=(producer, 0, sequence)))
+        assert response.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 2))).base_offset == 2
 
     def test_an_old_epoch(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(1, producer=(producer, 3, 0)))
-        answer = produce(any_raw, topic, batch(1, producer=(producer, 2, 1)))
-        assert answer.error_code is ErrorCode.invalid_producer_epoch
+        response = produce(any_raw, topic, batch(1, producer=(producer, 2, 1)))
+        assert response.error_code is ErrorCode.invalid_producer_epoch
 
     def test_new_epoch_starts_at_0(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(1, producer=(producer, 0, 0)))
-        answer = produce(any_raw, topic, batch(1, producer=(producer, 1, 1)))
-        assert answer.error_code is ErrorCode.out_of_order_sequence_number
+        response = produce(any_raw, topic, batch(1, producer=(producer, 1, 1)))
+        assert response.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 1, 0))).base_offset == 1
-        answer = produce(any_raw, topic, batch(1, producer=(producer, 0, 1)))
-        assert answer.error_code is ErrorCode.invalid_producer_epoch
+        response = produce(any_raw, topic, batch(1, producer=(producer, 0, 1)))
+        assert response.error_code is ErrorCode.invalid_producer_epoch
 
     def test_unknown_producer_can_start_at_any_sequence(
         self, any_raw: RawClient, topic: str
     ) -> None:
         producer = new_producer_id(any_raw)
-        answer = produce(any_raw, topic, batch(1, producer=(producer, 5, 77)))
-        assert (answer.error_code, answer.base_offset) == (0, 0)
+        response = produce(any_raw, topic, batch(1, producer=(producer, 5, 77)))
+        assert (response.error_code, response.base_offset) == (0, 0)
 
     def test_sequences_wrap(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         records = batch(3, producer=(producer, 0, MAX_SEQUENCE - 1))
         assert produce(any_raw, topic, records).base_offset == 0
         assert produce(any_raw, topic, records).base_offset == 0
-        answer = produce(any_raw, topic, batch(1, producer=(producer, 0, 0)))
-        assert answer.error_code is ErrorCode.out_of_order_sequence_number
+        response = produce(any_raw, topic, batch(1, producer=(producer, 0, 0)))
+        assert response.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 1))).base_offset == 3
 
     def test_rejected_batch_has_no_effect(self, any_raw: RawClient, topic: str) -> None:
@@ -248,8 +248,8 @@ class TestIdempotence:
 
     def test_producer_id_requires_a_sequence(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
-        answer = produce(any_raw, topic, batch(1, producer=(producer, 0, -1)))
-        assert answer.error_code is ErrorCode.invalid_record
+        response = produce(any_raw, topic, batch(1, producer=(producer, 0, -1)))
+        assert response.error_code is ErrorCode.invalid_record
 
 
 @pytest.mark.parametrize("version", [3, 7, 8, 12])
@@ -259,8 +259,8 @@ def test_old_message_formats_are_rejected(
     any_raw: RawClient, topic: str, magic: int, count: int, version: int
 ) -> None:
     values = produce_values(topic, old_messages(magic, count))
-    answer = any_raw.call(ApiKey.PRODUCE, version, **values).responses[0].partition_responses[0]
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_record, -1)
+    response = any_raw.call(ApiKey.PRODUCE, version, **values).responses[0].partition_responses[0]
+    assert (response.error_code, response.base_offset) == (ErrorCode.invalid_record, -1)
     assert produce(any_raw, topic, batch(1)).base_offset == 0
 
 
@@ -274,9 +274,9 @@ def test_duplicate_batch_with_any_timestamp(
     one = batch(2, timestamp=time_ms, producer=(new_producer_id(any_raw), 0, 0))
     assert produce(any_raw, topic, batch(1, timestamp=5)).base_offset == 0
     for stamped in (None, optional_timestamp(max(time_ms, -1))):
-        answer = produce(any_raw, topic, one)
-        assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 1)
-        assert answer.log_append_time == stamped
+        response = produce(any_raw, topic, one)
+        assert (response.error_code, response.base_offset) == (ErrorCode.none, 1)
+        assert response.log_append_time == stamped
     (found,) = batches(fetch(any_raw, topic, 1).records)
     assert [record.timestamp for record in read_records(found)] == [time_ms] * 2
     newest = (1, time_ms) if time_ms > 5 else (0, 5)

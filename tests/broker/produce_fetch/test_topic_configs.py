@@ -22,10 +22,10 @@ CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 
 def fetch(raw: RawClient, topic: str, offset: int = 0) -> bytes:
     partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
-    asked = {"topic": topic, "partitions": [partition]}
-    values = {"max_bytes": 1 << 20, "min_bytes": 0, "topics": [asked], "replica_id": -1}
-    answer = raw.call(ApiKey.FETCH, 11, **values)
-    return bytes(answer.responses[0].partitions[0].records or b"")
+    requested = {"topic": topic, "partitions": [partition]}
+    values = {"max_bytes": 1 << 20, "min_bytes": 0, "topics": [requested], "replica_id": -1}
+    response = raw.call(ApiKey.FETCH, 11, **values)
+    return bytes(response.responses[0].partitions[0].records or b"")
 
 
 def batches(data: bytes) -> Iterator[Any]:
@@ -36,9 +36,9 @@ def batches(data: bytes) -> Iterator[Any]:
         yield one
 
 
-@pytest.mark.parametrize("wanted", CODECS)
-def test_compression_type(any_raw: RawClient, unique_topic: str, wanted: str) -> None:
-    create(any_raw, unique_topic, compression_type=wanted)
+@pytest.mark.parametrize("expected", CODECS)
+def test_compression_type(any_raw: RawClient, unique_topic: str, expected: str) -> None:
+    create(any_raw, unique_topic, compression_type=expected)
     producer = new_producer_id(any_raw)
     for codec in range(5):
         sent = batch(4, codec=codec, value=b"x" * 500, producer=(producer, 0, 4 * codec))
@@ -46,7 +46,7 @@ def test_compression_type(any_raw: RawClient, unique_topic: str, wanted: str) ->
     again = batch(4, codec=2, value=b"x" * 500, producer=(producer, 0, 8))
     assert produce(any_raw, unique_topic, again).base_offset == 8
     found = list(batches(fetch(any_raw, unique_topic)))
-    assert [one.compression_type for one in found] == [CODECS.index(wanted)] * 5
+    assert [one.compression_type for one in found] == [CODECS.index(expected)] * 5
     assert [one.producer_id for one in found] == [producer] * 5
     records = [(r.offset, r.key, r.value) for one in found for r in one]
     assert records == [(offset, b"key", b"x" * 500) for offset in range(20)]
@@ -61,13 +61,13 @@ def test_corrupt_compressed_data(any_raw: RawClient, unique_topic: str) -> None:
     assert produce(any_raw, unique_topic, batch(1)).base_offset == 0
 
 
-@pytest.mark.parametrize("wanted", ["producer", "gzip"])
-def test_log_append_time(any_raw: RawClient, unique_topic: str, wanted: str) -> None:
-    create(any_raw, unique_topic, message_timestamp_type="LogAppendTime", compression_type=wanted)
+@pytest.mark.parametrize("expected", ["producer", "gzip"])
+def test_log_append_time(any_raw: RawClient, unique_topic: str, expected: str) -> None:
+    create(any_raw, unique_topic, message_timestamp_type="LogAppendTime", compression_type=expected)
     before = int(time.time() * 1000)
-    answer = produce(any_raw, unique_topic, batch(3, timestamp=12345))
+    response = produce(any_raw, unique_topic, batch(3, timestamp=12345))
     after = int(time.time() * 1000)
-    stamped = int(answer.log_append_time.timestamp() * 1000 + 0.5)
+    stamped = int(response.log_append_time.timestamp() * 1000 + 0.5)
     assert before <= stamped <= after
     (found,) = batches(fetch(any_raw, unique_topic))
     assert (found.timestamp_type, found.max_timestamp) == (1, stamped)
@@ -76,8 +76,8 @@ def test_log_append_time(any_raw: RawClient, unique_topic: str, wanted: str) -> 
 
 def test_batch_larger_than_a_segment(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, internal_segment_bytes="1000")
-    answer = produce(any_raw, unique_topic, batch(3, value=bytes(500)))
-    assert answer.error_code is ErrorCode.record_list_too_large
+    response = produce(any_raw, unique_topic, batch(3, value=bytes(500)))
+    assert response.error_code is ErrorCode.record_list_too_large
     assert produce(any_raw, unique_topic, batch(3, value=bytes(50))).base_offset == 0
 
 

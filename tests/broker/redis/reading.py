@@ -26,7 +26,7 @@ def list_offset(raw: RawClient, timestamp: int) -> int:
 
 
 def fetch(raw: RawClient, offset: int, max_bytes: int = 1 << 20) -> Any:
-    asked = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes}
+    requested = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes}
     response = raw.call(
         ApiKey.FETCH,
         11,
@@ -34,7 +34,7 @@ def fetch(raw: RawClient, offset: int, max_bytes: int = 1 << 20) -> Any:
         min_bytes=1,
         max_bytes=1 << 24,
         session_epoch=-1,
-        topics=[{"topic": "t", "partitions": [asked]}],
+        topics=[{"topic": "t", "partitions": [requested]}],
     )
     return response.responses[0].partitions[0]
 

@@ -42,9 +42,9 @@ def dumped(server: RedisServer, prefix: str) -> dict[bytes, Any]:
 
 
 def create_code(client: RawClient, topic: str, partitions: int = 1) -> tuple[ErrorCode, str]:
-    asked = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
-    answer = client.call(ApiKey.CREATE_TOPICS, 5, topics=[asked], timeout=TIMEOUT).topics[0]
-    return answer.error_code, answer.error_message or ""
+    requested = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
+    response = client.call(ApiKey.CREATE_TOPICS, 5, topics=[requested], timeout=TIMEOUT).topics[0]
+    return response.error_code, response.error_message or ""
 
 
 def test_streams_of_another_writer_are_rejected(own_redis: RedisServer) -> None:
@@ -162,8 +162,8 @@ def test_recovery_after_crash_at_each_command(
             assert code in {ErrorCode.none, ErrorCode.topic_already_exists}, message
             parts = len(kafka.end_offsets("t"))
             keys = {key.decode() for key in dumped(redis_server, f"{prefix}{number}")}
-            wanted = [f"{prefix}{number}{infix}:t" for infix in ("", "::batches")]
-            assert keys == {f"{one}:{index}" for one in wanted for index in range(parts)}
+            expected = [f"{prefix}{number}{infix}:t" for infix in ("", "::batches")]
+            assert keys == {f"{one}:{index}" for one in expected for index in range(parts)}
             if code is ErrorCode.topic_already_exists and action != "create":
                 assert entries(redis_server, f"{prefix}{number}:t:0")
         if not ended:
@@ -234,8 +234,8 @@ def test_two_brokers_cannot_share_a_prefix(redis_server: RedisServer, prefix: st
             assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
         drop_connections(redis_server, prefix)
         with EmbeddedBroker(storage=url) as other:
-            answer = produce(raw, "t", batch(1))
-            assert answer.error_code is ErrorCode.kafka_storage_error
+            response = produce(raw, "t", batch(1))
+            assert response.error_code is ErrorCode.kafka_storage_error
             assert produce(raw, "t", batch(1)).error_code is ErrorCode.kafka_storage_error
             with RawClient(other.bootstrap_servers) as client:
                 assert produce(client, "t", batch(1)).error_code is ErrorCode.none

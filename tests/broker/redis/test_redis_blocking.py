@@ -50,8 +50,8 @@ def test_other_requests_are_served_while_redis_is_blocked(
             third.call(ApiKey.API_VERSIONS, 3, client_software_name="n")
         assert time.monotonic() - started < MAX_SECONDS
         own_redis.resume()
-        answer = writer.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
-        assert answer.error_code is ErrorCode.none
+        response = writer.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
+        assert response.error_code is ErrorCode.none
     assert values(own_redis) == [b"1", b"2"]
 
 

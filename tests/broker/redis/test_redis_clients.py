@@ -43,8 +43,8 @@ def test_other_clients_read_records_of_librdkafka(
         value = None if number % 7 == 0 else b"v%d" % number
         headers = HEADERS[: number % 5]
         stamp = 1_700_000_000_000 + number
-        place: dict[str, Any] = {"partition": number % 4, "timestamp": stamp}
-        sender.produce("t", value, key, headers=list(headers), **place)
+        location: dict[str, Any] = {"partition": number % 4, "timestamp": stamp}
+        sender.produce("t", value, key, headers=list(headers), **location)
         sent.append((number % 4, key, value, headers, stamp))
         if number % 100 == 99:
             sender.flush(60)

@@ -99,13 +99,13 @@ def test_sequence_bits_cannot_change(redis_server: RedisServer, unique_topic: st
         RawClient(kafka.bootstrap_servers) as raw,
     ):
         produce(raw, "t", batch(3))
-        whole = kafka.batches("t", 0)
+        complete = kafka.batches("t", 0)
     for bits in (4, 12):
         other = redis_server.url(unique_topic, sequence_bits=bits)
         with pytest.raises(ConfigError, match="has sequence_bits=10"):
             EmbeddedBroker(storage=other).start()
     with EmbeddedBroker(storage=url) as kafka:
-        assert kafka.batches("t", 0) == whole
+        assert kafka.batches("t", 0) == complete
 
 
 def test_fetch_skips_offset_gaps(redis_raw: RawClient) -> None:

@@ -45,8 +45,8 @@ def play(
         if former is not None:
             player.producers, player.sequences = former.producers, former.sequences
         played = player.play(steps)
-    answers = [line.split(" -> ")[1] for line in played]
-    return [re.sub(r"@\d+", "@n", answer) for answer in answers], player
+    responses = [line.split(" -> ")[1] for line in played]
+    return [re.sub(r"@\d+", "@n", response) for response in responses], player
 
 
 def count_fetched(kafka: EmbeddedBroker, *, committed: bool = True) -> int:
@@ -64,8 +64,8 @@ def test_commits_and_aborts(redis_kafka: EmbeddedBroker) -> None:
             sender.produce("t", f"{turn}-{i}", partition=i % 4)
         sender.flush(SECONDS)
         (sender.commit_transaction if turn % 2 else sender.abort_transaction)(SECONDS)
-    wanted = sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(20))
-    assert values(redis_kafka, "t") == wanted
+    expected = sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(20))
+    assert values(redis_kafka, "t") == expected
     assert len(values(redis_kafka, "t", "read_uncommitted")) == 80
 
 
@@ -96,8 +96,8 @@ def test_open_transaction_continues_after_restart(
     start_broker: Callable[..., EmbeddedBroker],
 ) -> None:
     with start_broker() as kafka:
-        answers, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1")
-        assert answers == ["0 P0:0", "0 @n", "0", "0 @n"]
+        responses, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1")
+        assert responses == ["0 P0:0", "0 @n", "0", "0 @n"]
     with start_broker() as kafka:
         assert count_fetched(kafka) == 0
         assert count_fetched(kafka, committed=False) == 2
@@ -149,8 +149,8 @@ def test_redis_loses_a_marker(own_redis: RedisServer, version: int, commit: bool
 
 def test_transaction_times_out(start_broker: Callable[..., EmbeddedBroker]) -> None:
     with start_broker() as kafka:
-        answers, _ = play(kafka, "init timeout=300\nwrite 0\nuntil CompleteAbort\nend commit 0")
-        assert answers[2:] == ["CompleteAbort", "48 none:-1"]
+        responses, _ = play(kafka, "init timeout=300\nwrite 0\nuntil CompleteAbort\nend commit 0")
+        assert responses[2:] == ["CompleteAbort", "48 none:-1"]
         assert values(kafka, "t") == []
         assert len(values(kafka, "t", "read_uncommitted")) == 1
 
@@ -176,9 +176,9 @@ def test_end_of_transaction_is_retried_without_redis(own_redis: RedisServer) -> 
                 play(kafka, "end commit 0", player)
         finally:
             own_redis.resume()
-        answers = [retried(kafka, "end commit 0", player)]
-        answers += play(kafka, "state\nwrite 1\nend commit 1", player)[0]
-        assert answers == ["0 P0:1", "0 CompleteCommit P0:1 none", "0 @n", "0 P0:2"]
+        responses = [retried(kafka, "end commit 0", player)]
+        responses += play(kafka, "state\nwrite 1\nend commit 1", player)[0]
+        assert responses == ["0 P0:1", "0 CompleteCommit P0:1 none", "0 @n", "0 P0:2"]
         assert len(values(kafka, "t")) == 2
     with EmbeddedBroker(storage=url) as kafka:
         assert len(values(kafka, "t")) == 2

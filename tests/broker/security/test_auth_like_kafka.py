@@ -137,10 +137,10 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
 }
 
 
-def comparable(answer: Any) -> str:
+def comparable(response: Any) -> str:
     """Return a response without broker addresses and the cluster ID."""
     fields = ("brokers", "cluster_id", "controller_id", "throttle_time")
-    return str([(n, getattr(answer, n)) for n in answer.__slots__ if n not in fields])
+    return str([(n, getattr(response, n)) for n in response.__slots__ if n not in fields])
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -156,8 +156,8 @@ def test_unauthorized_requests(addresses: tuple[str, str], name: str) -> None:
 
 def failed_login(client: RawClient, message: bytes, mechanism: str = "PLAIN") -> Any:
     handshake(client, mechanism)
-    answer = authenticate(client, message)
-    return answer.error_code, answer.error_message, answer.auth_bytes, client.closed()
+    response = authenticate(client, message)
+    return response.error_code, response.error_message, response.auth_bytes, client.closed()
 
 
 def first(client: RawClient, api: ApiKey, version: int, **values: Any) -> Any:
@@ -172,8 +172,8 @@ def versions_twice(client: RawClient) -> Any:
 
 def handshake_again(client: RawClient) -> Any:
     codes = [log_in(client, USER, PASSWORD).error_code, handshake(client).error_code]
-    answer = authenticate(client, plain(USER, PASSWORD))
-    return codes, answer.error_code, answer.error_message
+    response = authenticate(client, plain(USER, PASSWORD))
+    return codes, response.error_code, response.error_message
 
 
 def bare_token(client: RawClient, message: bytes) -> Any:
@@ -230,7 +230,7 @@ def test_unauthorized_fetch(addresses: tuple[str, str]) -> None:
     for servers in addresses:
         with RawClient(servers) as client:
             log_in(client, USER, PASSWORD)
-            answer = client.call(
+            response = client.call(
                 ApiKey.FETCH,
                 11,
                 replica_id=-1,
@@ -240,6 +240,6 @@ def test_unauthorized_fetch(addresses: tuple[str, str]) -> None:
                 session_epoch=-1,
                 topics=[{"topic": "shut", "partitions": [partition]}],
             )
-            one = answer.responses[0].partitions[0]
+            one = response.responses[0].partitions[0]
             found.append((one.error_code, one.high_watermark, one.aborted_transactions))
     assert found[1] == found[0]

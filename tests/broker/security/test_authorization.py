@@ -63,28 +63,28 @@ def open_and_denied(partition: Any) -> list[dict[str, Any]]:
 
 def produced(client: RawClient, *topics: str, acks: int = -1) -> dict[str, ErrorCode]:
     data = [produce_values(topic, bytes(batch()))["topic_data"][0] for topic in topics]
-    answer = client.call(ApiKey.PRODUCE, 9, acks=acks, timeout=TIMEOUT, topic_data=data)
-    return {one.name: one.partition_responses[0].error_code for one in answer.responses}
+    response = client.call(ApiKey.PRODUCE, 9, acks=acks, timeout=TIMEOUT, topic_data=data)
+    return {one.name: one.partition_responses[0].error_code for one in response.responses}
 
 
 def commit(client: RawClient, group: str, *topics: str) -> None:
     partition = {"partition_index": 0, "committed_offset": 3}
-    answer = client.call(
+    response = client.call(
         ApiKey.OFFSET_COMMIT,
         8,
         group_id=group,
         generation_id_or_member_epoch=-1,
         topics=[{"name": topic, "partitions": [partition]} for topic in topics],
     )
-    assert all(topic.partitions[0].error_code is NONE for topic in answer.topics)
+    assert all(topic.partitions[0].error_code is NONE for topic in response.topics)
 
 
 def described(client: RawClient, topics: list[str] | None, version: int = 9) -> dict[str, Any]:
     named = None if topics is None else [{"name": topic} for topic in topics]
-    answer = client.call(
+    response = client.call(
         ApiKey.METADATA, version, topics=named, include_topic_authorized_operations=True
     )
-    return {one.name: one for one in answer.topics}
+    return {one.name: one for one in response.topics}
 
 
 class TestTopics:
@@ -97,9 +97,9 @@ class TestTopics:
         kafka.deny("alice", "Write", topic="shut")
         topic_id = described(alice, ["shut"], 12)["shut"].topic_id
         data = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": bytes(batch())}]}
-        answer = alice.call(ApiKey.PRODUCE, 13, acks=-1, timeout=TIMEOUT, topic_data=[data])
-        assert answer.responses[0].topic_id == topic_id
-        assert answer.responses[0].partition_responses[0].error_code is TOPIC
+        response = alice.call(ApiKey.PRODUCE, 13, acks=-1, timeout=TIMEOUT, topic_data=[data])
+        assert response.responses[0].topic_id == topic_id
+        assert response.responses[0].partition_responses[0].error_code is TOPIC
 
     def test_produce_without_acks_ends_the_connection(
         self, kafka: EmbeddedBroker, alice: RawClient
@@ -129,8 +129,8 @@ class TestTopics:
     ) -> None:
         kafka.deny("alice", "Describe", topic="shut")
         topic_id = described(bob, ["shut"], 12)["shut"].topic_id
-        answer = alice.call(ApiKey.METADATA, 12, topics=[{"topic_id": topic_id, "name": None}])
-        assert [(one.error_code, one.name, one.topic_id) for one in answer.topics] == [
+        response = alice.call(ApiKey.METADATA, 12, topics=[{"topic_id": topic_id, "name": None}])
+        assert [(one.error_code, one.name, one.topic_id) for one in response.topics] == [
             (TOPIC, None, topic_id)
         ]
 
@@ -145,14 +145,14 @@ class TestTopics:
     def test_reading(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Read", topic="shut")
         kafka.deny("alice", "Describe", topic="shut")
-        asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+        requested = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
         fetched = alice.call(
             ApiKey.FETCH,
             4,
             replica_id=-1,
             max_wait=timedelta(seconds=20),
             max_bytes=1000,
-            topics=open_and_denied(asked),
+            topics=open_and_denied(requested),
         )
         assert {one.topic: one.partitions[0].error_code for one in fetched.responses} == {
             "open": NONE,
@@ -173,17 +173,19 @@ class TestTopics:
     ) -> None:
         kafka.deny("alice", "Create", **resource)
         topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
-        answer = alice.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
-        assert answer.topics[0].error_code is TOPIC
-        assert answer.topics[0].error_message == "Authorization failed."
+        response = alice.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
+        assert response.topics[0].error_code is TOPIC
+        assert response.topics[0].error_message == "Authorization failed."
         assert "new" not in described(alice, None)
 
     def test_delete(self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient) -> None:
         create(bob, "kept")
         create(bob, "gone")
         kafka.deny("alice", "Delete", topic="kept")
-        answer = alice.call(ApiKey.DELETE_TOPICS, 5, topic_names=["gone", "kept"], timeout=TIMEOUT)
-        assert {one.name: one.error_code for one in answer.responses} == {
+        response = alice.call(
+            ApiKey.DELETE_TOPICS, 5, topic_names=["gone", "kept"], timeout=TIMEOUT
+        )
+        assert {one.name: one.error_code for one in response.responses} == {
             "gone": NONE,
             "kept": TOPIC,
         }
@@ -197,8 +199,8 @@ class TestTopics:
             {"resource_type": 2, "resource_name": "shut"},
             {"resource_type": 4, "resource_name": "1"},
         ]
-        answer = alice.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=resources)
-        assert {one.resource_name: one.error_code for one in answer.results} == {
+        response = alice.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=resources)
+        assert {one.resource_name: one.error_code for one in response.results} == {
             "open": NONE,
             "shut": TOPIC,
             "1": CLUSTER,
@@ -208,8 +210,8 @@ class TestTopics:
 class TestProducers:
     def test_idempotent(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "IdempotentWrite")
-        answer = alice.call(ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=TIMEOUT)
-        assert (answer.error_code, answer.producer_id) == (CLUSTER, -1)
+        response = alice.call(ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=TIMEOUT)
+        assert (response.error_code, response.producer_id) == (CLUSTER, -1)
 
     def test_transactional(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Write", transactional_id="job-*")
@@ -220,13 +222,13 @@ class TestProducers:
         about = {"transactional_id": "job-1", "producer_id": 1, "producer_epoch": 0}
         assert alice.call(ApiKey.END_TXN, 3, committed=True, **about).error_code is TRANSACTION
         data = produce_values("open", bytes(batch()))
-        answer = alice.call(ApiKey.PRODUCE, 9, transactional_id="job-1", **data)
-        assert answer.responses[0].partition_responses[0].error_code is TRANSACTION
+        response = alice.call(ApiKey.PRODUCE, 9, transactional_id="job-1", **data)
+        assert response.responses[0].partition_responses[0].error_code is TRANSACTION
 
     def test_partitions_of_a_transaction(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Write", topic="shut")
         topics = [{"name": name, "partitions": [0]} for name in ("open", "shut")]
-        answer = alice.call(
+        response = alice.call(
             ApiKey.ADD_PARTITIONS_TO_TXN,
             3,
             v3_and_below_transactional_id="job-1",
@@ -234,7 +236,7 @@ class TestProducers:
             v3_and_below_producer_epoch=0,
             v3_and_below_topics=topics,
         )
-        found = answer.results_by_topic_v3_and_below
+        found = response.results_by_topic_v3_and_below
         assert {one.name: one.results_by_partition[0].partition_error_code for one in found} == {
             "open": ErrorCode.operation_not_attempted,
             "shut": TOPIC,
@@ -249,8 +251,8 @@ class TestGroups:
         partition = {"partition_index": 0, "committed_offset": 3}
         topics = [{"name": "open", "partitions": [partition]}]
         member["generation_id_or_member_epoch"] = -1
-        answer = alice.call(ApiKey.OFFSET_COMMIT, 8, topics=topics, **member)
-        assert answer.topics[0].partitions[0].error_code is GROUP
+        response = alice.call(ApiKey.OFFSET_COMMIT, 8, topics=topics, **member)
+        assert response.topics[0].partitions[0].error_code is GROUP
 
     @pytest.mark.parametrize(("key_type", "error"), [(0, GROUP), (1, TRANSACTION)])
     def test_coordinators(
@@ -272,15 +274,15 @@ class TestGroups:
     ) -> None:
         commit(bob, "readers", "open", "shut")
         kafka.deny("alice", "Describe", topic="shut")
-        asked = [
+        requested = [
             {"group_id": "readers", "topics": [{"name": "shut", "partition_indexes": [0]}]},
         ]
-        answer = alice.call(ApiKey.OFFSET_FETCH, 8, groups=asked)
-        assert answer.groups[0].topics[0].partitions[0].error_code is TOPIC
-        answer = alice.call(
+        response = alice.call(ApiKey.OFFSET_FETCH, 8, groups=requested)
+        assert response.groups[0].topics[0].partitions[0].error_code is TOPIC
+        response = alice.call(
             ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": "readers", "topics": None}]
         )
-        assert [topic.name for topic in answer.groups[0].topics] == ["open"]
+        assert [topic.name for topic in response.groups[0].topics] == ["open"]
 
     def test_lists(self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient) -> None:
         commit(bob, "seen", "open")

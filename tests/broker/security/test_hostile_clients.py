@@ -93,8 +93,8 @@ def test_random_sasl_tokens(broker: EmbeddedBroker, mechanism: str) -> None:
     for size in (0, 1, 10, 1000, 400_000):
         with RawClient(broker.bootstrap_servers) as client:
             handshake(client, mechanism)
-            answer = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=noise.randbytes(size))
-            assert answer.error_code == 58
+            response = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=noise.randbytes(size))
+            assert response.error_code == 58
             assert client.closed()
     assert is_serving(broker)
 
@@ -115,8 +115,8 @@ def test_invalid_oauth_tokens(claims: str, caplog: pytest.LogCaptureFixture) -> 
     ):
         handshake(client, "OAUTHBEARER")
         message = f"n,,\x01auth=Bearer {'.'.join(parts)}.\x01\x01"
-        answer = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message.encode())
-        assert answer.auth_bytes == b'{"status":"invalid_token"}'
+        response = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message.encode())
+        assert response.auth_bytes == b'{"status":"invalid_token"}'
         assert client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\x01").error_code == 58
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 

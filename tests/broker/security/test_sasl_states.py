@@ -49,8 +49,8 @@ def await_end(session_ms: int) -> None:
 def test_authenticate_in_each_version(kafka: EmbeddedBroker, version: int) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         assert handshake(client).mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-        answer = authenticate(client, plain("alice", "secret"), version)
-        assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
+        response = authenticate(client, plain("alice", "secret"), version)
+        assert (response.error_code, response.error_message) == (ErrorCode.none, None)
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
@@ -101,9 +101,9 @@ def test_authenticate_without_handshake_closes_the_connection(kafka: EmbeddedBro
 
 def test_unknown_mechanism(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
-        answer = handshake(client, "GSSAPI")
-        assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
-        assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        response = handshake(client, "GSSAPI")
+        assert response.error_code is ErrorCode.unsupported_sasl_mechanism
+        assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
         assert client.closed()
 
 
@@ -130,18 +130,18 @@ def test_errors_are_delayed_and_worded_like_kafka(
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client)
         started = time.monotonic()
-        answer = authenticate(client, message)
+        response = authenticate(client, message)
         assert time.monotonic() - started > 0.09
-        assert answer.error_code is ErrorCode.sasl_authentication_failed
-        assert answer.error_message == error
+        assert response.error_code is ErrorCode.sasl_authentication_failed
+        assert response.error_message == error
         assert client.closed()
 
 
 def test_scram_does_not_reveal_unknown_users(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client, "SCRAM-SHA-256")
-        answer = authenticate(client, b"n,,n=nobody,r=abc")
-        assert answer.error_message == HIDDEN
+        response = authenticate(client, b"n,,n=nobody,r=abc")
+        assert response.error_message == HIDDEN
         assert client.closed()
 
 
@@ -167,8 +167,8 @@ def test_second_handshake_without_reauthentication(kafka: EmbeddedBroker) -> Non
     with RawClient(kafka.bootstrap_servers) as client:
         log_in(client)
         assert handshake(client).error_code is ErrorCode.illegal_sasl_state
-        answer = authenticate(client, plain("alice", "secret"))
-        assert answer.error_code is ErrorCode.illegal_sasl_state
+        response = authenticate(client, plain("alice", "secret"))
+        assert response.error_code is ErrorCode.illegal_sasl_state
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
@@ -212,9 +212,9 @@ class TestSessions:
     ) -> None:
         with RawClient(short_session_kafka.bootstrap_servers) as client:
             log_in(client)
-            answer = log_in(client, "bob", "hidden")
-            assert answer.error_code is ErrorCode.sasl_authentication_failed
-            assert answer.error_message == (
+            response = log_in(client, "bob", "hidden")
+            assert response.error_code is ErrorCode.sasl_authentication_failed
+            assert response.error_message == (
                 "Cannot change principals during re-authentication from User.alice: User.bob"
             )
             assert client.closed()
@@ -236,5 +236,5 @@ class TestSessions:
             log_in(client, "carol", "old")
             short_session_kafka.set_password("carol", "new")
             handshake(client)
-            answer = authenticate(client, plain("carol", "old"))
-            assert answer.error_code is ErrorCode.sasl_authentication_failed
+            response = authenticate(client, plain("carol", "old"))
+            assert response.error_code is ErrorCode.sasl_authentication_failed

@@ -105,10 +105,10 @@ def test_large_requests_and_responses(tls_kafka: EmbeddedBroker) -> None:
         end = tls_kafka.end_offsets("t")[0]
         partition = {"partition": 0, "fetch_offset": end - 4, "partition_max_bytes": 1 << 24}
         topics = [{"topic": "t", "partitions": [partition]}]
-        answer = client.call(
+        response = client.call(
             ApiKey.FETCH, 4, replica_id=-1, max_wait=timedelta(0), max_bytes=1 << 24, topics=topics
         )
-        records = answer.responses[0].partitions[0].records
+        records = response.responses[0].partitions[0].records
         assert bytes(records).count(value) == 4
 
 

@@ -92,18 +92,18 @@ def test_dump_log_segments_reads_the_files(folder: str) -> None:
             now = write_many(client, "t")
         ends = kafka.end_offsets("t")
         sizes = [len(one) for one in kafka.batches("t", 0)]
-    place = broker_folder(folder, "t")
-    printed = dump(place)
+    location = broker_folder(folder, "t")
+    printed = dump(location)
     assert [one.size for one in dumped_batches(printed)] == sizes
     assert all(one.is_valid for one in dumped_batches(printed))
     records = dumped_records(printed, "t", 0)
     assert [one.offset for one in records] == list(range(ends[0]))
     assert records[3].timestamp == now + (2 * 37) % 50
-    check_indexes(place)
+    check_indexes(location)
 
 
-def check_indexes(place: Path) -> None:
-    indexes = [str(path) for pattern in FILES[1:] for path in sorted(place.glob(pattern))]
+def check_indexes(location: Path) -> None:
+    indexes = [str(path) for pattern in FILES[1:] for path in sorted(location.glob(pattern))]
     assert len(indexes) > 8
     files = ",".join(indexes)
     sane = run_tool(DUMP, "--index-sanity-check", "--files", files).decode()
@@ -133,8 +133,8 @@ def test_failed_append_that_cannot_be_undone(
         with monkeypatch.context() as patch:
             patch.setattr(f"os.{failing}", fail)
             patch.setattr("os.ftruncate", fail)
-            refused = produce(client, "t", batch(1, producer=(producer, 0, 1)))
-            assert refused.error_code is ErrorCode.kafka_storage_error
+            rejected = produce(client, "t", batch(1, producer=(producer, 0, 1)))
+            assert rejected.error_code is ErrorCode.kafka_storage_error
         if failing == "fsync":
             assert produce(client, "t", batch(1, producer=(producer, 0, 1))).base_offset == 1
         end = kafka.end_offsets("t")
@@ -217,7 +217,7 @@ def test_restart_restores_all_data(folder: str) -> None:
 def commit(client: RawClient, group: str, offset: int) -> None:
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "m"}
     topic = {"name": "t", "partitions": [partition]}
-    answer = client.call(
+    response = client.call(
         ApiKey.OFFSET_COMMIT,
         8,
         group_id=group,
@@ -225,13 +225,13 @@ def commit(client: RawClient, group: str, offset: int) -> None:
         member_id="",
         topics=[topic],
     )
-    assert answer.topics[0].partitions[0].error_code is ErrorCode.none
+    assert response.topics[0].partitions[0].error_code is ErrorCode.none
 
 
 def committed(client: RawClient, group: str) -> int:
-    asked = [{"name": "t", "partition_indexes": [0]}]
-    answer = client.call(ApiKey.OFFSET_FETCH, 7, group_id=group, topics=asked)
-    result: int = answer.topics[0].partitions[0].committed_offset
+    requested = [{"name": "t", "partition_indexes": [0]}]
+    response = client.call(ApiKey.OFFSET_FETCH, 7, group_id=group, topics=requested)
+    result: int = response.topics[0].partitions[0].committed_offset
     return result
 
 
@@ -240,7 +240,7 @@ def test_damaged_end_of_log_is_truncated(folder: str, damage: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
         for _ in range(5):
             produce(client, "t", batch(4))
-        whole = kafka.batches("t", 0)
+        complete = kafka.batches("t", 0)
     (broker_folder(folder, "t").parent / CLEAN_MARK).unlink()
     log = broker_folder(folder, "t") / "00000000000000000000.log"
     data = bytearray(log.read_bytes())
@@ -251,7 +251,7 @@ def test_damaged_end_of_log_is_truncated(folder: str, damage: str) -> None:
     else:
         data += bytes(5000) if damage == "zeros" else b"\xa5" * 5000
     log.write_bytes(data)
-    kept = whole if damage in {"garbage", "zeros"} else whole[:-1]
+    kept = complete if damage in {"garbage", "zeros"} else complete[:-1]
     with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
         assert kafka.batches("t", 0) == kept
         assert log.stat().st_size == sum(map(len, kept))
@@ -264,15 +264,15 @@ def test_segments_after_a_damaged_one_are_deleted(folder: str) -> None:
         with client_of(kafka) as client:
             for _ in range(6):
                 produce(client, "t", batch(2, value=bytes(100)))
-        whole = kafka.batches("t", 0)
-    place = broker_folder(folder, "t")
-    (place.parent / CLEAN_MARK).unlink()
-    paths = sorted(place.glob("*.log"))
+        complete = kafka.batches("t", 0)
+    location = broker_folder(folder, "t")
+    (location.parent / CLEAN_MARK).unlink()
+    paths = sorted(location.glob("*.log"))
     assert len(paths) == 6
     paths[2].write_bytes(paths[2].read_bytes()[:-1])
     with EmbeddedBroker(data_dir=folder) as kafka:
-        assert kafka.batches("t", 0) == whole[:2]
-    assert sorted(place.glob("*.log")) == paths[:3]
+        assert kafka.batches("t", 0) == complete[:2]
+    assert sorted(location.glob("*.log")) == paths[:3]
 
 
 def test_two_brokers_cannot_share_a_folder(folder: str) -> None:
@@ -300,8 +300,8 @@ def test_retention_by_size(folder: str) -> None:
     }
     with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
         for _ in range(6):
-            answer = produce(client, "t", batch(2, value=bytes(100)))
-        assert answer.base_offset == 10
+            response = produce(client, "t", batch(2, value=bytes(100)))
+        assert response.base_offset == 10
         deadline = time.monotonic() + 60
         while len(kafka.batches("t", 0)) > 3 and time.monotonic() < deadline:
             time.sleep(0.01)

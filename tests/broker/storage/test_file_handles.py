@@ -123,8 +123,8 @@ def test_connections_wait_for_free_file_descriptors(tmp_path: Path) -> None:
                 while "can't accept" not in log.read_text() and time.monotonic() < deadline:
                     time.sleep(0.02)
                 time.sleep(1)
-                said = re.findall("can't accept", log.read_text())
-                assert len(said) == 1, log.read_text()
+                warnings = re.findall("can't accept", log.read_text())
+                assert len(warnings) == 1, log.read_text()
             producer = Producer({"bootstrap.servers": f"{host}:{port}"})
             producer.produce("t", b"v")
             assert producer.flush(60) == 0, "the broker continues when files are available"

@@ -53,22 +53,22 @@ def start(folder: Path, **options: Any) -> EmbeddedBroker:
 
 
 def create_code(client: RawClient, topic: str, partitions: int = 1) -> tuple[ErrorCode, str]:
-    asked = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
-    answer = client.call(ApiKey.CREATE_TOPICS, 5, topics=[asked], timeout=TIMEOUT).topics[0]
-    return answer.error_code, answer.error_message or ""
+    requested = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
+    response = client.call(ApiKey.CREATE_TOPICS, 5, topics=[requested], timeout=TIMEOUT).topics[0]
+    return response.error_code, response.error_message or ""
 
 
 def delete_records(client: RawClient, offset: int) -> int:
     """Delete the records before `offset` and return the log start offset."""
     topic = {"name": "t", "partitions": [{"partition_index": 0, "offset": offset}]}
-    answer = client.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=TIMEOUT).topics[0]
-    low: int = answer.partitions[0].low_watermark
+    response = client.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=TIMEOUT).topics[0]
+    low: int = response.partitions[0].low_watermark
     return low
 
 
 def delete_topic(client: RawClient, topic: str) -> ErrorCode:
-    answer = client.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], topics=[], timeout=TIMEOUT)
-    code: ErrorCode = answer.responses[0].error_code
+    response = client.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], topics=[], timeout=TIMEOUT)
+    code: ErrorCode = response.responses[0].error_code
     return code
 
 
@@ -119,14 +119,14 @@ def test_damaged_journal_is_rejected_but_truncated_one_is_read(folder: Path) -> 
     with start(folder, topics={"a": 1, "b": 1}):
         pass
     journal = folder / "cluster.journal"
-    whole = journal.read_bytes()
-    lines = whole.splitlines(keepends=True)
+    complete = journal.read_bytes()
+    lines = complete.splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:-1], b"\x00" * 30 + b"\n", lines[-1]]))
     before = contents(folder)
     with pytest.raises(ConfigError, match=rf"cluster\.journal.*line {len(lines)}"):
         start(folder).start()
     assert contents(folder) == before
-    journal.write_bytes(whole + b'["topic",["c')
+    journal.write_bytes(complete + b'["topic",["c')
     with start(folder) as kafka:
         assert kafka.end_offsets("b") == [0]
 
@@ -134,34 +134,34 @@ def test_damaged_journal_is_rejected_but_truncated_one_is_read(folder: Path) -> 
 @pytest.mark.parametrize("kind", ["directory", "file", "link", "dangling link"])
 def test_topic_is_not_created_if_its_directory_exists(folder: Path, kind: str) -> None:
     with start(folder, topics={"a": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
-        place = folder / "t-1"
+        location = folder / "t-1"
         if kind == "directory":
-            place.mkdir()
-            (place / SEGMENT).write_bytes(b"mine")
+            location.mkdir()
+            (location / SEGMENT).write_bytes(b"mine")
         elif kind == "file":
-            place.write_bytes(b"mine")
+            location.write_bytes(b"mine")
         else:
             other = folder.parent / "other"
             if kind == "link":
                 other.mkdir()
                 (other / SEGMENT).write_bytes(b"mine")
-            place.symlink_to(other)
+            location.symlink_to(other)
         before = contents(folder.parent)
         code, message = create_code(client, "t", 2)
         assert code is ErrorCode.kafka_storage_error
-        assert str(place) in message
+        assert str(location) in message
         assert {n: v for n, v in contents(folder.parent).items() if "journal" not in n} == {
             n: v for n, v in before.items() if "journal" not in n
         }
         assert create_code(client, "t", 1)[0] is ErrorCode.none
-        answer = client.call(
+        response = client.call(
             ApiKey.CREATE_PARTITIONS,
             2,
             topics=[{"name": "t", "count": 3, "assignments": None}],
             timeout=TIMEOUT,
             validate_only=False,
         )
-        assert answer.results[0].error_code is ErrorCode.kafka_storage_error
+        assert response.results[0].error_code is ErrorCode.kafka_storage_error
         assert not (folder / "t-2").exists()
     with start(folder) as kafka:
         assert kafka.end_offsets("t") == [0]
@@ -199,9 +199,9 @@ def test_foreign_files_in_a_partition_are_ignored(folder: Path) -> None:
         (folder / "t-0" / "7.log").write_text("mine")
         (folder / "t-0" / "notes.log").write_text("mine")
         (folder / "t-0" / f"{5:020d}.log").symlink_to(folder.parent / "absent")
-        whole = kafka.batches("t", 0)
+        complete = kafka.batches("t", 0)
     with start(folder) as kafka:
-        assert kafka.batches("t", 0) == whole
+        assert kafka.batches("t", 0) == complete
     assert (folder / "t-0" / "7.log").read_text() == "mine"
     assert not (folder.parent / "absent").exists()
 
@@ -251,15 +251,15 @@ def test_recovery_after_crash_at_each_change(
 ) -> None:
     """After a crash, the topic is either complete or can be created again."""
     for number in range(100):
-        place = folder / str(number)
-        with start(place, topics={"a": 1} | ({} if action == "create" else {"t": 2})):
+        location = folder / str(number)
+        with start(location, topics={"a": 1} | ({} if action == "create" else {"t": 2})):
             pass
-        ended = crash(place, action, number, monkeypatch)
-        with start(place) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        ended = crash(location, action, number, monkeypatch)
+        with start(location) as kafka, RawClient(kafka.bootstrap_servers) as client:
             code, message = create_code(client, "t", 3)
             assert code in {ErrorCode.none, ErrorCode.topic_already_exists}, message
             parts = len(kafka.end_offsets("t"))
-            kept = sorted(path.name for path in place.glob("t-*"))
+            kept = sorted(path.name for path in location.glob("t-*"))
             assert kept == [f"t-{index}" for index in range(parts)]
             assert parts in ({3} if action == "create" else {2, 3})
         if not ended:
@@ -267,9 +267,9 @@ def test_recovery_after_crash_at_each_change(
     assert 5 <= number < 99
 
 
-def crash(place: Path, action: str, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+def crash(location: Path, action: str, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Execute the action on the broker's state and crash at change `number`."""
-    broker = start(place)
+    broker = start(location)
     broker.start()
 
     def act(cluster: Any) -> None:
@@ -311,8 +311,8 @@ def test_segment_with_an_unexpected_name_is_not_overwritten(folder: Path) -> Non
         for suffix in (".log", ".timeindex"):
             foreign = folder / "t-0" / f"{2:020d}{suffix}"
             foreign.write_text("mine")
-            answer = produce(client, "t", batch(2, value=bytes(100)))
-            assert answer.error_code is ErrorCode.kafka_storage_error
+            response = produce(client, "t", batch(2, value=bytes(100)))
+            assert response.error_code is ErrorCode.kafka_storage_error
             assert foreign.read_text() == "mine"
             foreign.unlink()
         assert produce(client, "t", batch(2, value=bytes(100))).base_offset == 2
@@ -324,7 +324,7 @@ def test_damage_after_a_clean_stop_is_not_truncated(folder: Path) -> None:
     with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
         for _ in range(3):
             produce(client, "t", batch(2, value=bytes(100)))
-        whole = kafka.batches("t", 0)
+        complete = kafka.batches("t", 0)
     log = folder / "t-0" / SEGMENT
     log.write_bytes(log.read_bytes()[:-1])
     before = contents(folder / "t-0")
@@ -335,7 +335,7 @@ def test_damage_after_a_clean_stop_is_not_truncated(folder: Path) -> None:
     (folder / CLEAN_MARK).unlink()
     (folder / "t-0" / f"{3:020d}.log").write_text("mine")
     with start(folder) as kafka:
-        assert kafka.batches("t", 0) == whole[:2]
+        assert kafka.batches("t", 0) == complete[:2]
 
 
 def test_partition_directory_is_a_file_or_missing(
@@ -369,12 +369,12 @@ def test_log_that_ends_before_its_start_continues_at_the_start(folder: Path, dam
         data[len(data) // 2] ^= 1
         log.write_bytes(data if damage == "bit" else data[: len(data) // 2])
     with start(folder) as kafka, RawClient(kafka.bootstrap_servers) as client:
-        answer = produce(client, "t", batch(2))
-        assert (answer.base_offset, answer.log_start_offset) == (25, 25)
-        whole = kafka.batches("t", 0)
-        assert [BatchHeader.parse(one).base_offset for one in whole] == [25]
+        response = produce(client, "t", batch(2))
+        assert (response.base_offset, response.log_start_offset) == (25, 25)
+        complete = kafka.batches("t", 0)
+        assert [BatchHeader.parse(one).base_offset for one in complete] == [25]
     with start(folder) as kafka:
-        assert kafka.batches("t", 0) == whole
+        assert kafka.batches("t", 0) == complete
 
 
 @pytest.mark.parametrize("failing", [Journal, SegmentedStorage])
@@ -402,14 +402,14 @@ def test_wrong_offset_truncates_the_log(folder: Path, at: int) -> None:
     with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
         for _ in range(3):
             produce(client, "t", batch(2))
-        whole = kafka.batches("t", 0)
+        complete = kafka.batches("t", 0)
     (folder / CLEAN_MARK).unlink()
     log = folder / "t-0" / SEGMENT
     data = bytearray(log.read_bytes())
-    data[len(whole[0]) + at] ^= 0x40
+    data[len(complete[0]) + at] ^= 0x40
     log.write_bytes(data)
     with start(folder) as kafka, RawClient(kafka.bootstrap_servers) as client:
-        assert kafka.batches("t", 0) == whole[:1]
+        assert kafka.batches("t", 0) == complete[:1]
         assert produce(client, "t", batch(2)).base_offset == 2
 
 
@@ -472,9 +472,9 @@ def test_damaged_journal_byte_is_detected(tmp_path: Path) -> None:
     journal.put("topic", ("a",), {"partitions": 12, "id": "x y"})
     journal.put("topic", ("b",), 3)
     journal.close()
-    whole = path.read_bytes()
-    for at in range(whole.index(b"\n")):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x01]) + whole[at + 1 :])
+    complete = path.read_bytes()
+    for at in range(complete.index(b"\n")):
+        path.write_bytes(complete[:at] + bytes([complete[at] ^ 0x01]) + complete[at + 1 :])
         with pytest.raises(ConfigError, match="line 1"):
             Journal(path)
 

@@ -44,19 +44,21 @@ class Player(Views):
         version = int(step.flags.get("v", 5))
         for _ in range(200):
             self.client.call(ApiKey.FIND_COORDINATOR, 3, key=self.id, key_type=1)
-            answer = self.client.call(
+            response = self.client.call(
                 ApiKey.INIT_PRODUCER_ID, version, transaction_timeout=timeout, **values
             )
-            if answer.error_code not in {
+            if response.error_code not in {
                 ErrorCode.coordinator_load_in_progress,
                 ErrorCode.not_coordinator,
                 ErrorCode.coordinator_not_available,
             }:
                 break
             time.sleep(0.05)
-        if name == self.id and answer.error_code in {0, ErrorCode.concurrent_transactions}:
+        if name == self.id and response.error_code in {0, ErrorCode.concurrent_transactions}:
             self.settle()
-        return f"{int(answer.error_code)} {self.name(answer.producer_id, answer.producer_epoch)}"
+        return (
+            f"{int(response.error_code)} {self.name(response.producer_id, response.producer_epoch)}"
+        )
 
     def do_write(self, step: Step) -> str:
         """`write producer [+count] [seq=] [p=] [v=] [id=] [plain] [corrupt]`: error and offset."""
@@ -72,7 +74,7 @@ class Player(Views):
         if "corrupt" in step.words:
             data[-1] ^= 0xFF
         name = step.flags.get("id", self.id)
-        answer = self.client.call(
+        response = self.client.call(
             ApiKey.PRODUCE,
             int(step.flags.get("v", 12)),
             transactional_id=None if name == "none" else name,
@@ -86,7 +88,7 @@ class Player(Views):
                 }
             ],
         )
-        found = answer.responses[0].partition_responses[0]
+        found = response.responses[0].partition_responses[0]
         if found.error_code == 0:
             self.sequences[key] = first + count
         return f"{int(found.error_code)} @{found.base_offset}"
@@ -94,9 +96,9 @@ class Player(Views):
     def do_add(self, step: Step) -> str:
         """`add producer [p=0,1] [v=] [id=] [verify]`: an error per partition."""
         producer_id, epoch = self.producer(step.words[0])
-        places = [int(p) for p in step.flags.get("p", "0").split(",")]
+        locations = [int(p) for p in step.flags.get("p", "0").split(",")]
         version, name = int(step.flags.get("v", 3)), step.flags.get("id", self.id)
-        topics = [{"name": step.flags.get("topic", self.topic), "partitions": places}]
+        topics = [{"name": step.flags.get("topic", self.topic), "partitions": locations}]
         old = {
             "v3_and_below_transactional_id": name,
             "v3_and_below_producer_id": producer_id,
@@ -110,11 +112,13 @@ class Player(Views):
             "verify_only": "verify" in step.words,
             "topics": topics,
         }
-        answer = self.client.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=[new], **old)
+        response = self.client.call(
+            ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=[new], **old
+        )
         found = (
-            answer.results_by_transaction[0].topic_results
+            response.results_by_transaction[0].topic_results
             if version > 3
-            else answer.results_by_topic_v3_and_below
+            else response.results_by_topic_v3_and_below
         )
         results = sorted(found[0].results_by_partition, key=lambda one: one.partition_index)
         return " ".join(str(int(one.partition_error_code)) for one in results)
@@ -123,7 +127,7 @@ class Player(Views):
         """`end commit|abort producer [v=] [id=]`"""
         producer_id, epoch = self.producer(step.words[1])
         version = int(step.flags.get("v", 5))
-        answer = self.client.call(
+        response = self.client.call(
             ApiKey.END_TXN,
             version,
             transactional_id=step.flags.get("id", self.id),
@@ -133,8 +137,10 @@ class Player(Views):
         )
         self.settle()
         if version < 5:
-            return str(int(answer.error_code))
-        return f"{int(answer.error_code)} {self.name(answer.producer_id, answer.producer_epoch)}"
+            return str(int(response.error_code))
+        return (
+            f"{int(response.error_code)} {self.name(response.producer_id, response.producer_epoch)}"
+        )
 
     def do_marker(self, step: Step) -> str:
         """`marker commit|abort producer [coordinator=] [v=] [version=] [p=]`: WriteTxnMarkers"""
@@ -151,13 +157,13 @@ class Player(Views):
             "transaction_version": int(step.flags.get("version", 0)),
         }
         version = int(step.flags.get("v", 1))
-        answer = self.client.call(ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
-        return str(int(answer.markers[0].topics[0].partitions[0].error_code))
+        response = self.client.call(ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
+        return str(int(response.markers[0].topics[0].partitions[0].error_code))
 
     def do_addoffsets(self, step: Step) -> str:
         """`addoffsets producer [v=]`"""
         producer_id, epoch = self.producer(step.words[0])
-        answer = self.client.call(
+        response = self.client.call(
             ApiKey.ADD_OFFSETS_TO_TXN,
             int(step.flags.get("v", 4)),
             transactional_id=step.flags.get("id", self.id),
@@ -165,7 +171,7 @@ class Player(Views):
             producer_epoch=epoch,
             group_id=self.group,
         )
-        return str(int(answer.error_code))
+        return str(int(response.error_code))
 
     def do_offset(self, step: Step) -> str:
         """`offset producer value [p=] [v=] [generation=] [member=] [id=] [meta=]`"""
@@ -176,7 +182,7 @@ class Player(Views):
             "committed_leader_epoch": -1,
             "committed_metadata": "m" * int(step.flags.get("meta", 0)),
         }
-        answer = self.retried(
+        response = self.retried(
             ApiKey.TXN_OFFSET_COMMIT,
             int(step.flags.get("v", 5)),
             transactional_id=step.flags.get("id", self.id),
@@ -188,7 +194,7 @@ class Player(Views):
             group_instance_id=None,
             topics=[{"name": step.flags.get("topic", self.topic), "partitions": [partition]}],
         )
-        return str(int(answer.topics[0].partitions[0].error_code))
+        return str(int(response.topics[0].partitions[0].error_code))
 
     def do_commit(self, step: Step) -> str:
         """`commit value [p=]`: commit an offset outside of the transaction."""
@@ -198,7 +204,7 @@ class Player(Views):
             "committed_leader_epoch": -1,
             "committed_metadata": "",
         }
-        answer = self.retried(
+        response = self.retried(
             ApiKey.OFFSET_COMMIT,
             8,
             group_id=self.group,
@@ -207,19 +213,19 @@ class Player(Views):
             group_instance_id=None,
             topics=[{"name": self.topic, "partitions": [partition]}],
         )
-        return str(int(answer.topics[0].partitions[0].error_code))
+        return str(int(response.topics[0].partitions[0].error_code))
 
     def retried(self, api: ApiKey, version: int, **values: Any) -> Any:
         """Retry until Kafka has created the offsets topic for the first group."""
         for _ in range(200):
             find = {"key": self.group, "key_type": 0}
             self.client.call(ApiKey.FIND_COORDINATOR, 3, **find)
-            answer = self.client.call(api, version, **values)
-            code = answer.topics[0].partitions[0].error_code
+            response = self.client.call(api, version, **values)
+            code = response.topics[0].partitions[0].error_code
             if code not in {14, 15, 16}:
                 break
             time.sleep(0.05)
-        return answer
+        return response
 
     def do_sleep(self, step: Step) -> str:
         """`sleep ms`"""

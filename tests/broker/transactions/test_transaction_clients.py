@@ -42,8 +42,8 @@ class TestConfluent:
             if turn % 2 == 0:
                 sender.flush(SECONDS)
             end(SECONDS)
-        wanted = sorted(f"{turn}-{i}" for turn in (1, 3, 5) for i in range(20))
-        assert values(kafka, "t") == wanted
+        expected = sorted(f"{turn}-{i}" for turn in (1, 3, 5) for i in range(20))
+        assert values(kafka, "t") == expected
         assert len(values(kafka, "t", "read_uncommitted")) == 120
 
     def test_an_open_transaction_is_invisible(self, kafka: EmbeddedBroker) -> None:
@@ -54,12 +54,12 @@ class TestConfluent:
         assert values(kafka, "t") == []
         assert values(kafka, "t", "read_uncommitted") == ["open"]
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        place = TopicPartition("t", 0)
+        location = TopicPartition("t", 0)
         ends = {}
         for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-            asked = admin.list_offsets({place: latest}, isolation_level=level)
-            ends[level] = asked[place].result(SECONDS).offset
+            requested = admin.list_offsets({location: latest}, isolation_level=level)
+            ends[level] = requested[location].result(SECONDS).offset
         assert list(ends.values()) == [0, 1]
         sender.commit_transaction(SECONDS)
         assert values(kafka, "t") == ["open"]
@@ -111,8 +111,10 @@ class TestConfluent:
             if turn == 2:
                 sender.abort_transaction(SECONDS)
                 committed = reader.committed(reader.assignment(), SECONDS)
-                for place in committed:
-                    reader.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
+                for location in committed:
+                    reader.seek(
+                        TopicPartition(location.topic, location.partition, max(location.offset, 0))
+                    )
                 continue
             sender.commit_transaction(SECONDS)
             done += len(batch)
@@ -121,8 +123,8 @@ class TestConfluent:
         reader.close()
         assert values(kafka, "t") == sorted(map(str, range(50)))
         after = Consumer(settings)
-        places = after.committed([TopicPartition("in", p) for p in range(2)], SECONDS)
-        assert sum(place.offset for place in places) == 50
+        locations = after.committed([TopicPartition("in", p) for p in range(2)], SECONDS)
+        assert sum(location.offset for location in locations) == 50
         after.close()
 
     @pytest.mark.parametrize("version", [0, 1, 2])

@@ -51,8 +51,8 @@ def test_producer_continues_after_its_records_are_deleted(
     configs = {"t": {"internal.segment.bytes": "150"}}
     with start_broker(topic_configs=configs) as kafka:
         steps = "init\nadd 0\nwrite 0 +3 v=11\nend commit 0 v=4"
-        answers, player = play(kafka, steps)
-        assert answers == ["0 P0:0", "0", "0 @0", "0"]
+        responses, player = play(kafka, steps)
+        assert responses == ["0 P0:0", "0", "0 @0", "0"]
         kafka.run(
             lambda cluster: cluster.topics.store.delete_records(topic_in(cluster).partitions[0], 3)
         )
@@ -65,10 +65,10 @@ def test_open_transaction_continues(start_broker: Callable[..., EmbeddedBroker])
     with start_broker() as kafka:
         _, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1\nend commit 0\nwrite 1")
     with start_broker() as kafka:
-        answers, player = play(
+        responses, player = play(
             kafka, "state\nread\nproducers\ncommitted\nwrite 1 +2\noffset 1 9\nread p=1", player
         )
-        assert answers == [
+        assert responses == [
             "0 Ongoing P0:1 t0",
             "0 4/3 0,1,C2 aborted none",
             "0 P0:1 0 0 3",
@@ -102,8 +102,8 @@ def test_transaction_times_out_while_the_broker_is_down(
         _, player = play(kafka, "init timeout=200\nwrite 0")
     time.sleep(0.3)
     with start_broker() as kafka:
-        answers, _ = play(kafka, "until CompleteAbort\nread\nend commit 0", player)
-        assert answers == ["CompleteAbort", "0 2/2 0,A1 aborted P0:0", "48 none:-1"]
+        responses, _ = play(kafka, "until CompleteAbort\nread\nend commit 0", player)
+        assert responses == ["CompleteAbort", "0 2/2 0,A1 aborted P0:0", "48 none:-1"]
 
 
 def test_markers_wait_for_a_leader() -> None:

@@ -68,13 +68,13 @@ def test_marker_bytes(any_raw: RawClient, unique_topic: str, append_time: bool) 
 
 
 def features(client: RawClient, version: int) -> tuple[tuple[int, int] | None, int | None]:
-    answer = client.call(
+    response = client.call(
         ApiKey.API_VERSIONS, version, client_software_name="a", client_software_version="1"
     )
     name = "transaction.version"
-    supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
-    finalized = {f.name: f.max_version_level for f in answer.finalized_features}
-    assert answer.finalized_features_epoch >= 0
+    supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
+    finalized = {f.name: f.max_version_level for f in response.finalized_features}
+    assert response.finalized_features_epoch >= 0
     return supported.get(name), finalized.get(name)
 
 
@@ -85,9 +85,9 @@ def test_finalized_feature(any_raw: RawClient) -> None:
 
 def test_find_coordinator(any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient) -> None:
     for version in range(1, 7):
-        asked = {"key": "x", "key_type": 1, "coordinator_keys": ["x"]}
-        answer = any_raw.call(ApiKey.FIND_COORDINATOR, version, **asked)
-        found = answer.coordinators[0] if version >= 4 else answer
+        requested = {"key": "x", "key_type": 1, "coordinator_keys": ["x"]}
+        response = any_raw.call(ApiKey.FIND_COORDINATOR, version, **requested)
+        found = response.coordinators[0] if version >= 4 else response
         if found.error_code == 0:
             assert f"{found.host}:{found.port}" in any_kafka.bootstrap_servers
         else:  # Kafka first creates the topic for transactions.
@@ -103,11 +103,11 @@ def test_wrong_coordinator() -> None:
         for address in addresses:
             with RawClient(address) as client:
                 player = Player(client, "t")
-                answers = [
+                responses = [
                     player.step("add 0:0"),
                     player.step("add 0:0 v=4"),
                     player.step("addoffsets 0:0"),
                     player.step("state"),
                 ]
-                codes.append(answers)
+                codes.append(responses)
     assert sorted(codes) == [["16"] * 4, ["16"] * 4, ["49", "49", "49", "105"]]

@@ -62,24 +62,24 @@ class Views:
         ids = [self.id if name is None else name]
         self.client.send(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=ids)
         frame = self.client.next_frame()  # kio cannot parse a start of -1.
-        _, answer = read_response(response_type(ApiKey.DESCRIBE_TRANSACTIONS, 0), frame)
-        return answer.transaction_states[0]
+        _, response = read_response(response_type(ApiKey.DESCRIBE_TRANSACTIONS, 0), frame)
+        return response.transaction_states[0]
 
     def do_committed(self, step: Step) -> str:
         """`committed [stable] [p=]`: error and offset."""
         topic = {"name": self.topic, "partition_indexes": [int(step.flags.get("p", 0))]}
-        answer = self.client.call(
+        response = self.client.call(
             ApiKey.OFFSET_FETCH,
             7,
             group_id=self.group,
             topics=[topic],
             require_stable="stable" in step.words,
         )
-        found = answer.topics[0].partitions[0]
+        found = response.topics[0].partitions[0]
         return f"{int(found.error_code)} {found.committed_offset}"
 
     def fetched(self, offset: int, partition: int, *, committed: bool) -> Any:
-        asked = {
+        requested = {
             "partition": partition,
             "fetch_offset": offset,
             "current_leader_epoch": -1,
@@ -87,7 +87,7 @@ class Views:
             "last_fetched_epoch": -1,
             "log_start_offset": -1,
         }
-        answer = self.client.call(
+        response = self.client.call(
             ApiKey.FETCH,
             12,
             max_wait=timedelta(0),
@@ -96,9 +96,9 @@ class Views:
             replica_id=-1,
             session_epoch=-1,
             isolation_level=int(committed),
-            topics=[{"topic": self.topic, "partitions": [asked]}],
+            topics=[{"topic": self.topic, "partitions": [requested]}],
         )
-        return answer.responses[0].partitions[0]
+        return response.responses[0].partitions[0]
 
     def do_read(self, step: Step) -> str:
         """`read [from] [p=] [uncommitted]`: high watermark, stable end, offsets, aborted."""
@@ -117,19 +117,19 @@ class Views:
 
     def do_latest(self, step: Step) -> str:
         """`latest [committed] [at=time]`"""
-        asked = {
+        requested = {
             "partition_index": 0,
             "timestamp": int(step.flags.get("at", -1)),
             "current_leader_epoch": -1,
         }
-        answer = self.client.call(
+        response = self.client.call(
             ApiKey.LIST_OFFSETS,
             7,
             replica_id=-1,
             isolation_level=int("committed" in step.words),
-            topics=[{"name": self.topic, "partitions": [asked]}],
+            topics=[{"name": self.topic, "partitions": [requested]}],
         )
-        found = answer.topics[0].partitions[0]
+        found = response.topics[0].partitions[0]
         return f"{int(found.error_code)} {found.offset}"
 
     def do_state(self, step: Step) -> str:
@@ -137,9 +137,11 @@ class Views:
         found = self.described("" if step.flags.get("id") == "empty" else step.flags.get("id"))
         if found.error_code:
             return str(int(found.error_code))
-        places = [f"{self.short(t.topic)}{p}" for t in found.topics for p in sorted(t.partitions)]
+        locations = [
+            f"{self.short(t.topic)}{p}" for t in found.topics for p in sorted(t.partitions)
+        ]
         who = self.name(found.producer_id, found.producer_epoch)
-        return f"0 {found.transaction_state} {who} {','.join(sorted(places)) or 'none'}"
+        return f"0 {found.transaction_state} {who} {','.join(sorted(locations)) or 'none'}"
 
     def short(self, topic: str) -> str:
         return "t" if topic == self.topic else topic.strip("_")
@@ -147,8 +149,8 @@ class Views:
     def do_producers(self, step: Step) -> str:
         """`producers [p=]`: producer, last sequence, coordinator epoch, start of transaction."""
         topic = {"name": self.topic, "partition_indexes": [int(step.flags.get("p", 0))]}
-        answer = self.client.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[topic])
-        found = answer.topics[0].partitions[0]
+        response = self.client.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[topic])
+        found = response.topics[0].partitions[0]
         active = [
             f"{self.name(p.producer_id, p.producer_epoch)} {p.last_sequence} "
             f"{p.coordinator_epoch} {p.current_txn_start_offset}"
@@ -165,7 +167,7 @@ class Views:
             if "producer" in step.flags
             else []
         )
-        answer = self.client.call(
+        response = self.client.call(
             ApiKey.LIST_TRANSACTIONS,
             int(step.flags.get("v", 2)),
             state_filters=states,
@@ -173,10 +175,10 @@ class Views:
             duration_filter=int(step.flags.get("duration", -1)),
             transactional_id_pattern=step.flags.get("pattern", "").replace("ID", self.id) or None,
         )
-        mine = [t for t in answer.transaction_states if t.transactional_id == self.id]
-        unknown = ",".join(answer.unknown_state_filters) or "none"
+        mine = [t for t in response.transaction_states if t.transactional_id == self.id]
+        unknown = ",".join(response.unknown_state_filters) or "none"
         found = f"{mine[0].transaction_state}" if mine else "nothing"
-        return f"{int(answer.error_code)} {found} unknown {unknown}"
+        return f"{int(response.error_code)} {found} unknown {unknown}"
 
     def do_until(self, step: Step) -> str:
         """`until state`: wait until the coordinator reports the state."""

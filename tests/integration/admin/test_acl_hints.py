@@ -55,7 +55,7 @@ def execute_hint(kafka: SecuredKafka, error: AuthorizationError) -> None:
 
 
 def test_each_hint_contains_the_missing_acl(kafka: SecuredKafka) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     with connected_client(kafka, User.ALICE, password(User.ALICE)) as client:
         admin, deadline = TransactionAdmin(client, PREFIX), client.deadline(120)
         topics, reader = TopicAdmin(client), LogReader(client, LOG)
@@ -66,8 +66,8 @@ def test_each_hint_contains_the_missing_acl(kafka: SecuredKafka) -> None:
                 try:
                     return step()
                 except AuthorizationError as error:
-                    if error.message not in asked:
-                        asked.append(error.message)
+                    if error.message not in requested:
+                        requested.append(error.message)
                         execute_hint(kafka, error)
                     assert client.now() < deadline
 
@@ -87,7 +87,7 @@ def test_each_hint_contains_the_missing_acl(kafka: SecuredKafka) -> None:
         (record,) = reader.read(None, deadline).records
     assert (record.key, record.value) == (b"k", b"v")
     prefixed = f"every transactional id that starts with {PREFIX}"
-    assert asked == [
+    assert requested == [
         f"Fetch was rejected: Read on topic {LOG} is denied to User:alice",
         f"DescribeTransactions was rejected: Describe on {prefixed} is denied to User:alice",
         f"InitProducerId was rejected: Write on {prefixed} is denied to User:alice",

@@ -80,15 +80,15 @@ def test_compaction_keeps_the_state(kafka: KafkaCluster) -> None:
         more = fill(client, ROUNDS)
         deadline = time.monotonic() + 60
         written = len(KEYS) * ROUNDS * 2 * 2
-        while len((whole := reader.read(None, client.deadline(60))).records) > written // 2:
+        while len((complete := reader.read(None, client.deadline(60))).records) > written // 2:
             assert time.monotonic() < deadline
         second = reader.read(first.position, client.deadline(60))
         foreign = by_confluent(kafka.bootstrap_servers, LOG)
-    assert apply_records(whole) == more
+    assert apply_records(complete) == more
     assert apply_records(second, apply_records(first)) == more
     assert not second.restarted
     assert state((record.key, record.value) for record in foreign) == more
-    assert whole.position.pending == ()
+    assert complete.position.pending == ()
 
 
 def finish(client: BlockingClient, kafka: KafkaCluster, scopes: Iterable[Scope]) -> None:

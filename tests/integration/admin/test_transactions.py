@@ -87,11 +87,11 @@ def test_describe_and_list_open_transactions(
     ended = open_transaction(client, f"{topic}/ended", topic)
     end(client, ended)
     begin_again(client, ended)
-    told = admin.describe([left.transactional_id, "nobody"], deadline)[left.transactional_id]
-    assert (told.state, told.is_of(left)) == (TransactionState.ONGOING, True)
-    assert (told.timeout_ms, told.partitions) == (TIMEOUT_MS, (TopicPartition(topic, 0),))
-    assert told.started_ms is not None
-    assert abs(told.started_ms - time.time() * 1000) < 60_000
+    described = admin.describe([left.transactional_id, "nobody"], deadline)[left.transactional_id]
+    assert (described.state, described.is_of(left)) == (TransactionState.ONGOING, True)
+    assert (described.timeout_ms, described.partitions) == (TIMEOUT_MS, (TopicPartition(topic, 0),))
+    assert described.started_ms is not None
+    assert abs(described.started_ms - time.time() * 1000) < 60_000
     listed = admin.list(f"{topic}/.*", deadline)
     assert [one.transactional_id for one in listed] == [left.transactional_id]
     everything = {one.transactional_id for one in admin.list(None, deadline, states=())}
@@ -137,29 +137,29 @@ def test_a_thousand_transactions_end_within_three_seconds(
 ) -> None:
     names = [f"{topic}/{number}" for number in range(MANY)]
     transactions = open_transactions(client, names, [TopicPartition(topic, 0)])
-    admin, begun = TransactionAdmin(client), time.monotonic()
+    admin, started = TransactionAdmin(client), time.monotonic()
     ended = admin.end(transactions, commit=True, deadline=None)
-    took = time.monotonic() - begun
+    took = time.monotonic() - started
     assert ended == dict.fromkeys(names, 0)
     assert took < 3.0
     begin_again(client, transactions[-1])
     while len(found := visible(kafka, topic)) < MANY:  # Markers are written after the responses.
         still_open = admin.list(f"{topic}/.*", client.deadline(60))
-        assert time.monotonic() < begun + 60, (len(found), still_open)
+        assert time.monotonic() < started + 60, (len(found), still_open)
     assert sorted(found) == sorted(names)
 
 
 def test_wait_for_a_new_coordinator(real_kafka3: KafkaCluster, unique_topic: str) -> None:
     real_kafka3.admin.create_topic(unique_topic, partitions=3, replication=3)
     names = [f"{unique_topic}/{number}" for number in range(40)]
-    places = [TopicPartition(unique_topic, number) for number in range(3)]
+    locations = [TopicPartition(unique_topic, number) for number in range(3)]
     with connected(real_kafka3) as client:
-        transactions = open_transactions(client, names, places)
+        transactions = open_transactions(client, names, locations)
         admin = TransactionAdmin(client)
         listed = admin.list(f"{unique_topic}/.*", client.deadline(60))
         coordinators = {one.coordinator for one in listed}
         assert len(coordinators) == 3
-        readers = [LogReader(client, *place) for place in places]
+        readers = [LogReader(client, *location) for location in locations]
         before = [reader.read(None, client.deadline(60)).position for reader in readers]
         real_kafka3.node(1).kill()
         try:

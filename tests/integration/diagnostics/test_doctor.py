@@ -241,11 +241,11 @@ def test_command_exit_status_and_json(plain: EmbeddedBroker) -> None:
     assert "nothing was written" in good.output
     call = ["doctor", "--bootstrap-servers", servers, "--json", "--no-produce"]
     bad = run.invoke(app, [*call, "-o", "topic=missing", "-o", "allow.auto.create.topics=false"])
-    told = json.loads(bad.output)
+    result = json.loads(bad.output)
     assert bad.exit_code == 1
-    assert not told["ok"]
-    assert told["findings"][-1]["step"] == "topic"
-    assert told["findings"][-1]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert not result["ok"]
+    assert result["findings"][-1]["step"] == "topic"
+    assert result["findings"][-1]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
     assert logging.getLogger("spark_kafka_sink").level == level
 
 

@@ -82,27 +82,27 @@ def test_topic_that_appears_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("operation", ["Write", "Describe"])
 def test_permissions_on_transactional_ids(operation: str) -> None:
-    wanted = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "x"}
+    expected = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "x"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         kafka.deny("*", operation, transactional_id="x/*")
         servers = kafka.bootstrap_servers
-        other = findings_with(servers, {**wanted, "transactionalIdPrefix": "y"})
+        other = findings_with(servers, {**expected, "transactionalIdPrefix": "y"})
         assert problems(other) == problems(findings_with(servers, {})) == []
         assert "starts with y/ is allowed" in other[-1].text
         (denied,) = (
-            each for each in findings_with(servers, wanted) if each.severity is Severity.ERROR
+            each for each in findings_with(servers, expected) if each.severity is Severity.ERROR
         )
         assert denied.step is Step.PERMISSIONS
         assert "--transactional-id x/ --resource-pattern-type prefixed" in (denied.hint or "")
 
 
 def test_dry_run_creates_no_topic() -> None:
-    wanted = {"topic": "new", "topic__create": "true", "topic__partitions": "3", "dryRun": "true"}
+    expected = {"topic": "new", "topic__create": "true", "topic__partitions": "3", "dryRun": "true"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         servers = kafka.bootstrap_servers
-        assert problems(findings_with(servers, wanted)) == []
-        assert problems(findings_with(servers, {**wanted, "preflight": "off"})) == []
-        for options in ({"topic": "new", "dryRun": "true"}, {**wanted, "topic__partitions": "0"}):
+        assert problems(findings_with(servers, expected)) == []
+        assert problems(findings_with(servers, {**expected, "preflight": "off"})) == []
+        for options in ({"topic": "new", "dryRun": "true"}, {**expected, "topic__partitions": "0"}):
             (missing,) = findings_with(servers, options)
             assert missing.severity is Severity.ERROR
             assert "a dry run does not create it" in str(missing.error)
@@ -111,33 +111,33 @@ def test_dry_run_creates_no_topic() -> None:
 
 
 def test_topic_is_created_once_with_its_options() -> None:
-    wanted = {
+    expected = {
         "topic": "new",
         "topic__create": "true",
         "topic__partitions": "3",
         "topic__config__retention__ms": "60000",
     }
-    off = {**wanted, "preflight": "off"}
+    off = {**expected, "preflight": "off"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:
         servers = kafka.bootstrap_servers
         with ThreadPoolExecutor(2) as pool:  # two concurrent jobs
-            jobs = [pool.submit(findings_with, servers, wanted) for _ in range(2)]
+            jobs = [pool.submit(findings_with, servers, expected) for _ in range(2)]
             assert [problems(job.result(60)) for job in jobs] == [[], []]
         assert len(kafka.end_offsets("new")) == 3
         assert problems(findings_with(servers, off)) == []
         assert findings_with(servers, {**off, "topic": "other"}) == []
         assert len(kafka.end_offsets("other")) == 3
-        (more,) = findings_with(servers, {**wanted, "topic__partitions": "4"})[1:2]
+        (more,) = findings_with(servers, {**expected, "topic__partitions": "4"})[1:2]
         assert (more.severity, more.error is None) == (Severity.WARNING, False)
         assert "with 3 partitions and is not changed: topic.partitions=4" in more.text
         assert len(kafka.end_offsets("new")) == 3
         with pytest.raises(ConfigError, match=r"no\.such"):
-            findings_with(servers, {**wanted, "topic": "third", "topic__config__no__such": "1"})
+            findings_with(servers, {**expected, "topic": "third", "topic__config__no__such": "1"})
 
 
 @pytest.mark.parametrize("topic", [{"topic": "new"}, {}], ids=["named", "column"])
 def test_dead_letter_topic_is_created_with_broker_defaults(topic: dict[str, str]) -> None:
-    wanted = {
+    expected = {
         "topic.create": "true",
         "topic.partitions": "3",
         "topic.config.cleanup.policy": "compact",
@@ -145,7 +145,7 @@ def test_dead_letter_topic_is_created_with_broker_defaults(topic: dict[str, str]
         "errors.deadletterqueue.topic.name": "letters",
     }
     with EmbeddedBroker(topics={"t": 1}) as kafka:
-        named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **wanted, **topic}
+        named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **expected, **topic}
         dry = Intent(config=SinkConfig.parse({**named, "dryRun": "true"}), has_key=True)
         assert problems(examine(dry)) == []
         intent = Intent(config=SinkConfig.parse(named), has_key=True)
@@ -181,10 +181,10 @@ def test_unreachable_servers(silent: bool) -> None:
 
 
 def test_topic_creation_without_servers_fails_the_write() -> None:
-    wanted = {"topic__create": "true", "kafka__max__block__ms": "300"}
+    expected = {"topic__create": "true", "kafka__max__block__ms": "300"}
     with pytest.raises(KafkaProdError, match="Connection refused"):
-        findings_with(closed_port(), wanted)
-    [finding] = findings_with(closed_port(), {**wanted, "preflight": "fail"})
+        findings_with(closed_port(), expected)
+    [finding] = findings_with(closed_port(), {**expected, "preflight": "fail"})
     assert finding.severity is Severity.ERROR
 
 

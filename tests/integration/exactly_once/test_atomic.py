@@ -226,15 +226,15 @@ def test_two_tasks_on_one_partition_are_rejected(query: Writes) -> None:
 def test_records_dropped_by_a_leader_are_detected(query: Writes) -> None:
     """Another writer writes with the task's producer ID first, without a claim."""
     batch = plan(query, "0")
-    stranger = replace(batch, nonce=new_nonce()).session(0)
+    other_writer = replace(batch, nonce=new_nonce()).session(0)
     for count in (ROWS, 5):
-        stranger.append(numbered(query.topic, 900_000, count, 1))
-        stranger.flush()
+        other_writer.append(numbered(query.topic, 900_000, count, 1))
+        other_writer.flush()
     results = batch.tasks()  # the leader acknowledges the records of task 0 but does not have them
     with pytest.raises(TransactionError, match="1 of 3 partitions") as caught:
         batch.commit(results)
     assert "instead of 19" in str(caught.value)
-    discard_session(stranger)
+    discard_session(other_writer)
     assert query.visible() == NOTHING
 
 

@@ -163,9 +163,9 @@ def test_incomplete_decision_of_another_run_does_not_block_planning(
     broker.faults.add(f"end_txn:{effect}:next=1000")
     job = batch_job(query.bootstrap_servers, query.topic, Scope.run(prefix))
     job = replace(job, options=QUICK | limit)
-    begun = time.monotonic()
+    started = time.monotonic()
     assert job.committer.recover() == Nothing()
-    assert time.monotonic() - begun < 30  # unless it waits for the responses
+    assert time.monotonic() - started < 30  # unless it waits for the responses
     for name in stuck:
         assert f"{name}/" in caplog.text
     assert f"`kafkaprod transactions commit --prefix {prefix} " in caplog.text

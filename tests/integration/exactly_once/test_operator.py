@@ -72,9 +72,9 @@ def test_running_batch_is_listed_but_not_changed(query: Writes) -> None:
     assert listed.count("undecided") == 3
     assert f"Partitions with blocked readers: {PARTITIONS}" in listed
     assert output(query, "abort") == "No open transaction may be aborted.\n"
-    refused = invoke(query, "abort", transactional_id_of(results[0]))
-    assert refused.exit_code == 1
-    assert "is undecided. A running driver may still commit the transaction" in refused.output
+    rejected = invoke(query, "abort", transactional_id_of(results[0]))
+    assert rejected.exit_code == 1
+    assert "is undecided. A running driver may still commit the transaction" in rejected.output
     query.committer.commit("0", results)
     assert query.visible() == rows_of("0")
     assert "done" in output(query, "describe")
@@ -88,9 +88,9 @@ def test_commit_decided_batch(query: Writes) -> None:
     described = output(query, "describe", transactional_id_of(results[0]))
     assert "decided: committed by the next driver" in described
     assert f"{query.topic}-3" in described
-    refused = invoke(query, "abort", "--undecided", transactional_id_of(results[0]))
-    assert refused.exit_code == 1
-    assert "Its rows would be lost" in refused.output
+    rejected = invoke(query, "abort", "--undecided", transactional_id_of(results[0]))
+    assert rejected.exit_code == 1
+    assert "Its rows would be lost" in rejected.output
     assert output(query, "abort", "--undecided") == "No open transaction may be aborted.\n"
     assert "batch 0 is committed, 3 transactions with 60 records" in output(query, "commit")
     assert query.visible() == rows_of("0")
@@ -118,9 +118,9 @@ def test_invalid_arguments(query: Writes) -> None:
         ["commit", "--accept-loss", "nothing"],
         ["commit", "--accept-loss", f"{query.scope.prefix}/stream"],
     ):
-        refused = invoke(query, command, *arguments)
-        assert refused.exit_code == 1
-        assert refused.output.startswith("kafkaprod: ")
+        rejected = invoke(query, command, *arguments)
+        assert rejected.exit_code == 1
+        assert rejected.output.startswith("kafkaprod: ")
     nowhere = CliRunner().invoke(app, ["transactions", "list", "--prefix", "p"])
     assert nowhere.exit_code == 1
     assert "Add --bootstrap-servers host:port" in nowhere.output

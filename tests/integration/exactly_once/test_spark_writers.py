@@ -55,8 +55,8 @@ def _plan(servers: str, topic: str, **more: str) -> KafkaProdWriter:
             **more,
         }
     )
-    places: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return plan_write(config, Contract(value=0, fixed_topic=topic, **places), WriteOrigin())
+    locations: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
+    return plan_write(config, Contract(value=0, fixed_topic=topic, **locations), WriteOrigin())
 
 
 def _values(servers: str, topic: str) -> list[bytes]:

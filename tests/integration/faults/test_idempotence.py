@@ -102,10 +102,10 @@ def write_task(kafka: ProxiedCluster, topic: str, data: Rows, **options: object)
 
 def await_producer_expiration(kafka: ProxiedCluster, topic: str) -> None:
     """Wait until the leader has no producer state for the topic."""
-    deadline, place = time.monotonic() + TIMEOUT_S, TopicPartition(topic, 0)
+    deadline, location = time.monotonic() + TIMEOUT_S, TopicPartition(topic, 0)
     with connected(kafka) as client:
         admin = TransactionAdmin(client)
-        while admin.describe_producers([place], client.deadline(60))[place]:
+        while admin.describe_producers([location], client.deadline(60))[location]:
             assert time.monotonic() < deadline, "the leader still has producer state"
             time.sleep(0.05)
 
@@ -113,9 +113,9 @@ def await_producer_expiration(kafka: ProxiedCluster, topic: str) -> None:
 def delete_all(kafka: ProxiedCluster, topic: str, count: int) -> None:
     """Delete all records."""
     client = kafka.admin.client()
-    asked = [ForeignPartition(topic, 0, count)]
-    for answer in client.delete_records(asked).values():
-        answer.result(TIMEOUT_S)
+    requested = [ForeignPartition(topic, 0, count)]
+    for response in client.delete_records(requested).values():
+        response.result(TIMEOUT_S)
 
 
 def after_expiration(kafka: ProxiedCluster, topic: str) -> None:

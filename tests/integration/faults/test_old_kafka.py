@@ -192,12 +192,12 @@ def test_producer_whose_records_were_deleted(
 ) -> None:
     """Brokers before 2.5 lose its state with its last record and require a new epoch (KIP-360)."""
     old_kafka.admin.create_topic(unique_topic, 1, 2)
-    place = TopicPartition(unique_topic, 0, 100)
+    location = TopicPartition(unique_topic, 0, 100)
     with session(old_kafka.bootstrap_servers) as producer:
         producer.append(numbered(unique_topic, 0, 100, 1))
         producer.flush()
         client = old_kafka.admin.client()
-        assert client.delete_records([place])[place].result(30).low_watermark == 100
+        assert client.delete_records([location])[location].result(30).low_watermark == 100
         for start in (100, 200):
             producer.append(numbered(unique_topic, start, 100, 1))
             producer.flush()

@@ -46,11 +46,11 @@ def test_stopped_leader_is_logged_to_stderr(real_kafka: KafkaCluster, unique_top
         writer.stdin.flush()
         node.start()
         real_kafka.wait_ready()
-        _, told = writer.communicate(timeout=60)
-    assert writer.returncode == 0, told
-    about = [line for line in told.splitlines() if f"broker 1 at {node.address}" in line]
-    assert about, told
+        _, stderr = writer.communicate(timeout=60)
+    assert writer.returncode == 0, stderr
+    about = [line for line in stderr.splitlines() if f"broker 1 at {node.address}" in line]
+    assert about, stderr
     assert "Connection refused" in about[0]
     assert "waiting for it: 1 record in 1 batch, for up to" in about[0]
     assert "reconnected after" in about[-1]
-    assert len(told.splitlines()) <= 6
+    assert len(stderr.splitlines()) <= 6

@@ -28,11 +28,11 @@ def secured() -> Iterator[EmbeddedBroker]:
 
 def write_error(kafka: EmbeddedBroker, given: object = ROWS, **options: str) -> str:
     """Return the error of alice's write; check the time, and that it contains no password."""
-    began = time.monotonic()
+    started = time.monotonic()
     named = {name.replace("__", "."): value for name, value in options.items()}
     with pytest.raises(AuthorizationError) as caught:
         write(kafka.bootstrap_servers, given, kafka.client_options("alice") | named)  # type: ignore[arg-type]
-    assert time.monotonic() - began < SECONDS
+    assert time.monotonic() - started < SECONDS
     assert "of-alice" not in str(caught.value)
     return str(caught.value)
 
@@ -47,31 +47,31 @@ def command(kafka: EmbeddedBroker, operation: str, resource: str) -> str:
 
 def test_write_on_a_topic(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Write", topic="t")
-    told = write_error(secured)
-    assert "Write on topic t is denied to User:alice" in told
-    assert command(secured, "Write", "--topic t") in told
+    message = write_error(secured)
+    assert "Write on topic t is denied to User:alice" in message
+    assert command(secured, "Write", "--topic t") in message
 
 
 @pytest.mark.parametrize("creates", ["true", "false"])
 def test_describe_on_a_topic(secured: EmbeddedBroker, creates: str) -> None:
     secured.deny("alice", "Describe", topic="t")
-    told = write_error(secured, kafka__allow__auto__create__topics=creates)
-    assert "Describe on topic t is denied to User:alice" in told
-    assert command(secured, "Write", "--topic t") in told
+    message = write_error(secured, kafka__allow__auto__create__topics=creates)
+    assert "Describe on topic t is denied to User:alice" in message
+    assert command(secured, "Write", "--topic t") in message
 
 
 def test_create_of_a_topic(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Create", topic="new")
-    told = write_error(secured, batch([("a", "new", None, None)]))
-    assert "topic new does not exist, and User:alice is not authorized to create it" in told
-    assert command(secured, "Create", "--topic new") in told
+    message = write_error(secured, batch([("a", "new", None, None)]))
+    assert "topic new does not exist, and User:alice is not authorized to create it" in message
+    assert command(secured, "Create", "--topic new") in message
 
 
 def test_idempotent_write(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "IdempotentWrite")
-    told = write_error(secured)
-    assert "IdempotentWrite on the cluster" in told
-    assert command(secured, "IdempotentWrite", "--cluster") in told
+    message = write_error(secured)
+    assert "IdempotentWrite on the cluster" in message
+    assert command(secured, "IdempotentWrite", "--cluster") in message
     options = secured.client_options("alice") | {"kafka.enable.idempotence": "false"}
     assert write(secured.bootstrap_servers, ROWS, options).persisted == 1
 
@@ -79,8 +79,8 @@ def test_idempotent_write(secured: EmbeddedBroker) -> None:
 def test_write_on_the_dead_letter_topic(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Write", topic="*")
     options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
-    told = write_error(secured, **options)
-    assert "grant Write on the dead letter topic dead to User:alice" in told
+    message = write_error(secured, **options)
+    assert "grant Write on the dead letter topic dead to User:alice" in message
 
 
 def test_rows_of_a_denied_topic_become_dead_letters(secured: EmbeddedBroker) -> None:

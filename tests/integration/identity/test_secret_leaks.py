@@ -74,13 +74,13 @@ def test_logs_reports_and_metrics(
     shown = io.StringIO()
     print_report(report, Console(file=shown, width=200))
     print_advice(report, Console(file=shown, width=200))
-    told = [caplog.text, str(caught.value), repr(caught.value), report.to_json(), repr(config)]
-    told += [summarize(report), shown.getvalue(), file.read_text()]
-    told += [repr(java_metrics(report, 1.0))]  # attributes for OpenTelemetry
+    texts = [caplog.text, str(caught.value), repr(caught.value), report.to_json(), repr(config)]
+    texts += [summarize(report), shown.getvalue(), file.read_text()]
+    texts += [repr(java_metrics(report, 1.0))]  # attributes for OpenTelemetry
     assert "statistics" in caplog.text
     assert mechanism in caplog.text + str(caught.value)
     assert json.loads(report.to_json())["records"] == 1
-    for text in told:
+    for text in texts:
         assert not [mark for mark in secrets_of(options) if mark in text]
 
 

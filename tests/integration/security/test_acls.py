@@ -57,7 +57,7 @@ def grant_write(kafka: SecuredKafka, user: User, transactional_id: str) -> None:
     client = kafka.admin.client()
     for added in client.create_acls([right]).values():
         added.result(FAILURE_LIMIT_S)
-    asked = AclBindingFilter(
+    requested = AclBindingFilter(
         ResourceType.TRANSACTIONAL_ID,
         transactional_id,
         ResourcePatternType.LITERAL,
@@ -67,7 +67,7 @@ def grant_write(kafka: SecuredKafka, user: User, transactional_id: str) -> None:
         AclPermissionType.ANY,
     )
     deadline = time.monotonic() + FAILURE_LIMIT_S
-    while right not in client.describe_acls(asked).result(FAILURE_LIMIT_S):
+    while right not in client.describe_acls(requested).result(FAILURE_LIMIT_S):
         assert time.monotonic() < deadline, "the ACL is not effective"
         time.sleep(0.05)
 
@@ -127,22 +127,22 @@ def test_write_permission_allows_idempotent_writes(kafka: SecuredKafka, unique_t
 def test_transactional_id_without_write_permission(kafka: SecuredKafka, unique_topic: str) -> None:
     """The ACL in the hint is sufficient."""
     kafka.admin.create_topic(unique_topic)
-    wanted = settings()
+    expected = settings()
     login = {**TRUST, **password_options("SCRAM-SHA-512", User.CAROL)}
     client = ClientConfig(name=User.CAROL, listener=Listener.SASL_SSL, options=login)
     servers, options = kafka.servers(client.listener), client.java_options(kafka)
     began = time.monotonic()
-    with transaction(servers, wanted, None, **options) as producer:
+    with transaction(servers, expected, None, **options) as producer:
         producer.append(numbered(unique_topic, 0, 10, 1))
         with pytest.raises(AuthorizationError) as caught:
             producer.flush()
     assert caught.value.error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     assert time.monotonic() - began < FAILURE_LIMIT_S
-    acl = f"--operation Write --transactional-id {wanted.transactional_id}"
+    acl = f"--operation Write --transactional-id {expected.transactional_id}"
     assert acl in str(caught.value)
     assert f"--allow-principal User:{User.CAROL}" in str(caught.value)
-    grant_write(kafka, User.CAROL, wanted.transactional_id)
-    with transaction(servers, wanted, None, **options) as producer:
+    grant_write(kafka, User.CAROL, expected.transactional_id)
+    with transaction(servers, expected, None, **options) as producer:
         producer.append(numbered(unique_topic, 0, 10, 1))
         producer.flush()
         assert producer.transaction is not None

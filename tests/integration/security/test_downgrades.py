@@ -58,10 +58,10 @@ def failed_write(
 ) -> KafkaProdError:
     """Return the error of a write through `address`; check that it fails quickly."""
     options = client.java_options(kafka) | {"bootstrap.servers": address, "max.block.ms": "5000"}
-    began = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(KafkaProdError) as caught:
         produce(address, numbered(topic, 0, 10, 1), **options)
-    assert time.monotonic() - began < FAILURE_LIMIT_S
+    assert time.monotonic() - started < FAILURE_LIMIT_S
     assert count(kafka.bootstrap_servers, topic) == 0
     return caught.value
 

@@ -191,12 +191,14 @@ def test_random_bytes_instead_of_a_context_are_rejected(kdc: Kdc, challenge: byt
 
 
 @HOSTILE
-@given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
-def test_mutated_response_is_rejected_or_has_no_effect(kdc: Kdc, place: float, change: int) -> None:
+@given(location=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
+def test_mutated_response_is_rejected_or_has_no_effect(
+    kdc: Kdc, location: float, change: int
+) -> None:
     """Some bytes around the token are ignored."""
     initiator, acceptor = exchange(keytab_login(kdc)), Acceptor(kdc)
     response = bytearray(acceptor.accept(initiator.first()))
-    response[int(place * len(response))] ^= change
+    response[int(location * len(response))] ^= change
     try:
         assert initiator.answer(bytes(response)) == b""
     except AuthenticationError:

@@ -52,10 +52,10 @@ def install(kafka: SecuredKafka, name: str) -> None:
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=entries)
     client = kafka.admin.client()
     client.incremental_alter_configs([broker])[broker].result(_WAIT_S)
-    wanted = _fingerprint(kafka.stores.path(f"{name}.pem").read_text())
+    expected = _fingerprint(kafka.stores.path(f"{name}.pem").read_text())
     host, port = kafka.servers(Listener.RENEWING).split(":")
     deadline = time.monotonic() + _WAIT_S
-    while _fingerprint(ssl.get_server_certificate((host, int(port)))) != wanted:
+    while _fingerprint(ssl.get_server_certificate((host, int(port)))) != expected:
         assert time.monotonic() < deadline, f"the certificate {name} is not effective"
         time.sleep(0.1)
 

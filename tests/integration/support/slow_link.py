@@ -53,9 +53,9 @@ def slow_link(bootstrap_servers: str, delay_s: float) -> Iterator[Connect]:
     server = asyncio.run_coroutine_threadsafe(
         asyncio.start_server(serve, "127.0.0.1", 0), loop
     ).result(10)
-    place = server.sockets[0].getsockname()
+    location = server.sockets[0].getsockname()
     try:
-        yield lambda address, *buffers: TcpTransport((address[0], place), *buffers)
+        yield lambda address, *buffers: TcpTransport((address[0], location), *buffers)
     finally:
         asyncio.run_coroutine_threadsafe(_end(server), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)

@@ -64,8 +64,8 @@ def end(bootstrap_servers: str, opened: OpenTransaction | None, *, commit: bool 
 def find_coordinator(bootstrap_servers: str, transactional_id: str) -> Any:
     """Return the response of the first bootstrap server: error code, node ID, host and port."""
     with RawClient(bootstrap_servers) as any_broker:
-        asked = {"key": transactional_id, "key_type": 1}
-        return any_broker.call(ApiKey.FIND_COORDINATOR, 2, **asked)
+        requested = {"key": transactional_id, "key_type": 1}
+        return any_broker.call(ApiKey.FIND_COORDINATOR, 2, **requested)
 
 
 def _end_txn(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -> int:
@@ -74,7 +74,7 @@ def _end_txn(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -
         return int(found.error_code)
     version = 5 if opened.version is TransactionVersion.V2 else 1
     with RawClient(f"{found.host}:{found.port}") as coordinator:
-        answer = coordinator.call(
+        response = coordinator.call(
             ApiKey.END_TXN,
             version,
             transactional_id=opened.transactional_id,
@@ -82,4 +82,4 @@ def _end_txn(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -
             producer_epoch=opened.epoch,
             committed=commit,
         )
-    return int(answer.error_code)
+    return int(response.error_code)

@@ -36,8 +36,8 @@ def test_two_phase_transactions_do_not_time_out(
 ) -> None:
     kafka = two_phase_kafka
     kafka.admin.create_topic(unique_topic, 1, 1)
-    wanted = settings(3_600_000, two_phase=True)
-    with transaction(kafka.bootstrap_servers, wanted) as producer:
+    expected = settings(3_600_000, two_phase=True)
+    with transaction(kafka.bootstrap_servers, expected) as producer:
         producer.append(rows(unique_topic, [b"v"]))
         producer.flush()
         opened = producer.transaction

@@ -61,9 +61,9 @@ def test_error_of_a_task(
     assert (error.topic, error.partition) == (topic, 7)
     assert "row 0 of Spark partition 0 (key 'k')" in error.message
     assert "leave it null" in (error.hint or "")
-    told = last_report().error
-    assert told.startswith("ColumnError: row 0 of Spark partition 0 (key 'k')")
-    assert "leave it null" in told
+    message = last_report().error
+    assert message.startswith("ColumnError: row 0 of Spark partition 0 (key 'k')")
+    assert "leave it null" in message
 
 
 if "realTime" in signature(DataStreamWriter.trigger).parameters:  # PySpark 4.2 and newer

@@ -24,9 +24,9 @@ ATOMIC = {"atomicBatch": "true"}
 def _partitions_by_key(servers: str, topic: str) -> dict[bytes | None, int]:
     """Return the partition of each key."""
     found = by_confluent(servers, topic)
-    places = {record.key: record.partition for record in found}
-    assert {(record.key, record.partition) for record in found} == set(places.items())
-    return places
+    locations = {record.key: record.partition for record in found}
+    assert {(record.key, record.partition) for record in found} == set(locations.items())
+    return locations
 
 
 def test_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -> None:

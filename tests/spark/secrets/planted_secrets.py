@@ -101,9 +101,9 @@ def _pkcs12(key: str, certificate: str) -> bytes:
 def find(folder: Path, marks: dict[str, str]) -> dict[str, set[str]]:
     """Return the files in a folder whose content or name contains each text."""
     found: dict[str, set[str]] = {}
-    for place, _, files in os.walk(folder):
+    for location, _, files in os.walk(folder):
         for name in files:
-            file = Path(place) / name
+            file = Path(location) / name
             data = file.read_bytes() + bytes(file) if file.is_file() else bytes(file)
             for what, mark in marks.items():
                 if mark.encode() in data:

@@ -41,15 +41,15 @@ class Console:
         """Return the output after a mark."""
         return self.path.read_bytes()[since:].decode(errors="replace")
 
-    def wait_for(self, wanted: str, since: int = 0) -> str:
+    def wait_for(self, expected: str, since: int = 0) -> str:
         """Wait for `wanted` and return the output after a mark; output of workers is delayed.
 
         Raises:
             TimeoutError: `wanted` was not printed.
         """
         deadline = time.monotonic() + _WAIT_S
-        while wanted not in (printed := self.text(since)):
+        while expected not in (printed := self.text(since)):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{wanted!r} was not printed, but:\n{printed[-3000:]}")
+                raise TimeoutError(f"{expected!r} was not printed, but:\n{printed[-3000:]}")
             time.sleep(0.05)
         return printed

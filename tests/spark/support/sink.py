@@ -83,8 +83,10 @@ def local_frame(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]
     parsed = spark.createDataFrame([], schema).schema
     arrow = pa.schema([(field.name, _arrow_type(field.dataType)) for field in parsed.fields])
     columns = [
-        pa.array([_plain(row[place], field.dataType) for row in rows], arrow.field(place).type)
-        for place, field in enumerate(parsed.fields)
+        pa.array(
+            [_plain(row[location], field.dataType) for row in rows], arrow.field(location).type
+        )
+        for location, field in enumerate(parsed.fields)
     ]
     return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), parsed)
 

@@ -134,12 +134,12 @@ class World:
     def send(self, values: list[bytes], partition: int | None = 0, topic: str = "t") -> None:
         """Append values in one chunk, to a partition or without a partition and keys."""
         self.appended += len(values)
-        asked = None if partition is None else pa.array([partition] * len(values), pa.int32())
+        requested = None if partition is None else pa.array([partition] * len(values), pa.int32())
         self.session.append(
             Rows(
                 columns=Columns(value=pa.array(values, pa.binary())),
                 topics=(topic,),
-                partition=asked,
+                partition=requested,
             )
         )
 

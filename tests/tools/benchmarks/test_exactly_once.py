@@ -86,7 +86,7 @@ def test_incomplete_transaction_is_a_failure() -> None:
 
 
 def test_every_other_round_begins_with_the_other_contestant() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     sample = Sample(records=1, seconds=1.0, cpu_s=1.0)
-    take_turns("job", 3, [(Series(name), lambda: sample) for name in ("a", "b")], told.append)
-    assert [text.removesuffix(", none")[-1] for text in told] == ["a", "b", "b", "a", "a", "b"]
+    take_turns("job", 3, [(Series(name), lambda: sample) for name in ("a", "b")], messages.append)
+    assert [text.removesuffix(", none")[-1] for text in messages] == ["a", "b", "b", "a", "a", "b"]

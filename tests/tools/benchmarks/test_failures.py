@@ -25,14 +25,14 @@ def fail() -> Sample:
 
 def series(**facts: object) -> list[Series]:
     """Return a series that always failed, one that failed once and one that never failed."""
-    told: list[str] = []
+    messages: list[str] = []
     made = [Series(name, facts=facts) for name in (LIBRDKAFKA, OURS, "third")]
-    made[0].add(fail, told.append)
-    made[1].add(fail, told.append)
-    made[1].add(lambda: SAMPLE, told.append)
-    made[2].add(lambda: SAMPLE, told.append)
-    assert len(told) == 2
-    assert all(FULL in text for text in told)
+    made[0].add(fail, messages.append)
+    made[1].add(fail, messages.append)
+    made[1].add(lambda: SAMPLE, messages.append)
+    made[2].add(lambda: SAMPLE, messages.append)
+    assert len(messages) == 2
+    assert all(FULL in text for text in messages)
     return made
 
 
@@ -50,7 +50,7 @@ def test_rates_of_other_contestants_are_shown() -> None:
 
 
 def test_ranks_of_the_codec() -> None:
-    made = [Series(place, "lz4") for place in Place]
+    made = [Series(location, "lz4") for location in Place]
     made[0].add(fail, lambda _: None)
     made[1].add(lambda: SAMPLE, lambda _: None)
     made[2].add(fail, lambda _: None)

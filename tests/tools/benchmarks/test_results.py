@@ -47,7 +47,7 @@ def test_failed_part_does_not_affect_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page.save, "__defaults__", (tmp_path,))
-    told: list[str] = []
+    messages: list[str] = []
 
     def fail(_: Workbench, plan: Plan) -> Figures:
         raise ZeroDivisionError(f"no broker for {plan.records} records")
@@ -60,14 +60,14 @@ def test_failed_part_does_not_affect_others(
 
     found = page.empty()
     parts = {"first": (fail, Plan(5, 1)), "encoder": (encode, Plan(5, 1))}
-    run_parts(parts, Workbench(told.append), found)
+    run_parts(parts, Workbench(messages.append), found)
     assert json.loads((tmp_path / page.FIGURES).read_text()) == json.loads(json.dumps(found))
     assert list(found["parts"]) == ["encoder"]
     assert "no broker for 5 records" in found["failures"]["first"]
     texts = [table.markdown() for table in page.tables(found)]
     assert any("ZeroDivisionError: no broker" in text for text in texts)
     assert any("null keys" in text for text in texts)
-    assert any("no broker" in text for text in told)
+    assert any("no broker" in text for text in messages)
 
 
 def test_missed_targets_are_listed() -> None:
@@ -176,8 +176,8 @@ def test_size_target_uses_the_worst_core() -> None:
 def test_worker_ended_by_spark_does_not_affect_others() -> None:
     start = Cpu(driver=1.0, jvm=10.0, python={1: 5.0, 2: 3.0}, reaped=0.0)
     new = {1: 6.0, 3: 0.5}
-    wanted = {"jvm_cpu_s": 2.0, "workers_cpu_s": 1.5, "cpu_s": 4.0}
-    assert Cpu(driver=1.5, jvm=12.0, python=new, reaped=0.0).since(start) == wanted
-    assert Cpu(driver=1.5, jvm=12.0, python=new, reaped=3.0).since(start) == wanted
+    expected = {"jvm_cpu_s": 2.0, "workers_cpu_s": 1.5, "cpu_s": 4.0}
+    assert Cpu(driver=1.5, jvm=12.0, python=new, reaped=0.0).since(start) == expected
+    assert Cpu(driver=1.5, jvm=12.0, python=new, reaped=3.0).since(start) == expected
     used = Cpu(driver=1.5, jvm=12.0, python=new, reaped=3.25).since(start)
     assert used["workers_cpu_s"] == 1.75

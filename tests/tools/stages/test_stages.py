@@ -24,11 +24,11 @@ def test_time_of_a_stage_excludes_nested_stages() -> None:
         _work(0.01)
         inner()
 
-    began = thread_time()
+    started = thread_time()
     clock.timed("outer", outer)()
-    whole = thread_time() - began
+    complete = thread_time() - started
     assert clock.seconds["inner"] >= 0.02
-    assert 0.01 <= clock.seconds["outer"] <= whole - clock.seconds["inner"]
+    assert 0.01 <= clock.seconds["outer"] <= complete - clock.seconds["inner"]
 
 
 def test_time_is_measured_per_thread() -> None:

@@ -22,7 +22,9 @@ DEAD = [Found(0, 0, 4)]
 
 
 def _topic(*numbers: int) -> list[Found]:
-    return [Found(SOURCE.place(number), place, number) for place, number in enumerate(numbers)]
+    return [
+        Found(SOURCE.place(number), location, number) for location, number in enumerate(numbers)
+    ]
 
 
 CORRECT = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
@@ -51,8 +53,8 @@ def test_files_of_a_batch_can_be_interleaved() -> None:
     ],
 )
 def test_incorrect_topic(numbers: tuple[int, ...], dead: list[Found], sign: str) -> None:
-    told = findings(SOURCE, _topic(*numbers), dead, once=True).wrong
-    assert any(sign in text for text in told), told
+    violations = findings(SOURCE, _topic(*numbers), dead, once=True).wrong
+    assert any(sign in text for text in violations), violations
 
 
 def test_record_in_another_partition() -> None:
