@@ -8,7 +8,6 @@ import pytest
 
 from tools.torture.cluster import Brokers, eos_cluster
 from tools.torture.ledger import OK, TORN
-from tools.torture.streams.drivers import Drivers
 from tools.torture.streams.plan import Choice, draw
 from tools.torture.streams.run import Result, run
 from tools.torture.streams.scenarios import Kind, Sink, Step
@@ -21,19 +20,15 @@ Runner: TypeAlias = "Callable[[int, Sink, Kind, Step | None], Result]"
 
 @pytest.fixture(scope="module")
 def torture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """Yield a function that runs a plan, with shared drivers and Kafka."""
+    """Yield a function that runs a plan, on a shared Kafka."""
     folder = tmp_path_factory.mktemp("torture-eos")
     with eos_cluster(Brokers()) as cluster:
-        drivers = Drivers(folder)
 
         def run_plan(seed: int, sink: Sink, kind: Kind, step: Step | None) -> Result:
             plan = draw(seed, sink, Choice(kind=kind, step=step, nodes=1))
-            return run(cluster, drivers, plan, folder / f"{sink}-{seed}")
+            return run(cluster, plan, folder / f"{sink}-{seed}")
 
-        try:
-            yield run_plan
-        finally:
-            drivers.close()
+        yield run_plan
 
 
 def test_at_least_once_has_duplicates_but_no_loss(torture: Runner) -> None:
@@ -52,7 +47,7 @@ SHORT = (
     (Kind.OTHER_CHECKPOINT, None),
     (Kind.TORN_BY_OTHERS, Step.APPENDED),
 )
-"""Kinds that do not stop the driver or the broker, so these can be shared."""
+"""Kinds that do not stop the broker, which is shared."""
 
 
 @pytest.mark.parametrize(("kind", "step"), SHORT)

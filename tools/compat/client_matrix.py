@@ -14,7 +14,7 @@ import traceback
 from spark_kafka_sink import EmbeddedBroker
 from tools.compat.clients import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, Check, ClientRow, Task
 from tools.compat.command_clients import CONSOLE, KCAT, PERFORMANCE, spark
-from tools.docs.pages import write_block
+from tools.docs.pages import table, write_block
 
 GOOD, BAD, NONE = "works", "fails", "-"
 
@@ -31,8 +31,7 @@ def _try(client: ClientRow, task: Task, check: Check) -> str:
         else:
             result = GOOD
     took = time.monotonic() - started
-    sys.stdout.write(f"{client.name}, {task}: {result} ({took:.1f} s)\n")
-    sys.stdout.flush()
+    print(f"{client.name}, {task}: {result} ({took:.1f} s)", flush=True)
     return result
 
 
@@ -42,23 +41,16 @@ def row(client: ClientRow) -> list[str]:
     return [client.name, client.version, *cells]
 
 
-def markdown(rows: list[list[str]]) -> str:
-    """Return the table in Markdown."""
-    heading = ["client", "version", *Task]
-    lines = [heading, ["---"] * len(heading), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
 def main() -> None:
     """Run the checks, print the table, and update the page."""
     words = [word.lower() for word in sys.argv[1:] if not word.startswith("-")]
     clients = (KCAT, CONFLUENT, KAFKA_PYTHON, AIOKAFKA, CONSOLE, PERFORMANCE, spark())
     chosen = [c for c in clients if not words or any(word in c.name.lower() for word in words)]
-    table = markdown([row(client) for client in chosen])
-    sys.stdout.write(table)
+    matrix = table(["client", "version", *Task], [row(client) for client in chosen])
+    print(matrix)
     if not words and "--dry" not in sys.argv:
-        write_block("matrix", table)
-    sys.exit(1 if BAD in table else 0)
+        write_block("matrix", matrix)
+    sys.exit(1 if BAD in matrix else 0)
 
 
 if __name__ == "__main__":

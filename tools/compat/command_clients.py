@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,6 @@ from tools.support.readers import by_console_consumer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tools.compat.clients import Check
-
 
 TEXT = "\n".join(VALUES) + "\n"
 TOOLS = "org.apache.kafka.tools"
@@ -50,6 +48,11 @@ def _run(line: list[str], text: str = "", **options: Any) -> str:
 
 def _kcat(servers: str, *arguments: str, text: str = "") -> str:
     return _run(["kcat", "-b", servers, *arguments], text)
+
+
+def _kafka_tool(tool: str, servers: str, *arguments: str) -> str:
+    """Run a tool of Kafka and return its output."""
+    return run_tool(f"{TOOLS}.{tool}", "--bootstrap-server", servers, *arguments).decode()
 
 
 def _kcat_version() -> str:
@@ -81,27 +84,27 @@ def _console_read(servers: str, topic: str, group: str | None = None) -> list[st
     if group is None:
         found = by_console_consumer(servers, topic)
         return [(record.value or b"").decode() for record in found]
-    arguments = ["--bootstrap-server", servers, "--topic", topic, "--group", group]
-    arguments += ["--from-beginning", "--max-messages", str(COUNT), "--timeout-ms", "30000"]
-    return run_tool(f"{TOOLS}.consumer.ConsoleConsumer", *arguments).decode().split()
+    arguments = ["--topic", topic, "--group", group, "--from-beginning"]
+    arguments += ["--max-messages", str(COUNT), "--timeout-ms", "30000"]
+    return _kafka_tool("consumer.ConsoleConsumer", servers, *arguments).split()
 
 
 def _describe_group(servers: str, topic: str) -> None:
-    tool = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
-    described = run_tool(tool, "--bootstrap-server", servers, "--describe", "--group", topic)
-    lags = [line.split()[5] for line in described.decode().splitlines() if topic in line]
+    tool = "consumer.group.ConsumerGroupCommand"
+    described = _kafka_tool(tool, servers, "--describe", "--group", topic)
+    lags = [line.split()[5] for line in described.splitlines() if topic in line]
     expect(lags, ["0", "0", "0"])
 
 
 def _topic_command(servers: str) -> None:
-    topic, tool = new_topic(), f"{TOOLS}.TopicCommand"
-    common = ["--bootstrap-server", servers, "--topic", topic]
-    run_tool(tool, *common, "--create", "--partitions", "2", "--replication-factor", "3")
-    run_tool(tool, *common, "--alter", "--partitions", "4")
-    described = run_tool(tool, *common, "--describe").decode()
+    topic = new_topic()
+    use = partial(_kafka_tool, "TopicCommand", servers)
+    use("--topic", topic, "--create", "--partitions", "2", "--replication-factor", "3")
+    use("--topic", topic, "--alter", "--partitions", "4")
+    described = use("--topic", topic, "--describe")
     expect("PartitionCount: 4" in described and "ReplicationFactor: 3" in described, True)
-    run_tool(tool, *common, "--delete")
-    expect(topic in run_tool(tool, "--bootstrap-server", servers, "--list").decode(), False)
+    use("--topic", topic, "--delete")
+    expect(topic in use("--list"), False)
 
 
 def _performance(servers: str, *more: str) -> None:
@@ -112,15 +115,11 @@ def _performance(servers: str, *more: str) -> None:
 
 
 def _performance_in_transactions(servers: str) -> None:
-    topic = f"id-{new_topic()}"
-    more = ("--transactional-id", topic, "--transaction-duration-ms", "50")
-    _performance(servers, *more)
-    tool = f"{TOOLS}.TransactionsCommand"
-    listed = run_tool(tool, "--bootstrap-server", servers, "list").decode()
-    expect(topic in listed, True)
-    about = ("describe", "--transactional-id", topic)
-    described = run_tool(tool, "--bootstrap-server", servers, *about).decode()
-    expect("CompleteCommit" in described, True)
+    name = f"id-{new_topic()}"
+    _performance(servers, "--transactional-id", name, "--transaction-duration-ms", "50")
+    use = partial(_kafka_tool, "TransactionsCommand", servers)
+    expect(name in use("list"), True)
+    expect("CompleteCommit" in use("describe", "--transactional-id", name), True)
 
 
 KCAT = ClientRow(
@@ -197,7 +196,7 @@ def main() -> None:
     if sys.argv[1:]:
         _TASKS[Task(sys.argv[1])](sys.argv[2])
     else:
-        sys.stdout.write(version("pyspark"))
+        print(version("pyspark"), end="")
 
 
 def _elsewhere(*arguments: str) -> str:
@@ -206,19 +205,12 @@ def _elsewhere(*arguments: str) -> str:
     return _run(line, cwd=ROOT, env=os.environ | {"PYSPARK_PYTHON": str(PYTHON)})
 
 
-def _spark_check(task: Task) -> Check:
-    def check(servers: str) -> None:
-        _elsewhere(task, servers)
-
-    return check
-
-
 def spark() -> ClientRow:
     """Return Spark's row of the matrix, with the PySpark version of the separate environment."""
     return ClientRow(
         name='Spark: format("kafka"), batch and stream, source and sink',
         version=_elsewhere(),
-        checks={task: _spark_check(task) for task in _TASKS},
+        checks={task: partial(_elsewhere, task) for task in _TASKS},
     )
 
 

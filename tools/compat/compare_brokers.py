@@ -18,7 +18,7 @@ from tools.compat.scenarios.groups import group_scenarios
 from tools.compat.scenarios.produce import produce_scenarios
 from tools.compat.scenarios.read import read_scenarios
 from tools.compat.scenarios.world import Scenario, differing, keep_everything, run
-from tools.docs.pages import write_block
+from tools.docs.pages import table, write_block
 from tools.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def differences(chosen: Iterable[Scenario], kafka: str, ours: str) -> list[Diffe
         theirs, mine = run(scenario, kafka, number), run(scenario, ours, number)
         some = list(compare(scenario.name, theirs, mine))
         for one in some:
-            sys.stdout.write(f"{one.scenario}: {one.path}: Kafka {one.kafka}, ours {one.ours}\n")
+            print(f"{one.scenario}: {one.path}: Kafka {one.kafka}, ours {one.ours}")
         found += some
     return found
 
@@ -80,16 +80,15 @@ def markdown(found: list[Difference], count: int) -> str:
     rows: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for one in found:
         rows[one.path, one.kafka, one.ours].append(one.scenario)
-    lines = [
-        f"{count} scenarios on Kafka 4.3.1 and on the embedded broker; {len(found)} values differ.",
-        "",
-        "| scenarios | value | Kafka | embedded |",
-        "|---|---|---|---|",
-    ]
-    for (path, kafka, ours), names in rows.items():
-        cells = (_names(names), f"`{path}`", _cell(kafka), _cell(ours))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+    heading = ("scenarios", "value", "Kafka", "embedded")
+    lines = (
+        (_names(names), f"`{path}`", _cell(kafka), _cell(ours))
+        for (path, kafka, ours), names in rows.items()
+    )
+    return (
+        f"{count} scenarios on Kafka 4.3.1 and on the embedded broker; {len(found)} values differ."
+        f"\n\n{table(heading, lines)}"
+    )
 
 
 def _names(names: list[str]) -> str:
@@ -99,8 +98,7 @@ def _names(names: list[str]) -> str:
 
 
 def _cell(value: str) -> str:
-    short = value if len(value) <= SHOWN else value[:SHOWN] + " ..."
-    return short.replace("|", "\\|") or "empty"
+    return value[:SHOWN] + (" ..." if len(value) > SHOWN else "") or "empty"
 
 
 def main() -> None:
@@ -110,7 +108,7 @@ def main() -> None:
     with KafkaCluster(config=SETTINGS) as kafka, EmbeddedBroker() as ours:
         keep_everything(ours.bootstrap_servers)
         found = differences(chosen, kafka.bootstrap_servers, ours.bootstrap_servers)
-    sys.stdout.write(f"{len(chosen)} scenarios, {len(found)} differences\n")
+    print(f"{len(chosen)} scenarios, {len(found)} differences")
     if not words and "--dry" not in sys.argv:
         write_block("differences", markdown(found, len(chosen)))
 

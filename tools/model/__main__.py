@@ -20,12 +20,12 @@ def main() -> int:
         started = time.perf_counter()
         result = search(scenario)
         seconds = time.perf_counter() - started
-        sys.stdout.write(
+        print(
             f"{scenario.name}: {result.worlds:,} worlds, {result.transitions:,} steps, "
-            f"{result.torn:,} torn, {seconds:.1f} s\n"
+            f"{result.torn:,} torn, {seconds:.1f} s"
         )
         if result.counterexample is not None:
-            sys.stdout.write(f"{describe(scenario.start(), result.counterexample)}\n")
+            print(f"{describe(scenario.start(), result.counterexample)}")
             failed += 1
     return 1 if failed else 0
 
@@ -34,13 +34,13 @@ def _show(name: str) -> int:
     bug = next((bug for bug in PLANTED if bug.name == name), None)
     if bug is None:
         names = "\n".join(bug.name for bug in PLANTED)
-        sys.stdout.write(f"unknown bug; known bugs:\n{names}\n")
+        print(f"unknown bug; known bugs:\n{names}")
         return 1
     counterexample = search(bug.scenario, bug.rules).counterexample
     if counterexample is None:
-        sys.stdout.write("not found\n")
+        print("not found")
         return 1
-    sys.stdout.write(f"{describe(bug.scenario.start(), counterexample)}\n")
+    print(f"{describe(bug.scenario.start(), counterexample)}")
     return 0
 
 

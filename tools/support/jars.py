@@ -121,7 +121,6 @@ class JarSet:
     name: str
     coordinates: tuple[str, ...]
     transitive: bool
-    least: int
 
     @property
     def folder(self) -> Path:
@@ -147,7 +146,6 @@ KAFKA = JarSet(
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
     ),
     transitive=True,
-    least=80,
 )
 OLD_KAFKA = {
     # The default ZooKeeper client, 3.4.13, cannot parse addresses formatted by Java 14 or later.
@@ -159,19 +157,16 @@ OLD_KAFKA = {
             "org.scala-lang:scala-library:2.12.7",
         ),
         transitive=True,
-        least=24,
     ),
     "2.8.2": JarSet(
         name="kafka-2.8.2",
         coordinates=("org.apache.kafka:kafka_2.13:2.8.2", "org.slf4j:slf4j-reload4j:1.7.36"),
         transitive=True,
-        least=36,
     ),
     "3.9.1": JarSet(
         name="kafka-3.9.1",
         coordinates=("org.apache.kafka:kafka_2.13:3.9.1", "org.slf4j:slf4j-reload4j:1.7.36"),
         transitive=True,
-        least=50,
     ),
 }
 """Kafka releases before 4.0 by number, with ZooKeeper."""
@@ -185,13 +180,11 @@ SPARK_SINK = JarSet(
         "org.apache.commons:commons-pool2:2.12.1",
     ),
     transitive=False,
-    least=4,
 )
 SPARK_AVRO = JarSet(
     name="spark-avro-4.1.1",
     coordinates=("org.apache.spark:spark-avro_2.13:4.1.1",),
     transitive=False,
-    least=1,
 )
 """Archives of Spark's `to_avro`, for the same releases."""
 
@@ -220,26 +213,21 @@ def _fetch(jars: JarSet, temporary: Path) -> None:
 
 
 def _write_manifest(jars: JarSet, folder: Path) -> None:
-    sizes = {path.name: path.stat().st_size for path in sorted(folder.glob("*.jar"))}
-    missing = [name for name in jars.wanted if name not in sizes]
-    damaged = [name for name in sizes if not zipfile.is_zipfile(folder / name)]
-    if missing or damaged or len(sizes) < jars.least:
-        raise JarsError(
-            f"{jars.name}: {len(sizes)} archives were downloaded, at least {jars.least} are "
-            f"needed; "
-            f"missing: {missing}; damaged: {damaged}"
-        )
-    (folder / MANIFEST).write_text(json.dumps(sizes, indent=1))
+    names = sorted(path.name for path in folder.glob("*.jar"))
+    missing = set(jars.wanted).difference(names)
+    damaged = [name for name in names if not zipfile.is_zipfile(folder / name)]
+    if missing or damaged:
+        raise JarsError(f"{jars.name}: missing archives: {missing}; damaged archives: {damaged}")
+    (folder / MANIFEST).write_text(json.dumps(names, indent=1))
 
 
 def _complete(jars: JarSet) -> bool:
-    """Return True if all archives in the manifest exist and have the expected size."""
+    """Return True if all archives in the manifest and no others exist."""
     manifest = jars.folder / MANIFEST
     if not manifest.is_file():
         return False
-    sizes: dict[str, int] = json.loads(manifest.read_text())
-    present = {path.name: path.stat().st_size for path in jars.paths()}
-    return present == sizes and all(name in sizes for name in jars.wanted)
+    names = list(json.loads(manifest.read_text()))
+    return names == [path.name for path in jars.paths()] and set(jars.wanted) <= set(names)
 
 
 @contextmanager
@@ -254,7 +242,7 @@ def main() -> None:
     """Download all sets: `python -m tools.support.jars`."""
     for jars in (KAFKA, *OLD_KAFKA.values(), SPARK_SINK, SPARK_AVRO):
         count = len(ensure(jars).paths())
-        sys.stdout.write(f"{jars.name}: {count} archives in {jars.folder}\n")
+        print(f"{jars.name}: {count} archives in {jars.folder}")
 
 
 if __name__ == "__main__":

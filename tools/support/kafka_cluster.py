@@ -7,7 +7,6 @@ import base64
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -134,8 +133,7 @@ def run_until_signal(cluster: Cluster) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     with cluster as kafka:
-        sys.stdout.write(f"ready: {kafka.bootstrap_servers} files in {kafka.folder}\n")
-        sys.stdout.flush()
+        print(f"ready: {kafka.bootstrap_servers} files in {kafka.folder}", flush=True)
         stopped.wait()
 
 

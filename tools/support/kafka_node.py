@@ -15,7 +15,9 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
+
+import psutil
 
 from tools.support.jars import KAFKA, JarSet
 from tools.support.java import command, run_tool
@@ -34,20 +36,11 @@ def new_folder() -> Path:
 
 
 def _sweep() -> None:
+    """Delete the folders of processes that have exited."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         owner = folder.name.removeprefix(_PREFIX).split("-")[0]
-        if owner.isdigit() and not _alive(int(owner)):
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 _LOG4J = """status=error
@@ -69,35 +62,28 @@ class NodeError(RuntimeError):
     """The process exited or did not start; the message ends with the tail of its log."""
 
 
-class _PortLocks:
-    """Prevents two test processes from choosing the same port before its server starts.
-
-    For each chosen port, a byte of a file is locked until the process exits.
-    """
-
-    def __init__(self) -> None:
-        path = Path(tempfile.gettempdir()) / "kafkaprod-test-ports"
-        # When the process exits, the file is closed, which releases the locks.
-        self._file = path.open("ab")
-        self._mine: set[int] = set()
-
-    def take(self, port: int) -> bool:
-        """Lock a port for this process; return False if a different process holds the lock."""
-        if port in self._mine:
-            return False
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-        except OSError:
-            return False
-        self._mine.add(port)
-        return True
-
-
 @functools.cache
-def _port_locks(process: int) -> _PortLocks:
-    """Return the locks of a process. Forked children do not inherit locks."""
+def _port_locks(process: int) -> tuple[IO[bytes], set[int]]:
+    """Return the lock file of a process, and its ports. Forked children do not inherit locks."""
     del process
-    return _PortLocks()
+    return (Path(tempfile.gettempdir()) / "kafkaprod-test-ports").open("ab"), set()
+
+
+def _take(port: int) -> bool:
+    """Lock a port until this process exits; return False if it is locked already.
+
+    This prevents two test processes from choosing the same port before its server starts. Each port
+    is a byte of the lock file.
+    """
+    file, mine = _port_locks(os.getpid())
+    if port in mine:
+        return False
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    mine.add(port)
+    return True
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -106,7 +92,7 @@ def free_port(host: str = "127.0.0.1") -> int:
         port = random.randrange(*_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind((host, port))
-            if _port_locks(os.getpid()).take(port):
+            if _take(port):
                 return port
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 
@@ -79,24 +78,20 @@ class RawClient:
         return data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchOf:
-    """Fields of a batch and its records; `producer` is (ID, epoch, first sequence)."""
-
-    producer: tuple[int, int, int] = (-1, -1, -1)
-    codec: int = 0
-    value: bytes = b"value"
-    key: bytes | None = b"key"
-    timestamp: int | None = None
-
-
-def batch(count: int = 1, **changes: Any) -> bytearray:
-    """Return a batch that kafka-python encodes; `changes` are fields of `BatchOf`."""
-    of = BatchOf(**changes)
-    builder = DefaultRecordBatchBuilder(2, of.codec, False, *of.producer, 1 << 24)
-    now = int(time.time() * 1000) if of.timestamp is None else of.timestamp
+def batch(
+    count: int = 1,
+    *,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    codec: int = 0,
+    value: bytes = b"value",
+    key: bytes | None = b"key",
+    timestamp: int | None = None,
+) -> bytearray:
+    """Return a batch that kafka-python encodes; `producer` is (ID, epoch, first sequence)."""
+    builder = DefaultRecordBatchBuilder(2, codec, False, *producer, 1 << 24)
+    now = int(time.time() * 1000) if timestamp is None else timestamp
     for offset in range(count):
-        builder.append(offset, now, of.key, of.value, [])
+        builder.append(offset, now, key, value, [])
     built: bytearray = builder.build()
     return built
 

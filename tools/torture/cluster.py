@@ -2,21 +2,17 @@
 
 The cluster for the producer scenarios has two listeners for clients, each with separate proxies:
 PLAINTEXT, and SASL_SSL with SCRAM and sessions of two seconds. To test a full disk, the log folder
-of one node can be on a small file system: a tmpfs if the user is root, or a given folder.
+of one node can be on a small file system.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import ssl
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.support.certificates import CertificateAuthority
@@ -25,33 +21,13 @@ from tools.support.kafka_node import free_port
 from tools.torture.proxy import HOST, Encryption, EndTxns, Gate, Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from tools.support.kafka_node import KafkaNode
 
 
-SIZE_MIB = 48
 _STEP = 1 << 16
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path | None = None) -> Iterator[Path | None]:
-    """Yield an empty folder on a small file system, or None if there is no such file system."""
-    if folder is not None:
-        yield folder
-        return
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        yield None
-        return
-    made = Path(tempfile.mkdtemp(prefix="sks-disk-"))
-    mounted = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "sks-disk", str(made)]
-    done = subprocess.run(mounted, capture_output=True, check=False).returncode == 0
-    try:
-        yield made if done else None
-    finally:
-        if done:
-            subprocess.run(["umount", "-l", str(made)], check=False)
-        made.rmdir()
 
 
 def fill(folder: Path) -> None:

@@ -182,9 +182,8 @@ def main() -> None:
         failed += done.returncode != 0
         said = "ok" if done.returncode == 0 else f"FAILED\n{done.stdout}{done.stderr}"
         took = time.monotonic() - started
-        sys.stdout.write(f"{name:12}{frames:9,} frames {took:7.1f} s  {said}\n")
-        sys.stdout.flush()
-    sys.stdout.write(f"{total:,} frames, {failed} targets failed\n")
+        print(f"{name:12}{frames:9,} frames {took:7.1f} s  {said}", flush=True)
+    print(f"{total:,} frames, {failed} targets failed")
     sys.exit(1 if failed else 0)
 
 

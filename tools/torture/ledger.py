@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from typing import Any
 
 OK, TORN = "ok", "torn"
 """Outcomes of successful runs: no violation, or an expected torn batch that was detected."""
@@ -29,10 +24,6 @@ class Ledger:
             return []
         return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
 
-    def next_seed(self) -> int:
-        """Return a seed above the seeds of all runs."""
-        return 1 + max((line["seed"] for line in self.lines()), default=0)
-
     def new_seeds(self, wanted: int, **labels: object) -> list[int]:
         """Return the `wanted` lowest seeds that no run with these labels has used."""
         done = {line["seed"] for line in self.lines() if labels.items() <= line.items()}
@@ -48,16 +39,6 @@ class Ledger:
         """Append the result of a run."""
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
-
-
-def summary(lines: Sequence[dict[str, Any]]) -> str:
-    """Return a text with the number of runs per outcome and the failing seeds."""
-    outcomes = Counter(line["outcome"] for line in lines)
-    records = sum(line["records"] for line in lines)
-    text = f"{len(lines)} runs, {records:,} records, {outcomes[OK]} ok"
-    latest = {line["seed"]: line["outcome"] for line in lines}
-    failing = sorted(seed for seed, outcome in latest.items() if outcome != OK)
-    return text + (f"; failing seeds: {', '.join(map(str, failing))}" if failing else "")
 
 
 PRODUCER = Ledger(Path(__file__).parent / "producer" / "ledger.jsonl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import struct
@@ -165,6 +166,7 @@ def is_success(frame: bytes, version: int) -> bool:
 
 
 HOST = "127.0.0.1"
+_LOGGER = logging.getLogger("spark_kafka_sink.torture")
 _CONNECT_S = 2.0
 _CALL_S = 10.0
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -211,7 +213,6 @@ class Proxy:
     ) -> None:
         self.schedule: Schedule | None = None
         self.node = node
-        self.tell: Callable[[str], None] | None = None
         self._target_port = target_port
         self._encryption = encryption
         self._pipes: set[Pipe] = set()
@@ -220,10 +221,9 @@ class Proxy:
         self._server = _call(listen)
         self.port: int = self._server.sockets[0].getsockname()[1]
 
-    def say(self, text: str) -> None:
-        """Log an event, if a logger is set."""
-        if self.tell is not None:
-            self.tell(f"PROXY broker={self.node} {text}")
+    def log(self, text: str) -> None:
+        """Log an event of this proxy."""
+        _LOGGER.debug("PROXY broker=%d %s", self.node, text)
 
     def close_connections(self) -> None:
         """Close all connections."""
@@ -303,7 +303,7 @@ class Pipe:
         header = read_request_header(frame)
         fault = self._draw(produce=header.api_key == ApiKey.PRODUCE)
         if fault is not None:
-            self.proxy.say(f"{fault} {ApiKey(header.api_key).name} #{header.correlation_id}")
+            self.proxy.log(f"{fault} {ApiKey(header.api_key).name} #{header.correlation_id}")
         match fault:
             case Fault.LOSE_REQUEST:
                 self.close()
@@ -327,7 +327,7 @@ class Pipe:
         fault = asked.fault
         if fault in FORGED | REWRITTEN:
             code = self._schedule().code(self.proxy.node, fault)
-            self.proxy.say(f"  code {code}")
+            self.proxy.log(f"  code {code}")
             asked.forged = refusal(frame, code)
         async with self._responding:
             self.asked.append(asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from importlib import import_module
 from inspect import Parameter, signature
 from operator import attrgetter
@@ -59,12 +60,12 @@ def run(tmp_path: Path) -> Path:
     ]
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "steps.json").write_text(json.dumps([stop.as_json() for stop in stops]))
+    (folder / "steps.json").write_text(json.dumps([asdict(stop) for stop in stops]))
     return folder
 
 
-def test_process_waits_at_its_stop(tmp_path: Path, run: Path) -> None:
-    reporter = Reporter(str(tmp_path))
+def test_process_waits_at_its_stop(run: Path) -> None:
+    reporter = Reporter(str(run))
     with reporter.scope("batchId", (), {"batchId": 0}):
         reporter.reached(Step.APPENDED)
         reporter.reached(Step.APPENDED)
@@ -82,10 +83,10 @@ def test_process_waits_at_its_stop(tmp_path: Path, run: Path) -> None:
             waiting.result(60)
 
 
-def test_second_process_waits_at_the_same_step(tmp_path: Path, run: Path) -> None:
+def test_second_process_waits_at_the_same_step(run: Path) -> None:
     at_file(run, 0).write_text("1")
     go_file(run, 1).write_text("go")
-    reporter = Reporter(str(tmp_path))
+    reporter = Reporter(str(run))
     with reporter.scope("batchId", (), {"batchId": 1}):
         reporter.reached(Step.APPENDED)
         reporter.reached(Step.APPENDED)

@@ -56,9 +56,9 @@ class Member:
             "protocol_name": "range",
             "assignments": [] if assignment is None else mine,
         }
-        self.say(ApiKey.SYNC_GROUP, min(self.version, 5), **values | changes)
+        self.ask(ApiKey.SYNC_GROUP, min(self.version, 5), **values | changes)
 
-    def say(self, api: ApiKey, version: int, **changes: Any) -> None:
+    def ask(self, api: ApiKey, version: int, **changes: Any) -> None:
         """Send a request as this member."""
         values = {
             "group_id": OWN,
@@ -70,18 +70,18 @@ class Member:
         self.world.ask(api, version, **values | changes)
 
     def heartbeat(self, **changes: Any) -> None:
-        self.say(ApiKey.HEARTBEAT, 3, **changes)
+        self.ask(ApiKey.HEARTBEAT, 3, **changes)
 
     def commit(self, **changes: Any) -> None:
         """Commit an offset."""
         asked = [{"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}]
         topics = [{"name": OWN, "partitions": asked}]
-        self.say(ApiKey.OFFSET_COMMIT, 8, topics=topics, **changes)
+        self.ask(ApiKey.OFFSET_COMMIT, 8, topics=topics, **changes)
 
     def leave(self, member_id: str, instance: str | None) -> None:
         """Remove a member from the group."""
         one = {"member_id": member_id, "group_instance_id": instance}
-        self.say(ApiKey.LEAVE_GROUP, 4, members=[one])
+        self.ask(ApiKey.LEAVE_GROUP, 4, members=[one])
 
     def describe(self) -> None:
         self.world.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[OWN])

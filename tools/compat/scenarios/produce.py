@@ -13,8 +13,8 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.records.varint import varint
-from tools.compat.scenarios.world import BATCHES, Scenario, World, play
-from tools.support.raw_client import TIMEOUT, batch
+from tools.compat.scenarios.world import BATCHES, Scenario, World, asks, play
+from tools.support.raw_client import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -222,11 +222,6 @@ def _place(world: World, /, version: int, **changes: object) -> None:
 
 
 @play
-def _none(world: World, /, version: int, **values: object) -> None:
-    world.ask(ApiKey.PRODUCE, version, **{"acks": -1, "timeout": TIMEOUT} | values)
-
-
-@play
 def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bool = True) -> None:
     """Send a request that contains a partition several times, in one or several topic items."""
     world.create()
@@ -234,22 +229,26 @@ def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bo
     parts = [data] if one_topic else [[one] for one in data]
     place = {"topic_id": world.topic_id()} if version >= 13 else {"name": world.topic}
     items = [place | {"partition_data": part} for part in parts]
-    world.ask(ApiKey.PRODUCE, version, acks=-1, timeout=TIMEOUT, topic_data=items)
+    world.ask(ApiKey.PRODUCE, version, acks=-1, topic_data=items)
     world.fetch(0)
 
 
 def _twice_scenarios() -> Iterator[Scenario]:
     good, other = bytes(batch(1)), bytes(batch(2))
     crc, magic = BATCHES["a wrong checksum"](), BATCHES["magic 1"]()
-    yield Scenario("produce, a partition twice", _twice(good, other))
     yield Scenario("produce, a topic twice", _twice(good, other, one_topic=False))
     yield Scenario("produce 13, a partition twice", _twice(good, other, version=13))
-    yield Scenario("produce, a partition three times", _twice(other, good, good + other))
-    yield Scenario("produce, good and a wrong checksum", _twice(good, crc))
-    yield Scenario("produce, a wrong checksum and good", _twice(crc, good))
-    yield Scenario("produce, good and magic 1", _twice(good, magic))
-    yield Scenario("produce, magic 1 and good", _twice(magic, good))
-    yield Scenario("produce, good and no bytes", _twice(good, b""))
+    repeated: dict[str, tuple[bytes | None, ...]] = {
+        "a partition twice": (good, other),
+        "a partition three times": (other, good, good + other),
+        "good and a wrong checksum": (good, crc),
+        "a wrong checksum and good": (crc, good),
+        "good and magic 1": (good, magic),
+        "magic 1 and good": (magic, good),
+        "good and no bytes": (good, b""),
+    }
+    for name, batches in repeated.items():
+        yield Scenario(f"produce, {name}", _twice(*batches))
 
 
 def _partly(world: World) -> None:
@@ -261,7 +260,7 @@ def _partly(world: World) -> None:
         for index, records in ((0, bytes(batch(2))), (1, broken), (2, bytes(batch(1))))
     ]
     item = {"name": world.topic, "partition_data": data}
-    world.ask(ApiKey.PRODUCE, 9, acks=-1, timeout=TIMEOUT, topic_data=[item])
+    world.ask(ApiKey.PRODUCE, 9, acks=-1, topic_data=[item])
 
 
 def _half_an_old_time(world: World) -> None:
@@ -322,7 +321,8 @@ def produce_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"produce {version}, zstd's first", _one("zstd", version))
         yield Scenario(f"produce {version}, partition 5 of 1", _place(version, partition=5))
         yield Scenario(f"produce {version}, partition -1", _place(version, partition=-1))
-        yield Scenario(f"produce {version}, no topics", _none(version, topic_data=[]))
+        play = asks(ApiKey.PRODUCE, version, {"acks": -1, "topic_data": []})
+        yield Scenario(f"produce {version}, no topics", play)
     for version in (3, 9, 12):
         yield Scenario(f"produce {version}, no such topic", _place(version, topic="not-there"))
     yield Scenario("produce 13, no such topic id", _place(13, topic_id=UUID(int=9)))

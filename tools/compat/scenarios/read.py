@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import Scenario, World, play
+from tools.compat.scenarios.world import OWN, Scenario, World, play
 from tools.support.raw_client import batch, produce
 
 if TYPE_CHECKING:
@@ -54,17 +54,11 @@ def _fetch(world: World, version: int, changes: dict[str, Any]) -> None:
     world.fetch(version=version, **changes)
 
 
-@play
-def _fetch_missing(world: World, /, version: int, **changes: Any) -> None:
-    world.create()
-    world.fetch(version=version, **changes)
-
-
 def _ask_offset(
     world: World, version: int, timestamp: int, *, epoch: int = -1, partition: int = 0
 ) -> None:
     asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
-    topics = [{"name": world.topic, "partitions": [asked]}]
+    topics = [{"name": OWN, "partitions": [asked]}]
     world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
 
 
@@ -85,7 +79,7 @@ def _epochs(world: World, version: int) -> None:
     _filled(world)
     for current, wanted in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
         asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": wanted}
-        topics = [{"topic": world.topic, "partitions": [asked]}]
+        topics = [{"topic": OWN, "partitions": [asked]}]
         world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 
 
@@ -94,8 +88,8 @@ def _delete_records(world: World, version: int) -> None:
     _filled(world)
     for offset in (3, 99, -5, 2, -1):
         asked = [{"partition_index": 0, "offset": offset}]
-        topics = [{"name": world.topic, "partitions": asked}]
-        world.ask(ApiKey.DELETE_RECORDS, version, topics=topics, timeout=timedelta(seconds=5))
+        topics = [{"name": OWN, "partitions": asked}]
+        world.ask(ApiKey.DELETE_RECORDS, version, topics=topics)
         world.fetch(3)
 
 
@@ -106,10 +100,8 @@ def _fetch_scenarios() -> Iterator[Scenario]:
     for version in range(4, 18):
         yield Scenario(f"fetch {version}, everything", _fetch(version, {}))
     for version in (4, 12):
-        play = _fetch_missing(version, topic="not-there")
-        yield Scenario(f"fetch {version}, no such topic", play)
-    play = _fetch_missing(13, topic_id=UUID(int=9))
-    yield Scenario("fetch 13, no such topic id", play)
+        yield Scenario(f"fetch {version}, no such topic", _fetch(version, {"topic": "not-there"}))
+    yield Scenario("fetch 13, no such topic id", _fetch(13, {"topic_id": UUID(int=9)}))
 
 
 def read_scenarios() -> Iterator[Scenario]:

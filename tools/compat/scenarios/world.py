@@ -18,7 +18,14 @@ from spark_kafka_sink.protocol.codec import FarTime
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import CRC_OFFSET, HEADER_SIZE, BatchHeader, checksum
-from tools.support.raw_client import TIMEOUT, RawClient, batch, create, new_producer_id
+from tools.support.raw_client import (
+    TIMEOUT,
+    RawClient,
+    batch,
+    create,
+    fetch_values,
+    new_producer_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -180,35 +187,17 @@ def changed(offset: int, kind: str, value: int, *, count: int = 2, crc: bool = T
     return bytes(data)
 
 
-def _body(change: Callable[[bytearray], None]) -> bytes:
+def _body(change: Callable[[bytes], bytes]) -> bytes:
     """Return a batch of two records with a changed body, and with correct length and checksum."""
     data = batch(2)
-    change(data)
+    data[HEADER_SIZE:] = change(bytes(data[HEADER_SIZE:]))
     struct.pack_into(">i", data, LENGTH, len(data) - 12)
     struct.pack_into(">I", data, CRC_OFFSET, checksum(memoryview(data)))
     return bytes(data)
 
 
-def _cut_body(data: bytearray) -> None:
-    del data[-3:]
-
-
-def _lengthen(data: bytearray) -> None:
-    data.extend(b"\0\0\0")
-
-
-def _wrong_record_length(data: bytearray) -> None:
-    data[61] = 0x7E
-
-
 def _now() -> int:
     return int(time.time() * 1000)
-
-
-def _broken_crc() -> bytes:
-    data = batch(2)
-    data[-1] ^= 0xFF
-    return bytes(data)
 
 
 BATCHES: Mapping[str, Callable[[], bytes | None]] = {
@@ -221,7 +210,7 @@ BATCHES: Mapping[str, Callable[[], bytes | None]] = {
     "two batches": lambda: bytes(batch(1) + batch(2)),
     "a batch and garbage": lambda: bytes(batch(1) + b"\0" * 20),
     "a batch cut short": lambda: bytes(batch(5)[:-4]),
-    "a wrong checksum": _broken_crc,
+    "a wrong checksum": lambda: bytes(batch(2)[:-1] + b"\xff"),
     "magic 0": lambda: changed(MAGIC, ">b", 0),
     "magic 1": lambda: changed(MAGIC, ">b", 1),
     "magic 3": lambda: changed(MAGIC, ">b", 3),
@@ -261,9 +250,9 @@ BATCHES: Mapping[str, Callable[[], bytes | None]] = {
     "no key": lambda: bytes(batch(2, key=None)),
     "900 KB": lambda: bytes(batch(1, value=b"x" * 900_000)),
     "2 MB": lambda: bytes(batch(1, value=b"x" * 2_000_000)),
-    "a body cut short": lambda: _body(_cut_body),
-    "a body that is too long": lambda: _body(_lengthen),
-    "a wrong record length": lambda: _body(_wrong_record_length),
+    "a body cut short": lambda: _body(lambda body: body[:-3]),
+    "a body that is too long": lambda: _body(lambda body: body + bytes(3)),
+    "a wrong record length": lambda: _body(lambda body: b"\x7e" + body[1:]),
 }
 
 
@@ -325,8 +314,7 @@ class World:
         self.last: Any = None
         """The last response as it was received, or None."""
         self._servers = bootstrap_servers
-        self.client = RawClient(bootstrap_servers)
-        self.client.socket.settimeout(SOCKET_SECONDS)
+        self._connect()
         self._topic_id: Any = None
         self._producers: dict[str, int] = {}
 
@@ -357,12 +345,10 @@ class World:
         try:
             self.last = self.client.call(api, version, **self.named({"timeout": TIMEOUT} | values))
             self.seen[label] = plain(self.last)
-        except ConnectionError:
-            self.seen[label] = "the connection is closed"
-            self._reconnect()
-        except TimeoutError:
-            self.seen[label] = "no answer"
-            self._reconnect()
+        except (ConnectionError, TimeoutError) as error:
+            timed_out = isinstance(error, TimeoutError)
+            self.seen[label] = "no answer" if timed_out else "the connection is closed"
+            self._connect()
         return self.seen[label]
 
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
@@ -397,26 +383,20 @@ class World:
         item = {"name": changes.pop("topic", self.topic), "partition_data": [data]}
         if version >= 13:
             item["topic_id"] = changes.pop("topic_id", None) or self.topic_id()
-        values = {"acks": -1, "timeout": TIMEOUT} | changes | {"topic_data": [item]}
-        if values["acks"] == 0:
-            return self._silent(version, values)
-        return self.ask(ApiKey.PRODUCE, version, **values)
-
-    def _silent(self, version: int, values: Any) -> None:
-        """Send a request that has no response, then check that the connection is still open."""
-        self.client.send(ApiKey.PRODUCE, version, **values)
-        self.ask(ApiKey.METADATA, 9, topics=[])
+        values = {"acks": -1} | changes | {"topic_data": [item]}
+        if values["acks"] != 0:
+            return self.ask(ApiKey.PRODUCE, version, **values)
+        # There is no response: check that the connection is still open.
+        self.client.send(ApiKey.PRODUCE, version, **{"timeout": TIMEOUT} | values)
+        return self.ask(ApiKey.METADATA, 9, topics=[])
 
     def fetch(self, offset: int = 0, version: int = 11, **changes: Any) -> Any:
-        from tools.support.raw_client import fetch_values
-
         if version >= 13 and "topic_id" not in changes:
             changes["topic_id"] = self.topic_id()
         values = fetch_values(changes.pop("topic", self.topic), offset, **changes)
         return self.ask(ApiKey.FETCH, version, **values)
 
-    def _reconnect(self) -> None:
-        self.client.socket.close()
+    def _connect(self) -> None:
         self.client = RawClient(self._servers)
         self.client.socket.settimeout(SOCKET_SECONDS)
 

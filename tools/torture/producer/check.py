@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
@@ -35,20 +36,15 @@ def violations(
     plan: Plan, sessions: Sequence[SessionResult], log: Iterable[ForeignRecord] | None
 ) -> list[str]:
     """Return descriptions of all violations; `log` is None if the topic no longer exists."""
-    found = None if log is None else [_parse(record) for record in log]
-    texts = [
-        f"session {one.session}: {text}" for one in sessions for text in _check_report(plan, one)
-    ]
-    if found is None:
-        return texts
     by_session: defaultdict[int, list[Found]] = defaultdict(list)
-    for record in found:
+    for record in map(_parse, log or ()):
         by_session[record.session].append(record)
+    texts = []
     for one in sessions:
         mine = by_session.pop(one.session, [])
-        texts += [f"session {one.session}: {text}" for text in _check_log(plan, one, mine)]
-    texts += [f"records of session {number}, which did not exist" for number in by_session]
-    return texts
+        wrong = [*_check_report(plan, one), *(() if log is None else _check_log(plan, one, mine))]
+        texts += [f"session {one.session}: {text}" for text in wrong]
+    return texts + [f"records of session {number}, which did not exist" for number in by_session]
 
 
 def _parse(record: ForeignRecord) -> Found:
@@ -104,19 +100,17 @@ def _check_log(plan: Plan, one: SessionResult, found: list[Found]) -> Iterator[s
     parts = {part.partition: part for part in one.report.partitions}
     for partition in range(plan.partitions):
         part = parts.get(partition) or PartitionReport(topic="", partition=partition)
-        here = sorted(
-            (record for record in found if record.partition == partition),
-            key=lambda record: record.offset,
-        )
+        here = [record for record in found if record.partition == partition]
+        here.sort(key=attrgetter("offset"))
         for text in _partition(plan, one, part, here):
             yield f"partition {partition}: {text}"
-    if one.error is None and one.append_error is None and not plan.topic_may_be_deleted:
-        missing = set(range(one.attempted)) - {record.number for record in found}
-        if missing:
+    missing = set(range(one.attempted)) - {record.number for record in found}
+    if one.error is None and one.append_error is None and missing:
+        if not plan.topic_may_be_deleted:
             yield f"{len(missing)} rows are missing; the first is {min(missing)}"
-    elif one.error is None and one.append_error is None and 0 < len(found) < one.attempted:
-        lost = one.attempted - len(found)
-        yield f"LOST: {lost} rows were written to a topic that was deleted during the write"
+        elif found:
+            lost = one.attempted - len(found)
+            yield f"LOST: {lost} rows were written to a topic that was deleted during the write"
     if any(record.number >= one.attempted for record in found):
         yield "the topic has rows that were never appended"
     if len(found) != len({record.number for record in found}):

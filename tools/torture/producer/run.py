@@ -30,15 +30,12 @@ if TYPE_CHECKING:
 
 
 CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
-_PROXY = logging.getLogger("spark_kafka_sink.torture")
 
 
-def log_everything(cluster: TortureCluster) -> None:
+def log_everything() -> None:
     """Write all log messages of the sink and the proxies to standard error."""
     logging.basicConfig(format="%(created).3f %(message)s")
     logging.getLogger("spark_kafka_sink").setLevel(logging.DEBUG)
-    for proxy in cluster.all_proxies:
-        proxy.tell = _PROXY.debug
 
 
 _WAIT_S = 20

@@ -16,7 +16,7 @@ from tools.docs.runs import render_runs
 from tools.torture.cluster import Release
 from tools.torture.ledger import STREAMS
 from tools.torture.streams.plan import Choice, draw
-from tools.torture.streams.run import Campaign, say
+from tools.torture.streams.run import Campaign
 from tools.torture.streams.scenarios import Sink
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def main() -> None:
     campaign = Campaign(plans, Path(tempfile.mkdtemp(prefix="torture-eos-")))
     signal.signal(signal.SIGTERM, lambda *_: campaign.stop())
     campaign.run()
-    say(render_runs())
-    say(f"{campaign.done} of {len(plans)} runs, {campaign.failed} failed")
+    print(render_runs())
+    print(f"{campaign.done} of {len(plans)} runs, {campaign.failed} failed")
     sys.exit(1 if campaign.failed or campaign.done < len(plans) else 0)
 
 

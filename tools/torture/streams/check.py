@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tools.support.java import run_tool
 from tools.support.readers import COMMITTED, UNCOMMITTED, by_confluent, ranges
 from tools.torture.streams.plan import number_of
 from tools.torture.streams.scenarios import LOG, Kind, Step
@@ -100,8 +99,6 @@ def _out_of_order(source: Source, found: Iterable[Found]) -> Iterator[str]:
 
 
 _TIMEOUT_S = 60
-_TRANSACTIONS_TOOL = "org.apache.kafka.tools.TransactionsCommand"
-_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 def read(servers: str, topic: str, isolation: str = COMMITTED) -> list[Found]:
@@ -120,13 +117,6 @@ def blocked_partitions(servers: str, topic: str) -> dict[int, int]:
         for partition, (_, end) in ranges(servers, topic, UNCOMMITTED).items()
         if stable[partition][1] < end
     }
-
-
-def open_transactions(servers: str) -> list[str]:
-    """Return the IDs of the open transactions, as listed by Kafka's kafka-transactions tool."""
-    printed = run_tool(_TRANSACTIONS_TOOL, "--bootstrap-server", servers, "list").decode()
-    lines = (line.split() for line in printed.splitlines())
-    return sorted(words[0] for words in lines if words and words[-1] in _OPEN)
 
 
 def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:

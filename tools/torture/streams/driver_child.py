@@ -95,7 +95,7 @@ def main(profile: dict[str, Any], folder: str) -> None:
     """Execute commands until standard input ends."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     spark = _session(profile, folder)
-    _say(ready=True)
+    _report(ready=True)
     commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
     while (command := commands.get()) is not None:
@@ -143,19 +143,19 @@ def _run(
         _await_executors(spark)
         if spec["job"]:
             _run_job(spark, spec)
-            _say(ended=True)
+            _report(ended=True)
             return
         query = _start(spark, spec)
         while not query.awaitTermination(0.1):  # type: ignore[arg-type]
             if not commands.empty():
                 commands.get()
                 query.stop()
-                _say(stopped=True)
+                _report(stopped=True)
                 return
     except Exception as error:  # noqa: BLE001 - the harness reports it
-        _say(failed=f"{type(error).__name__}: {error}")
+        _report(failed=f"{type(error).__name__}: {error}")
         return
-    _say(ended=True)
+    _report(ended=True)
 
 
 def _start(spark: SparkSession, spec: dict[str, Any]) -> StreamingQuery:
@@ -197,9 +197,8 @@ def _await_executors(spark: SparkSession) -> None:
         time.sleep(0.05)
 
 
-def _say(**what: Any) -> None:
-    sys.stdout.write(f"@ {json.dumps(what)}\n")
-    sys.stdout.flush()
+def _report(**what: Any) -> None:
+    print(f"@ {json.dumps(what)}", flush=True)
 
 
 if __name__ == "__main__":

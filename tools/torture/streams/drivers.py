@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from tools.support.jars import ROOT
-from tools.torture.streams.injection.hooks import CONTROL
+from tools.torture.streams.injection.hooks import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,15 +34,15 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 class Driver:
     """A driver and its child processes."""
 
-    def __init__(self, profile: Profile, folder: Path, control: Path) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, folder: Path) -> None:
+        """Start a driver, whose files are in a new `folder` in the folder of the run."""
         self.log = folder / "driver.log"
         folder.mkdir(parents=True)
         command = [sys.executable, "-m", "tools.torture.streams.driver_child"]
         environment = {
             **os.environ,
             "PYTHONPATH": f"{ROOT}{os.pathsep}{_INJECTION}",
-            CONTROL: str(control),
+            RUN: str(folder.parent),
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -56,8 +56,6 @@ class Driver:
                 start_new_session=True,
             )
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self.busy = False
-        self._log_start = 0
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
@@ -77,20 +75,8 @@ class Driver:
             time.sleep(0.02)
         raise TimeoutError(f"the driver did not start:\n{self.log.read_text()[-3000:]}")
 
-    @property
-    def logged(self) -> str:
-        """The log output of the current run."""
-        with self.log.open(errors="replace") as log:
-            log.seek(self._log_start)
-            return log.read()
-
-    def start_run(self) -> None:
-        """Exclude the previous log output from `logged`."""
-        self._log_start = self.log.stat().st_size
-
     def start_stream(self, spec: dict[str, Any]) -> None:
         """Make the driver run a stream or a job to completion."""
-        self.busy = True
         self._tell({"start": spec})
 
     def stop_stream(self) -> None:
@@ -100,9 +86,7 @@ class Driver:
     def next_message(self) -> dict[str, Any] | None:
         """Return the next message ("ready", "ended", "failed" or "stopped"), or None."""
         with suppress(queue.Empty):
-            said = self._messages.get_nowait()
-            self.busy = False
-            return said
+            return self._messages.get_nowait()
         return None
 
     def kill(self) -> None:
@@ -146,52 +130,6 @@ class Driver:
         for line in self._process.stdout:
             if line.startswith("@ "):
                 self._messages.put(json.loads(line[2:]))
-
-
-class Drivers:
-    """A pool of drivers. Idle drivers are reused by the next run with the same profile."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.control = folder / "control"
-        self.control.mkdir(parents=True)
-        self._idle: list[Driver] = []
-        self._starting: list[Driver] = []
-        self._count = 0
-
-    def expect(self, profile: Profile, count: int) -> None:
-        """Start drivers until `count` are idle or starting; kill drivers of other profiles."""
-        for drivers in (self._idle, self._starting):
-            for driver in [one for one in drivers if one.profile != profile or not one.alive]:
-                driver.kill()
-                drivers.remove(driver)
-        while len(self._idle) + len(self._starting) < count:
-            self._count += 1
-            folder = self._folder / f"driver-{self._count}"
-            self._starting.append(Driver(profile, folder, self.control))
-
-    def take(self, profile: Profile) -> Driver:
-        """Return a driver that accepts commands."""
-        self.expect(profile, 1)
-        if self._idle:
-            return self._idle.pop(0)
-        driver = self._starting.pop(0)
-        try:
-            driver.wait_ready()
-        except BaseException:
-            driver.kill()
-            raise
-        return driver
-
-    def give_back(self, driver: Driver) -> None:
-        """Return an idle driver to the pool."""
-        self._idle.append(driver)
-
-    def close(self) -> None:
-        """Kill idle and starting drivers."""
-        for driver in (*self._idle, *self._starting):
-            driver.kill()
-        self._idle, self._starting = [], []
 
 
 def _command(process: psutil.Process) -> str:

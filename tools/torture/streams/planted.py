@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.torture.cluster import Brokers, eos_cluster
-from tools.torture.streams.drivers import Drivers
 from tools.torture.streams.injection.hooks import Bug
 from tools.torture.streams.plan import Choice, Plan, draw
 from tools.torture.streams.run import Result, run
@@ -95,15 +93,14 @@ def main(names: Iterable[str]) -> None:
     missed = 0
     wanted = set(names) or set(Bug)
     folder = Path(tempfile.mkdtemp(prefix="torture-eos-planted-"))
-    with eos_cluster(Brokers()) as cluster, closing(Drivers(folder / "drivers")) as drivers:
+    with eos_cluster(Brokers()) as cluster:
         for planted in PLANTED:
             if planted.bug in wanted:
-                result = run(cluster, drivers, planted.plan(), folder / planted.bug.name)
+                result = run(cluster, planted.plan(), folder / planted.bug.name)
                 found = is_revealed(planted, result)
                 missed += not found
                 word = "found" if found else "MISSED"
-                sys.stdout.write(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}\n")
-                sys.stdout.flush()
+                print(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}", flush=True)
     sys.exit(1 if missed else 0)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 import time
 import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
-from dataclasses import astuple, dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +26,16 @@ from tools.torture.streams.check import (
     Findings,
     await_stable,
     findings,
-    open_transactions,
     read,
     unmet_aim,
 )
-from tools.torture.streams.drivers import Drivers
 from tools.torture.streams.injection.hooks import BUG, trace
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
 from tools.torture.streams.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from tools.torture.cluster import EosCluster
     from tools.torture.streams.plan import Plan
@@ -100,7 +97,7 @@ class Result:
         }
 
 
-def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Result:
+def run(cluster: EosCluster, plan: Plan, folder: Path) -> Result:
     """Execute a plan in a new, empty `folder`; the folder is not deleted afterwards."""
     result = Result(plan=plan, commit=commit_id())
     started = time.monotonic()
@@ -109,9 +106,8 @@ def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Resu
     (folder / "plan.txt").write_text(f"{plan}\n")
     if plan.bug:
         (folder / BUG).write_text(plan.bug)
-    _link_run_folder(drivers, folder)
     try:
-        _run(cluster, drivers, result, folder)
+        _run(cluster, result, folder)
     except Exception:  # noqa: BLE001 - the ledger records it
         result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
     finally:
@@ -127,14 +123,7 @@ def commit_id() -> str:
     return subprocess.check_output(command, cwd=ROOT, text=True).strip()
 
 
-def _link_run_folder(drivers: Drivers, folder: Path) -> None:
-    """Make a fixed path a link to this run's folder, for the processes of reused drivers."""
-    link = drivers.control / "run"
-    link.unlink(missing_ok=True)
-    link.symlink_to(folder.resolve())
-
-
-def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) -> None:
+def _run(cluster: EosCluster, result: Result, folder: Path) -> None:
     plan, source = result.plan, result.plan.source
     stamp = time.time_ns() // 1_000_000 % 1_000_000
     topic = result.topic = f"eos-{plan.seed}-{stamp}"
@@ -144,7 +133,7 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
     )
     last = source.batches - 1
     source.write(folder / "input", range(source.batches if plan.job else last))
-    supervisor = Supervisor(cluster, drivers, plan, folder, _spec(cluster, plan, topic, folder))
+    supervisor = Supervisor(cluster, plan, folder, _spec(cluster, plan, topic, folder))
     try:
         supervisor.run(_TIMEOUT_S)
         cluster.heal()
@@ -158,15 +147,13 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
             refused = supervisor.is_refused(str(folder / "checkpoint-2"))
             result.wrong += [] if refused else ["a new checkpoint is not rejected"]
     finally:
-        stage = supervisor.stage
-        result.starts, result.failures = stage.starts, stage.failures
+        result.starts, result.failures = supervisor.starts, supervisor.failures
         result.is_torn = supervisor.is_torn
-        for driver in stage.used:
-            shutil.copy(driver.log, folder / f"{driver.log.parent.name}.log")
         supervisor.close()
     if supervisor.stops.missed:
         result.wrong.append("idle: the step of the fault was not reached")
-    if unmet := unmet_aim(plan, folder, "".join(driver.logged for driver in stage.used)):
+    logs = (path.read_text(errors="replace") for path in folder.glob("driver-*/driver.log"))
+    if unmet := unmet_aim(plan, folder, "".join(logs)):
         result.wrong.append(f"idle: {unmet}")
     _check(cluster, result, topic, dead)
     with suppress(KafkaException):
@@ -219,11 +206,6 @@ def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
         result.wrong.append(f"the error does not name the topic: {result.failures[-1]}")
 
 
-def say(text: str) -> None:
-    """Print a line and flush it."""
-    print(text, flush=True)
-
-
 _JOBS = 2
 _MAX_CLUSTERS_LOST = 5
 
@@ -233,7 +215,7 @@ class Campaign:
 
     def __init__(self, plans: Iterable[Plan], folder: Path) -> None:
         self._folder = folder
-        ordered = sorted(plans, key=lambda plan: (plan.brokers, astuple(plan.profile), plan.seed))
+        ordered = sorted(plans, key=lambda plan: (plan.brokers, plan.seed))
         groups = groupby(ordered, key=lambda plan: plan.brokers)
         # Another thread adds results; deques are thread-safe.
         self._groups = deque(deque(group) for _, group in groups)
@@ -265,43 +247,26 @@ class Campaign:
                 try:
                     self._on_one_cluster(plans)
                 except NodeError as error:
-                    say(f"starting a new cluster: {error}")
+                    print(f"starting a new cluster: {error}", flush=True)
                     lost += 1
                     if lost > _MAX_CLUSTERS_LOST:
                         raise
 
     def _on_one_cluster(self, plans: deque[Plan]) -> None:
-        good: list[Result] = []
-        folder = Path(tempfile.mkdtemp(prefix="drivers-", dir=self._folder))
-        with eos_cluster(plans[0].brokers) as cluster, closing(Drivers(folder)) as drivers:
+        with eos_cluster(plans[0].brokers) as cluster:
             while plans:
                 plan = plans.popleft()
                 own = self._folder / f"{plan.sink}-{plan.seed}"
-                result = run(cluster, drivers, plan, own)
-                self._note(result, own)
-                good += [result] if result.outcome == OK else []
-            self._left_open(cluster, good)
+                self._note(run(cluster, plan, own), own)
 
     def _note(self, result: Result, own: Path) -> None:
         with self._lock:
             STREAMS.append(result.line())
             self.done += 1
             self.failed += bool(result.wrong)
-        say(_describe(result, own))
+        print(_describe(result, own), flush=True)
         if not result.wrong:
             shutil.rmtree(own, ignore_errors=True)
-
-    def _left_open(self, cluster: EosCluster, good: list[Result]) -> None:
-        """Log open transactions of successful runs, which count as failures."""
-        topics = {result.topic for result in good if result.plan.sink in ONCE}
-        if not topics or not good[0].plan.brokers.lists_transactions:
-            return
-        found = open_transactions(cluster.bootstrap_servers)
-        left = [name for name in found if name.split("/")[0] in topics]
-        for name in left:
-            say(f"left open: {name}")
-        with self._lock:
-            self.failed += len(left)
 
 
 def _describe(result: Result, own: Path) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Step(StrEnum):
@@ -108,9 +107,6 @@ class Stop:
     def __str__(self) -> str:
         hit = f" #{self.hit}" if self.step in TWICE else ""
         return f"{self.step}{hit}"
-
-    def as_json(self) -> dict[str, Any]:
-        return {"step": str(self.step), "batch": self.batch, "hit": self.hit, "after": self.after}
 
 
 class Sink(StrEnum):
@@ -223,7 +219,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Settings of a driver; successive runs with the same profile can reuse the driver.
+    """Settings of a driver.
 
     `executors` is True for a cluster of two executors, and False to run tasks in the driver's
     process. With `lone_workers`, Python workers outlive their executor. With `hosts`, each executor
@@ -235,7 +231,7 @@ class Profile:
     hosts: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """Parameters of the runs of a kind; steps that a sink does not reach are omitted.
 
@@ -249,6 +245,7 @@ class Scenario:
     steps: tuple[Step, ...]
     action: Action
     sinks: frozenset[Sink] = frozenset(Sink)
+    _: KW_ONLY
     nodes: tuple[int, ...] = (1, 3)
     seconds: tuple[float, float] = (0.0, 0.0)
     profile: Profile = Profile()
@@ -268,126 +265,99 @@ _EXECUTORS = Profile(executors=True)
 _LONE_WORKERS = Profile(executors=True, lone_workers=True)
 
 SCENARIOS: dict[Kind, Scenario] = {
-    Kind.NONE: Scenario(steps=(), action=Action.NOTHING, often=1),
-    Kind.WORKER_KILLED: Scenario(steps=_TASK, action=Action.KILL_PROCESS, sinks=OURS, often=3),
-    Kind.WORKER_PAUSED: Scenario(
-        steps=_TASK, action=Action.PAUSE_PROCESS, sinks=OURS, seconds=(0.5, 3.0), often=1
-    ),
-    Kind.COMMIT_KILLED: Scenario(steps=_COMMIT, action=Action.KILL_PROCESS, sinks=OURS, often=3),
-    Kind.COMMIT_RAISES: Scenario(steps=_COMMIT, action=Action.RAISE, sinks=OURS),
-    Kind.DRIVER_KILLED: Scenario(steps=_ANY, action=Action.KILL_DRIVER, slow=True, often=4),
-    Kind.DRIVER_KILLED_AFTER_COMMIT: Scenario(
-        steps=(Step.COMMIT_ENDED,), action=Action.KILL_DRIVER, sinks=OURS
-    ),
-    Kind.DRIVER_ALONE_KILLED: Scenario(
-        steps=(*_TASK, *_COMMIT), action=Action.KILL_JVM, sinks=OURS
-    ),
-    Kind.DRIVER_REPLACED: Scenario(steps=_ANY, action=Action.PAUSE_DRIVER, slow=True),
-    Kind.TWO_DRIVERS: Scenario(steps=_ANY, action=Action.SECOND_DRIVER, slow=True),
-    Kind.QUERY_STOPPED: Scenario(
-        steps=_ANY, action=Action.STOP_QUERY, seconds=(0.3, 0.3), slow=True
-    ),
+    Kind.NONE: Scenario((), Action.NOTHING, often=1),
+    Kind.WORKER_KILLED: Scenario(_TASK, Action.KILL_PROCESS, OURS, often=3),
+    Kind.WORKER_PAUSED: Scenario(_TASK, Action.PAUSE_PROCESS, OURS, seconds=(0.5, 3.0), often=1),
+    Kind.COMMIT_KILLED: Scenario(_COMMIT, Action.KILL_PROCESS, OURS, often=3),
+    Kind.COMMIT_RAISES: Scenario(_COMMIT, Action.RAISE, OURS),
+    Kind.DRIVER_KILLED: Scenario(_ANY, Action.KILL_DRIVER, slow=True, often=4),
+    Kind.DRIVER_KILLED_AFTER_COMMIT: Scenario((Step.COMMIT_ENDED,), Action.KILL_DRIVER, OURS),
+    Kind.DRIVER_ALONE_KILLED: Scenario((*_TASK, *_COMMIT), Action.KILL_JVM, OURS),
+    Kind.DRIVER_REPLACED: Scenario(_ANY, Action.PAUSE_DRIVER, slow=True),
+    Kind.TWO_DRIVERS: Scenario(_ANY, Action.SECOND_DRIVER, slow=True),
+    Kind.QUERY_STOPPED: Scenario(_ANY, Action.STOP_QUERY, seconds=(0.3, 0.3), slow=True),
     Kind.EXECUTOR_KILLED: Scenario(
-        steps=_ANY, action=Action.KILL_EXECUTOR, profile=_EXECUTORS, slow=True, often=1
+        _ANY, Action.KILL_EXECUTOR, profile=_EXECUTORS, slow=True, often=1
     ),
     Kind.STAGE_RETRIED: Scenario(
         # At these steps, the lost attempt has already written to the topic.
-        steps=(Step.LOG_HALF, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED),
-        action=Action.KILL_EXECUTOR,
+        (Step.LOG_HALF, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED),
+        Action.KILL_EXECUTOR,
         profile=_EXECUTORS,
         shuffled=True,
         slow=True,
     ),
-    Kind.BROKER_KILLED: Scenario(
-        steps=_ANY, action=Action.KILL_BROKER, seconds=(0.0, 3.0), slow=True, often=3
-    ),
-    Kind.BROKER_PAUSED: Scenario(
-        steps=_ANY, action=Action.PAUSE_BROKER, seconds=(1.0, 4.0), slow=True, often=1
-    ),
-    Kind.NETWORK_CUT: Scenario(
-        steps=_ANY, action=Action.CUT_NETWORK, seconds=(0.5, 4.0), slow=True, often=1
-    ),
-    Kind.DRIVER_KILLED_DECIDING: Scenario(
-        steps=DECIDING, action=Action.KILL_DRIVER, sinks=ONCE, often=4
-    ),
-    Kind.DRIVER_KILLED_ENDING: Scenario(
-        steps=(Step.END_TXN,), action=Action.KILL_DRIVER, sinks=SEVERAL, often=3
-    ),
+    Kind.BROKER_KILLED: Scenario(_ANY, Action.KILL_BROKER, seconds=(0.0, 3.0), slow=True, often=3),
+    Kind.BROKER_PAUSED: Scenario(_ANY, Action.PAUSE_BROKER, seconds=(1.0, 4.0), slow=True, often=1),
+    Kind.NETWORK_CUT: Scenario(_ANY, Action.CUT_NETWORK, seconds=(0.5, 4.0), slow=True, often=1),
+    Kind.DRIVER_KILLED_DECIDING: Scenario(DECIDING, Action.KILL_DRIVER, ONCE, often=4),
+    Kind.DRIVER_KILLED_ENDING: Scenario((Step.END_TXN,), Action.KILL_DRIVER, SEVERAL, often=3),
     Kind.BROKER_KILLED_ENDING: Scenario(
-        steps=(Step.END_TXN,), action=Action.KILL_BROKER, sinks=ONCE, seconds=(0.0, 3.0)
+        (Step.END_TXN,), Action.KILL_BROKER, ONCE, seconds=(0.0, 3.0)
     ),
     Kind.NETWORK_CUT_ENDING: Scenario(
-        steps=(Step.END_TXN,), action=Action.CUT_NETWORK, sinks=ONCE, seconds=(0.5, 4.0)
+        (Step.END_TXN,), Action.CUT_NETWORK, ONCE, seconds=(0.5, 4.0)
     ),
     Kind.COORDINATOR_MOVED: Scenario(
-        steps=(Step.TASK_OPENED, Step.TASK_FLUSHED, *DECIDING, Step.END_TXN),
-        action=Action.MOVE_COORDINATORS,
-        sinks=ONCE,
+        (Step.TASK_OPENED, Step.TASK_FLUSHED, *DECIDING, Step.END_TXN),
+        Action.MOVE_COORDINATORS,
+        ONCE,
         nodes=(3,),
     ),
     Kind.TASK_WAKES_LATE: Scenario(
-        steps=(Step.TASK_BEGUN, Step.TASK_OPENING, Step.TASK_OPENED, Step.TASK_APPENDED),
-        action=Action.WAKE_LATE,
-        sinks=ONCE,
+        (Step.TASK_BEGUN, Step.TASK_OPENING, Step.TASK_OPENED, Step.TASK_APPENDED),
+        Action.WAKE_LATE,
+        ONCE,
         profile=_LONE_WORKERS,
         until=(Step.APPENDED,),
     ),
     Kind.TASK_WAKES_AFTER_PLANNING: Scenario(
-        steps=(*OPENING, Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED),
-        action=Action.WAKE_LATE,
-        sinks=SHARED,
+        (*OPENING, Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED),
+        Action.WAKE_LATE,
+        SHARED,
         profile=_LONE_WORKERS,
         until=(*PLANNING, Step.CHECKED),
     ),
     Kind.TIMEOUT_BEFORE_DECISION: Scenario(
-        steps=(Step.TASK_FLUSHED, Step.TASK_ENDED, *COMMIT[:1], Step.FENCING, Step.LOG_READ),
-        action=Action.EXCEED_TIMEOUT,
-        sinks=ONCE,
+        (Step.TASK_FLUSHED, Step.TASK_ENDED, *COMMIT[:1], Step.FENCING, Step.LOG_READ),
+        Action.EXCEED_TIMEOUT,
+        ONCE,
         timeout_ms=_TIMEOUT_MS,
     ),
     Kind.TIMEOUT_BEFORE_END: Scenario(
-        steps=(Step.CHECKED, Step.APPENDING, Step.APPENDED_UNCOMMITTED, Step.END_TXN),
-        action=Action.EXCEED_TIMEOUT,
-        sinks=SHARED,
+        (Step.CHECKED, Step.APPENDING, Step.APPENDED_UNCOMMITTED, Step.END_TXN),
+        Action.EXCEED_TIMEOUT,
+        SHARED,
         timeout_ms=_SHARED_TIMEOUT_MS,
     ),
     Kind.TORN: Scenario(
-        steps=(Step.APPENDED, Step.END_TXN),
-        action=Action.EXCEED_TIMEOUT,
-        sinks=SEVERAL,
-        timeout_ms=_TIMEOUT_MS,
+        (Step.APPENDED, Step.END_TXN), Action.EXCEED_TIMEOUT, SEVERAL, timeout_ms=_TIMEOUT_MS
     ),
     Kind.TORN_BY_OTHERS: Scenario(
-        steps=(Step.APPENDED, Step.END_TXN), action=Action.FENCE_TASKS, sinks=SEVERAL, often=1
+        (Step.APPENDED, Step.END_TXN), Action.FENCE_TASKS, SEVERAL, often=1
     ),
     Kind.DRIVERS_INTERLEAVED: Scenario(
-        steps=DECIDING,
-        action=Action.START_SECOND,
-        sinks=ONCE,
+        DECIDING,
+        Action.START_SECOND,
+        ONCE,
         until=(*PLANNING, *DECIDING[1:], Step.COMMIT_ENDED),
         often=4,
     ),
-    Kind.OTHER_CHECKPOINT: Scenario(steps=(), action=Action.NOTHING, sinks=ONCE),
+    Kind.OTHER_CHECKPOINT: Scenario((), Action.NOTHING, ONCE),
     Kind.SPECULATION: Scenario(
-        steps=(Step.TASK_OPENED, Step.TASK_APPENDED, Step.TASK_FLUSHED),
-        action=Action.SLEEP,
-        sinks=SEVERAL,
+        (Step.TASK_OPENED, Step.TASK_APPENDED, Step.TASK_FLUSHED),
+        Action.SLEEP,
+        SEVERAL,
         profile=Profile(hosts=True),
         until=(Step.APPENDED,),
         often=1,
     ),
-    Kind.JOB_WORKER_KILLED: Scenario(
-        steps=_TASK, action=Action.KILL_PROCESS, sinks=ONCE, job=True, often=1
-    ),
-    Kind.JOB_COMMIT_RAISES: Scenario(
-        steps=_COMMIT, action=Action.RAISE, sinks=ONCE, job=True, often=1
-    ),
+    Kind.JOB_WORKER_KILLED: Scenario(_TASK, Action.KILL_PROCESS, ONCE, job=True, often=1),
+    Kind.JOB_COMMIT_RAISES: Scenario(_COMMIT, Action.RAISE, ONCE, job=True, often=1),
     Kind.JOB_DRIVER_KILLED: Scenario(
-        steps=(*_TASK, *_COMMIT, Step.END_TXN), action=Action.KILL_DRIVER, sinks=ONCE, job=True
+        (*_TASK, *_COMMIT, Step.END_TXN), Action.KILL_DRIVER, ONCE, job=True
     ),
-    Kind.JOB_TWICE: Scenario(
-        steps=(*_TASK, *_COMMIT), action=Action.SECOND_DRIVER, sinks=ONCE, job=True, often=1
-    ),
+    Kind.JOB_TWICE: Scenario((*_TASK, *_COMMIT), Action.SECOND_DRIVER, ONCE, job=True, often=1),
 }
 
 TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})

@@ -8,12 +8,14 @@ import re
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from tools.torture.streams.check import TopicWatch, fence_producer
+from tools.torture.streams.drivers import Driver
 from tools.torture.streams.injection.hooks import RAISE, at_file, go_file, trace, trace_size
 from tools.torture.streams.scenarios import LOG, SHARED, Action, Step
 
@@ -22,9 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tools.torture.cluster import EosCluster
-    from tools.torture.streams.drivers import Driver, Drivers
     from tools.torture.streams.plan import Fault, Plan
-    from tools.torture.streams.scenarios import Profile, Sink, Stop
+    from tools.torture.streams.scenarios import Sink, Stop
 
 
 _TRANSACTIONS = "__transaction_state"
@@ -45,10 +46,10 @@ _DELAYED = frozenset(
 class Actions:
     """The actions of a plan. `_kill_driver` implements `Action.KILL_DRIVER`, and so on."""
 
-    def __init__(self, cluster: EosCluster, stage: Stage, stops: Stops, folder: Path) -> None:
+    def __init__(self, cluster: EosCluster, supervisor: Supervisor, folder: Path) -> None:
         self._cluster = cluster
-        self._stage = stage
-        self._stops = stops
+        self._supervisor = supervisor
+        self._stops = supervisor.stops
         self._folder = folder
         self._paused: list[int] = []
         """Paused processes that `Action.WAKE` resumes."""
@@ -57,13 +58,13 @@ class Actions:
 
     def do(self, at: Reached) -> None:
         """Execute the action of the fault, and release the process at the step."""
-        if not at.process and not self._stage.running:
+        if not at.process and not self._supervisor.running:
             return
         action = at.fault.action
-        self._stage.tell(f"{action} at {at.fault.stop.step}")
+        self._supervisor.log(f"{action} at {at.fault.stop.step}")
         getattr(self, f"_{action.name.lower()}")(at)
         if action in _DELAYED:
-            self._stage.call_later(at.fault.seconds, lambda: self._stops.release(at.number))
+            self._supervisor.call_later(at.fault.seconds, lambda: self._stops.release(at.number))
         elif at.number not in self._held:
             self._stops.release(at.number)
 
@@ -91,32 +92,32 @@ class Actions:
 
     def _pause_process(self, at: Reached) -> None:
         _signal(at.process, signal.SIGSTOP)
-        self._stage.call_later(at.fault.seconds, lambda: _signal(at.process, signal.SIGCONT))
+        self._supervisor.call_later(at.fault.seconds, lambda: _signal(at.process, signal.SIGCONT))
 
     def _kill_driver(self, _: Reached) -> None:
-        self._stage.kill(self._stage.running[0])
+        self._supervisor.kill(self._supervisor.running[0])
 
     def _kill_jvm(self, _: Reached) -> None:
-        driver = self._stage.running[0]
-        self._stage.forget(driver)
+        driver = self._supervisor.running[0]
+        self._supervisor.forget(driver)
         driver.kill_without_workers()
 
     def _pause_driver(self, at: Reached) -> None:
-        first = self._stage.running[0]
+        first = self._supervisor.running[0]
         first.pause()
         self._stops.release(at.number)
-        self._stage.start()
+        self._supervisor.start()
         # By then, the second driver is running or has finished.
-        self._stage.call_later(2.0 + 4 * at.fault.seconds, first.resume)
+        self._supervisor.call_later(2.0 + 4 * at.fault.seconds, first.resume)
 
     def _second_driver(self, _: Reached) -> None:
-        self._stage.start()
+        self._supervisor.start()
 
     def _stop_query(self, _: Reached) -> None:
-        self._stage.running[0].stop_stream()
+        self._supervisor.running[0].stop_stream()
 
     def _kill_executor(self, at: Reached) -> None:
-        executors = self._stage.running[0].executors()
+        executors = self._supervisor.running[0].executors()
         mine = [one for one in executors if at.process in {each.pid for each in one.children(True)}]
         for one in (mine or executors)[:1]:
             _signal(one.pid, signal.SIGKILL)
@@ -124,17 +125,17 @@ class Actions:
     def _kill_broker(self, at: Reached) -> None:
         node = self._cluster.node(at.fault.node)
         node.kill()
-        self._stage.call_later(max(at.fault.seconds, self._cluster.least_down_s), node.start)
+        self._supervisor.call_later(max(at.fault.seconds, self._cluster.least_down_s), node.start)
 
     def _pause_broker(self, at: Reached) -> None:
         node = self._cluster.node(at.fault.node)
         node.pause()
-        self._stage.call_later(at.fault.seconds, node.resume)
+        self._supervisor.call_later(at.fault.seconds, node.resume)
 
     def _cut_network(self, at: Reached) -> None:
         gate = self._cluster.gates[at.fault.node]
         gate.close_gate()
-        self._stage.call_later(at.fault.seconds, gate.open_gate)
+        self._supervisor.call_later(at.fault.seconds, gate.open_gate)
 
     def _move_coordinators(self, at: Reached) -> None:
         admin = self._cluster.admin
@@ -155,7 +156,7 @@ class Actions:
             _signal(process, signal.SIGCONT)
 
     def _start_second(self, at: Reached) -> None:
-        self._stage.start()
+        self._supervisor.start()
         self._held.append(at.number)
 
     def _release_first(self, _: Reached) -> None:
@@ -163,7 +164,7 @@ class Actions:
 
     def _fence_tasks(self, at: Reached) -> None:
         """Fence all tasks of the batch whose transactional IDs are in the trace."""
-        topic, batch = re.escape(self._stage.spec["topic"]), at.fault.stop.batch
+        topic, batch = re.escape(self._supervisor.spec["topic"]), at.fault.stop.batch
         pattern = rf"{topic}/stream/[^/ ]+/{batch}/[^ \n]+"
         for name in sorted(set(re.findall(pattern, (self._folder / "trace.log").read_text()))):
             fence_producer(self._cluster.bootstrap_servers, name)
@@ -172,119 +173,6 @@ class Actions:
 def _signal(process: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(process, number)
-
-
-_MAX_STARTS = 12
-
-
-class StuckError(RuntimeError):
-    """The stream did not finish."""
-
-
-class Stage:
-    """The drivers of a run, and scheduled calls; `spec` is the command for the drivers."""
-
-    def __init__(
-        self, drivers: Drivers, profile: Profile, folder: Path, spec: dict[str, Any]
-    ) -> None:
-        self._drivers = drivers
-        self._profile = profile
-        self._folder = folder
-        self.spec = spec
-        self.running: list[Driver] = []
-        """Drivers whose stream is running, oldest first."""
-        self.used: list[Driver] = []
-        """Drivers that this run has taken from the pool and not killed."""
-        self.starts = 0
-        self.ended = 0.0
-        """The time at which a driver last reported the end of the stream, or 0."""
-        self.failures: list[str] = []
-        self._due: list[tuple[float, Callable[[], None]]] = []
-
-    def prepare(self, count: int, spare: int) -> None:
-        """Take drivers until the run has `count`, and start `spare` more in the background."""
-        self._drivers.expect(self._profile, max(count - len(self.used), 0) + spare)
-        while len(self.used) < count:
-            self._take()
-
-    def start(self, **changes: Any) -> Driver:
-        """Start the stream with its checkpoint, on an idle driver of the run if there is one.
-
-        Raises:
-            StuckError: the stream was started too many times.
-        """
-        if self.starts >= _MAX_STARTS:
-            raise StuckError(f"started {self.starts} times; {self.failures[-1:]}")
-        self.starts += 1
-        free = [one for one in self.used if one.alive and one not in self.running]
-        driver = free[0] if free else self._take()
-        self.running.append(driver)
-        self.tell(f"start {self.starts}, log {driver.log}")
-        driver.start_stream({**self.spec, **changes})
-        return driver
-
-    def listen(self) -> None:
-        """Read the messages of the drivers, and detect drivers that have exited."""
-        for driver in list(self.running):
-            said = driver.next_message()
-            if said is not None:
-                self.tell(f"driver: {json.dumps(said)[:3000]}")
-                self.running.remove(driver)
-                if "failed" in said:
-                    self.failures.append(said["failed"])
-                if "ended" in said:
-                    self.ended = time.monotonic()
-            elif not driver.alive:
-                self.kill(driver)
-
-    def kill(self, *drivers: Driver) -> None:
-        """Send SIGKILL to all processes of these drivers."""
-        for driver in drivers:
-            driver.kill()
-            self.forget(driver)
-
-    def forget(self, driver: Driver) -> None:
-        """Remove a driver from the run."""
-        self.used.remove(driver)
-        if driver in self.running:
-            self.running.remove(driver)
-
-    def close(self) -> None:
-        """Return idle drivers to the pool, and kill all other drivers."""
-        for driver in self.used:
-            if driver in self.running or not driver.alive:
-                driver.kill()
-            else:
-                self._drivers.give_back(driver)
-
-    def _take(self) -> Driver:
-        driver = self._drivers.take(self._profile)
-        driver.start_run()
-        self.used.append(driver)
-        return driver
-
-    # Scheduled calls and the trace.
-
-    @property
-    def has_pending_calls(self) -> bool:
-        """True if calls are scheduled."""
-        return bool(self._due)
-
-    def call_later(self, seconds: float, what: Callable[[], None]) -> None:
-        """Schedule a call in `seconds` seconds."""
-        self._due.append((time.monotonic() + seconds, what))
-
-    def run_due_calls(self) -> None:
-        """Execute the scheduled calls that are due."""
-        now = time.monotonic()
-        due = [what for when, what in self._due if when <= now]
-        self._due = [(when, what) for when, what in self._due if when > now]
-        for what in due:
-            what()
-
-    def tell(self, text: str) -> None:
-        """Append a line to the trace."""
-        trace(self._folder, f"HARNESS {text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +194,7 @@ class Stops:
         self._waiting = dict(enumerate(plan.faults))
         self._watch = TopicWatch(cluster.bootstrap_servers, topic, plan.source.partitions)
         self._arm(re.escape(topic))
-        stops = [fault.stop.as_json() for fault in plan.faults]
+        stops = [asdict(fault.stop) for fault in plan.faults]
         (folder / "steps.json").write_text(json.dumps(stops))
 
     @property
@@ -379,7 +267,6 @@ def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
     return of_task, stop.hit
 
 
-_KILL_DRIVERS = frozenset({Action.KILL_DRIVER, Action.KILL_JVM})
 _TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START_SECOND})
 TORN = "TornTransactionError"
 OTHER_QUERY = "another query"
@@ -387,19 +274,32 @@ _POLL_S = 0.01
 _SETTLE_S = 25.0
 _MAX_S = 900.0
 _REFUSED_S = 120.0
+_MAX_STARTS = 12
+
+
+class StuckError(RuntimeError):
+    """The stream did not finish."""
 
 
 class Supervisor:
-    """Supervises a run; `spec` is the command for the drivers."""
+    """Runs the drivers of a plan; `spec` is the command for the drivers."""
 
-    def __init__(
-        self, cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path, spec: dict[str, Any]
-    ) -> None:
+    def __init__(self, cluster: EosCluster, plan: Plan, folder: Path, spec: dict[str, Any]) -> None:
+        self._plan = plan
         self._folder = folder
-        self.stage = Stage(drivers, plan.profile, folder, spec)
+        self.spec = spec
         self.stops = Stops(cluster, plan, folder, spec["topic"])
-        self._drivers_wanted = 1 + any(fault.action in _TWO_DRIVERS for fault in plan.faults)
-        self._actions = Actions(cluster, self.stage, self.stops, folder)
+        self._actions = Actions(cluster, self, folder)
+        self.running: list[Driver] = []
+        """Drivers whose stream is running, oldest first."""
+        self.drivers: list[Driver] = []
+        """Drivers that have not been killed."""
+        self._numbers = count(1)
+        self.starts = 0
+        self.ended = 0.0
+        """The time at which a driver last reported the end of the stream, or 0."""
+        self.failures: list[str] = []
+        self._due: list[tuple[float, Callable[[], None]]] = []
 
     def run(self, seconds: float) -> None:
         """Run until a driver has finished the stream and all other drivers are idle.
@@ -408,62 +308,121 @@ class Supervisor:
             StuckError: no step is reached for a long time, the stream does not finish, or the
                 stream is restarted too often.
         """
-        stage = self.stage
-        stage.ended = 0.0
-        stage.prepare(self._drivers_wanted, self._deaths_ahead)
-        stage.start()
+        self.ended = 0.0
+        self.prepare(1 + any(fault.action in _TWO_DRIVERS for fault in self._plan.faults))
+        self.start()
         traced, deadline = 0, time.monotonic() + seconds
         latest = deadline + _MAX_S
         while not self._is_over():
             self._turn()
             if (size := trace_size(self._folder)) > traced:
                 traced, deadline = size, min(time.monotonic() + seconds, latest)
-            if not stage.ended and not stage.running and not self.is_torn:
-                stage.start()
+            if not self.ended and not self.running and not self.is_torn:
+                self.start()
             if time.monotonic() > deadline:
-                raise StuckError(f"no step for {seconds:.0f} s; {stage.failures[-1:]}")
+                raise StuckError(f"no step for {seconds:.0f} s; {self.failures[-1:]}")
             time.sleep(_POLL_S)
 
-    @property
-    def _deaths_ahead(self) -> int:
-        """The number of drivers that later faults will kill."""
-        return sum(fault.action in _KILL_DRIVERS for fault in self.stops.waiting)
-
     def _is_over(self) -> bool:
-        stage = self.stage
-        if stage.running:
-            return False
-        return self.is_torn or bool(stage.ended and not stage.has_pending_calls)
+        return not self.running and (self.is_torn or bool(self.ended and not self._due))
 
     def _turn(self) -> None:
-        stage = self.stage
-        stage.run_due_calls()
+        self._run_due_calls()
         for at in self.stops.take_reached():
             self._actions.do(at)
-        stage.listen()
-        if self._actions.is_holding and (stage.ended or len(stage.running) < 2):
+        self._listen()
+        if self._actions.is_holding and (self.ended or len(self.running) < 2):
             self._actions.release()
-        if stage.ended and time.monotonic() > stage.ended + _SETTLE_S:
-            stage.tell("killing the remaining drivers")
-            stage.kill(*stage.running)
+        if self.ended and time.monotonic() > self.ended + _SETTLE_S:
+            self.log("killing the remaining drivers")
+            self.kill(*self.running)
 
     @property
     def is_torn(self) -> bool:
         """True if the query fails because of a torn batch, even after a restart."""
-        last = self.stage.failures[-2:]
+        last = self.failures[-2:]
         return len(last) > 1 and all(TORN in text for text in last)
 
     def is_refused(self, checkpoint: str) -> bool:
         """Return True if the same stream is rejected with a different checkpoint."""
-        stage = self.stage
-        stage.start(checkpoint=checkpoint)
-        before, deadline = len(stage.failures), time.monotonic() + _REFUSED_S
-        while stage.running and time.monotonic() < deadline:
-            stage.listen()
+        self.start(checkpoint=checkpoint)
+        before, deadline = len(self.failures), time.monotonic() + _REFUSED_S
+        while self.running and time.monotonic() < deadline:
+            self._listen()
             time.sleep(_POLL_S)
-        return any(OTHER_QUERY in text for text in stage.failures[before:])
+        return any(OTHER_QUERY in text for text in self.failures[before:])
 
     def close(self) -> None:
-        """Release all processes, return idle drivers to the pool, and kill all other drivers."""
+        """Release all processes, and kill all drivers."""
         self.stops.close()
-        self.stage.close()
+        self.kill(*self.drivers)
+
+    # The drivers.
+
+    def prepare(self, wanted: int) -> None:
+        """Start drivers until there are `wanted`."""
+        new = [self._new_driver() for _ in range(wanted - len(self.drivers))]
+        for driver in new:
+            driver.wait_ready()
+
+    def _new_driver(self) -> Driver:
+        driver = Driver(self._plan.profile, self._folder / f"driver-{next(self._numbers)}")
+        self.drivers.append(driver)
+        return driver
+
+    def start(self, **changes: Any) -> None:
+        """Start the stream with its checkpoint, on an idle driver of the run if there is one.
+
+        Raises:
+            StuckError: the stream was started too many times.
+        """
+        if self.starts >= _MAX_STARTS:
+            raise StuckError(f"started {self.starts} times; {self.failures[-1:]}")
+        self.starts += 1
+        self.prepare(len(self.running) + 1)
+        driver = next(one for one in self.drivers if one not in self.running)
+        self.running.append(driver)
+        self.log(f"start {self.starts}, log {driver.log}")
+        driver.start_stream({**self.spec, **changes})
+
+    def _listen(self) -> None:
+        """Read the messages of the drivers, and detect drivers that have exited."""
+        for driver in list(self.running):
+            said = driver.next_message()
+            if said is not None:
+                self.log(f"driver: {json.dumps(said)[:3000]}")
+                self.running.remove(driver)
+                if "failed" in said:
+                    self.failures.append(said["failed"])
+                if "ended" in said:
+                    self.ended = time.monotonic()
+        self.kill(*(driver for driver in self.drivers if not driver.alive))
+
+    def kill(self, *drivers: Driver) -> None:
+        """Send SIGKILL to all processes of these drivers."""
+        for driver in drivers:
+            driver.kill()
+            self.forget(driver)
+
+    def forget(self, driver: Driver) -> None:
+        """Remove a driver from the run."""
+        self.drivers.remove(driver)
+        if driver in self.running:
+            self.running.remove(driver)
+
+    # Scheduled calls and the trace.
+
+    def call_later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Schedule a call in `seconds` seconds."""
+        self._due.append((time.monotonic() + seconds, what))
+
+    def _run_due_calls(self) -> None:
+        now = time.monotonic()
+        due = [what for when, what in self._due if when <= now]
+        self._due = [(when, what) for when, what in self._due if when > now]
+        for what in due:
+            what()
+
+    def log(self, text: str) -> None:
+        """Append a line to the trace."""
+        trace(self._folder, f"HARNESS {text}")

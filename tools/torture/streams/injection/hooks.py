@@ -214,8 +214,8 @@ POINTS = (
 )
 
 
-CONTROL = "TORTURE_EOS_CONTROL"
-"""Environment variable with a folder in which `run` is a link to the folder of the run."""
+RUN = "TORTURE_EOS_RUN"
+"""Environment variable with the folder of the run."""
 BUG = "bug"
 """Name of the file in the folder of the run that contains the run's bug, if any."""
 RAISE = "raise"
@@ -228,10 +228,10 @@ class StepError(RuntimeError):
 
 
 class Reporter:
-    """Reports the steps of a process; `control` is the value of the variable `CONTROL`."""
+    """Reports the steps of a process to the harness, in the folder of the run."""
 
-    def __init__(self, control: str) -> None:
-        self._run = Path(control) / "run"
+    def __init__(self, run: str) -> None:
+        self._run = Path(run)
         self._where: dict[str, Any] = {}
         self._hits: Counter[tuple[Step, str]] = Counter()
 
@@ -268,10 +268,7 @@ class Reporter:
         Raises:
             StepError: the harness makes the step fail.
         """
-        try:
-            run = self._run.resolve(strict=True)
-        except OSError:
-            return
+        run = self._run
         self._hits[step, str(self._where)] += 1
         hit = self._hits[step, str(self._where)]
         trace(run, f"{step} #{hit} {json.dumps(self._where)} {detail}")
@@ -355,7 +352,7 @@ def _wait(run: Path, number: int, step: Step) -> None:
 
 def install() -> None:
     """Install the hooks if this process is part of a run."""
-    if folder := os.environ.get(CONTROL):
+    if folder := os.environ.get(RUN):
         sys.meta_path.insert(0, _Finder(Reporter(folder)))
 
 
