@@ -67,7 +67,7 @@ class ManualClock:
 
 T = TypeVar("T")
 
-_hanging: dict[str, Thread] = {}
+_timed_out_threads: dict[str, Thread] = {}
 """The threads of calls that have timed out and not returned, by key."""
 
 
@@ -85,9 +85,9 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
     Raises:
         TimeoutError: this call or an earlier call with the same key has not returned.
     """
-    earlier = _hanging.pop(key, None)
+    earlier = _timed_out_threads.pop(key, None)
     if earlier is not None and earlier.is_alive():
-        _hanging[key] = earlier
+        _timed_out_threads[key] = earlier
         raise TimeoutError("an earlier attempt has not returned yet")
     future: Future[T] = Future()
     thread = Thread(target=_run, args=(call, future), name="kafkaprod-deadline", daemon=True)
@@ -97,7 +97,7 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
     except TimeoutError:
         if future.done():
             raise
-        _hanging[key] = thread
+        _timed_out_threads[key] = thread
         raise TimeoutError(f"no response within {seconds:g} s") from None
 
 

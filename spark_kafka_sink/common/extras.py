@@ -137,7 +137,7 @@ def missing() -> ModuleNotFoundError:
     )
 
 
-def refuse_older(version: str) -> None:
+def reject_older(version: str) -> None:
     """Raise an error for a PySpark release older than `OLDEST`.
 
     Raises:

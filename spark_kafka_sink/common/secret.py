@@ -130,7 +130,7 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def refuse_credentials(uri: str, key: str) -> None:
+def reject_credentials(uri: str, key: str) -> None:
     """Raise an error if a URI contains credentials, because the config is sent to tasks and logged.
 
     Raises:

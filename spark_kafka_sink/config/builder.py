@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.debug_log import parse_contexts, warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import require_extra
-from spark_kafka_sink.common.secret import refuse_credentials
+from spark_kafka_sink.common.secret import reject_credentials
 from spark_kafka_sink.common.text import did_you_mean, shown
 from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.addresses import secured_protocols
@@ -228,7 +228,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         check_topic("topic", topic)
     for key in ("reportPath", "statisticsPath"):
         if values[key] is not None:
-            refuse_credentials(values[key], key)
+            reject_credentials(values[key], key)
     return {
         "topic": topic,
         "include_headers": values["includeHeaders"],
@@ -264,7 +264,7 @@ def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     for option in ("metrics.prometheus.textfile", "metrics.prometheus.pushgateway"):
         if values[option]:
             require_extra("prometheus", f"option {option}")
-            refuse_credentials(values[option], option)
+            reject_credentials(values[option], option)
     if values["metrics.opentelemetry"]:
         require_extra("opentelemetry", "option metrics.opentelemetry")
     return {

@@ -196,10 +196,12 @@ class _Demo:
                 with self._bar("written", total) as show, _watching(topic, show):
                     write_records(records, kafka, topic.name, self._report)
             except PySparkException as error:
-                raise DeliveryError(f"Spark failed to write:\n{self._story(error)}") from error
+                raise DeliveryError(
+                    f"Spark failed to write:\n{self._failure_text(error)}"
+                ) from error
             done(f"with format('kafkaprod'); {plural(topic.count(), 'record')} in the log")
 
-    def _story(self, problem: Exception) -> str:
+    def _failure_text(self, problem: Exception) -> str:
         """Return Spark's error and the end of Spark's log, without the JVM's stack traces."""
         output = [*str(problem).splitlines(), *self._log.read_text(errors="replace").splitlines()]
         lines = [line for line in output if not line.lstrip().startswith(("at ", "... "))]

@@ -408,7 +408,7 @@ def _fate(value: object) -> Fate:
 MAX_VALUE: Final = 500_000
 """Maximum size of a value in bytes, well below the default message.max.bytes of 1 MiB."""
 _ENVELOPE: Final = 200
-"""Maximum size in bytes of the JSON around a chunk's part of the text."""
+"""Maximum size in bytes of the JSON that surrounds a chunk's part of the text."""
 _MAX_CHUNKS: Final = 10_000
 
 Message = tuple[bytes, bytes | None]

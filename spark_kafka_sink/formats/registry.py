@@ -292,13 +292,13 @@ class Registry:
             f"read the schema with id {schema_id}",
             lambda: self._client.get_schema(schema_id, subject),
         )
-        _refuse_rules(found, subject)
+        _reject_rules(found, subject)
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
     def _read(
         self, schema_id: int, guid: str | None, subject: str, schema: Any, format_: Format
     ) -> Registered:
-        _refuse_rules(schema, subject)
+        _reject_rules(schema, subject)
         kind, wanted = schema.schema_type or "AVRO", _TYPES[format_.payload]
         if kind != wanted:
             raise SchemaRegistryError(
@@ -398,7 +398,7 @@ _HINTS: Final = {
 }
 
 
-def _refuse_rules(schema: Any, subject: str) -> None:
+def _reject_rules(schema: Any, subject: str) -> None:
     """Raise an error if a schema has rules that must be executed before a record is written.
 
     Raises:

@@ -75,11 +75,11 @@ def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
     _records(records, numbers, reports)
     _times(times, numbers, reports)
     retries.bar(numbers, [each.retries for each in reports], color=panels.BAD)
-    panels.dress(retries, "Batches sent again", x="micro-batch", y="batches")
+    panels.set_labels(retries, "Batches sent again", x="micro-batch", y="batches")
     times_of = [each.request_latency for each in reports]
     slow = [each.percentile(99) / 1000 if each.count else nan for each in times_of]
     latency.plot(numbers, slow, "o-", color=panels.GOOD)
-    panels.dress(latency, "Request latency, p99", x="micro-batch", y="ms")
+    panels.set_labels(latency, "Request latency, p99", x="micro-batch", y="ms")
     for axis in axes.flat:
         panels.from_zero(axis, [axis.dataLim.y1 * 1.03 if reports else 0])
         panels.plain_numbers(axis.yaxis, whole=axis in (records, retries))
@@ -94,7 +94,7 @@ def _records(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryRepor
     axes.bar(numbers, delivered, color=panels.GOOD, label="persisted" if any(lost) else "")
     if any(lost):
         axes.bar(numbers, lost, bottom=delivered, color=panels.BAD, label=panels.NOT_DELIVERED)
-    panels.dress(axes, "Records of each micro-batch", y="records")
+    panels.set_labels(axes, "Records of each micro-batch", y="records")
 
 
 def _times(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
@@ -102,7 +102,7 @@ def _times(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]
     slowest = [each.duration_max_ms / 1000 for each in reports]
     axes.plot(numbers, whole, "o-", color=panels.INK, label="whole micro-batch")
     axes.plot(numbers, slowest, "s--", color=panels.SECOND, label="slowest task")
-    panels.dress(axes, "Time", y="s")
+    panels.set_labels(axes, "Time", y="s")
 
 
 def _stream_title(reports: Sequence[DeliveryReport]) -> str:
@@ -148,7 +148,7 @@ def _bars(axes: Axes, title: str, change: Change) -> None:
     values = [change.before, change.after]
     bars = axes.bar(["before", "after"], values, color=[panels.PALE, panels.GOOD])
     axes.bar_label(bars, [panels.number(value) for value in values])
-    panels.dress(axes, f"{title}\n{_factor(change)}", y=change.unit or "records")
+    panels.set_labels(axes, f"{title}\n{_factor(change)}", y=change.unit or "records")
     panels.plain_numbers(axes.yaxis)
     axes.margins(y=0.12)
 

@@ -39,7 +39,7 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if value >= 1 else f"{value:.2g}"
 
 
-def dress(axes: Axes, title: str, *, x: str = "", y: str = "") -> None:
+def set_labels(axes: Axes, title: str, *, x: str = "", y: str = "") -> None:
     """Set the title and the axis labels, and hide the top and right edges of the frame."""
     axes.set_title(title, loc="left", fontsize="medium", fontweight="bold")
     axes.set(xlabel=x, ylabel=y)
@@ -140,7 +140,7 @@ def plot_records(axes: Axes, report: DeliveryReport) -> None:
     if any(others):
         bars = axes.bar(names, others, bottom=delivered, color=BAD, label=NOT_DELIVERED)
     title = "Records that would be written" if report.dry_run else "Records by partition"
-    dress(axes, f"{title}{_of_how_many(report)}", y="records")
+    set_labels(axes, f"{title}{_of_how_many(report)}", y="records")
     from_zero(axes, [part.records for part in parts])
     if len(parts) <= _LABELLED:
         axes.bar_label(bars, [f"{part.records:,}" for part in parts], fontsize=8)
@@ -157,14 +157,14 @@ def plot_sizes(axes: Axes, report: DeliveryReport) -> None:
     codec = dict(report.metrics.settings).get("compression.type", "none")
     if codec == "none":
         axes.bar(names, sent, color=GOOD)
-        dress(axes, "Size by partition, not compressed", y="MB")
+        set_labels(axes, "Size by partition, not compressed", y="MB")
     else:
         axes.bar(names, encoded, color=PALE, label="before compression")
         axes.bar(
             names, sent, width=0.5, color=GOOD, label="to be sent" if report.dry_run else "sent"
         )
         ratio = report.bytes_uncompressed / max(1, report.bytes_sent)
-        dress(axes, f"Size by partition, {codec}: {ratio:.1f} to 1", y="MB")
+        set_labels(axes, f"Size by partition, {codec}: {ratio:.1f} to 1", y="MB")
     from_zero(axes, sent + encoded)
     plain_numbers(axes.yaxis)
     _name_bars(axes, names)
@@ -183,7 +183,7 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
             stairs(axes, times, unit=1000, label=f"{label}: p99 {number(slow)} ms", color=color)
             axes.axvline(slow, color=color, linestyle=":", linewidth=1.5)
             edges += [step_edge(times.steps[0][0]) / 1000, times.high / 1000]
-    dress(axes, "Latency, p99 dotted", x="ms", y="% of requests, of batches")
+    set_labels(axes, "Latency, p99 dotted", x="ms", y="% of requests, of batches")
     percent(axes.yaxis)
     if edges:
         log_numbers(axes, min(edges), max(edges))
@@ -202,7 +202,7 @@ def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
     bars = axes.barh(names, shares, color=colors)
     axes.bar_label(bars, [f" {_codec_text(each)}" for each in report.codecs])
     axes.invert_yaxis()
-    dress(axes, "Codecs, measured on a sample", x="% of the bytes; CPU time per record")
+    set_labels(axes, "Codecs, measured on a sample", x="% of the bytes; CPU time per record")
     percent(axes.xaxis)
     axes.set_xlim(0, 150)
 
@@ -226,7 +226,7 @@ def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
     if limit:
         axes.axvline(limit, color=BAD, linestyle=":", linewidth=2, label="batch.size")
         edges.append(limit)
-    dress(axes, title, x="kB", y="% of batches")
+    set_labels(axes, title, x="kB", y="% of batches")
     percent(axes.yaxis)
     if all(edges) and edges:
         log_numbers(axes, min(edges), max(edges))
@@ -245,7 +245,7 @@ def plot_closing(axes: Axes, report: DeliveryReport) -> None:
     bars = axes.barh(list(reasons), list(reasons.values()), color=GOOD)
     axes.bar_label(bars, [f" {count:,}" for count in reasons.values()])
     axes.invert_yaxis()
-    dress(axes, "Reasons for closing batches", x="batches")
+    set_labels(axes, "Reasons for closing batches", x="batches")
     plain_numbers(axes.xaxis, whole=True)
     axes.set_xlim(0, max(1, *reasons.values()) * 1.2)
 
@@ -260,7 +260,7 @@ def plot_time(axes: Axes, report: DeliveryReport) -> None:
     others = [f"compressing {100 * report.metrics.compression_time.total / busy:,.0f} %"]
     if report.throttle_ms:
         others.append(f"throttled {100_000 * report.throttle_ms / busy:,.0f} %")
-    dress(
+    set_labels(
         axes,
         "How tasks spent their time",
         x=f"% of all tasks' time; in parallel: {', '.join(others)}",

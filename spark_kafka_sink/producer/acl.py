@@ -74,7 +74,7 @@ class AclAdvisor:
     def _guide(self) -> AclGuide:
         return AclGuide(self.security, self.server)
 
-    def refused_topic(self, topic: str) -> AuthorizationError:
+    def unauthorized_topic(self, topic: str) -> AuthorizationError:
         """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
         where, who = self._topic(topic), self.principal
         return AuthorizationError(
@@ -86,7 +86,7 @@ class AclAdvisor:
             hint=self.hint(_TOPIC, topic),
         )
 
-    def refused_write(self, topic: str) -> AuthorizationError:
+    def unauthorized_write(self, topic: str) -> AuthorizationError:
         """Return the error if the coordinator does not allow adding a partition of this topic."""
         return AuthorizationError(
             f"Write on {self._topic(topic)} is denied to {self.principal}",

@@ -46,13 +46,13 @@ UNMEASURED = 2**31 - 1
 """Value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
 SAFE_ARROW_BATCH = 64 * 1024 * 1024
 """Spark's own limit for the size of a batch, in bytes."""
-MEASURING = 0.09e-6
+MEASURING_COST_S = 0.09e-6
 """JVM seconds per row that measuring batches costs: 0.27 us instead of 0.18 us, for 100-byte rows
 on Spark 4.1 and 4.3.
 """
 SHORT_ARROW_BATCH = 1_000
 """Number of rows in an Arrow batch above which its fixed cost is negligible."""
-HANDING_OVER = 70e-6
+BATCH_COST_S = 70e-6
 """Minimum time per batch in seconds, even with few rows: 50 us of the Python worker's CPU time and
 20 to 60 us of the JVM's, which are spent in parallel if each process has a core. On a busy machine,
 a batch takes longer.
@@ -79,7 +79,7 @@ def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
         return None
     if facts.waits_for_kafka or facts.has_large_rows:
         return None
-    share = facts.share(facts.report.records * MEASURING)
+    share = facts.share(facts.report.records * MEASURING_COST_S)
     if share < WORTHWHILE or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
         return None
     return Advice(
@@ -98,7 +98,7 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
     if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
         return None
     batches = facts.report.records / rows
-    share = min(1.0, facts.share(batches * HANDING_OVER))
+    share = min(1.0, facts.share(batches * BATCH_COST_S))
     if share < WORTHWHILE or facts.waits_for_kafka:
         return None
     return Advice(

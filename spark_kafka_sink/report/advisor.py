@@ -64,7 +64,7 @@ SAMPLE = 50_000
 """Minimum size in bytes of the sample on which codecs were measured."""
 QUICK = 10.0
 """Maximum CPU nanoseconds per byte of a recommended codec: 10 ns per byte is 100 MB/s."""
-MUCH = 1.1
+MIN_SIZE_RATIO = 1.1
 """Minimum ratio of compressed sizes for which a codec that sends fewer bytes is recommended."""
 
 
@@ -159,14 +159,14 @@ def _codec(facts: PipelineFacts) -> Advice | None:
         return None
     quick = [each for each in costs.values() if each.ns_per_byte <= QUICK]
     smallest = min(each.bytes_compressed for each in quick)
-    good = [each for each in quick if each.bytes_compressed <= MUCH * smallest]
+    good = [each for each in quick if each.bytes_compressed <= MIN_SIZE_RATIO * smallest]
     best = min(good, key=attrgetter("cpu_ns"))
     fewer = now.bytes_compressed / best.bytes_compressed
     more = best.us_per_record - now.us_per_record
-    if fewer > MUCH:
+    if fewer > MIN_SIZE_RATIO:
         cost = f"for {more:,.2f} µs more CPU per record" if more > 0 else "for less CPU"
         effect = f"it would send {fewer:,.1f} times fewer bytes {cost}"
-    elif fewer > 1 / MUCH and now.cpu_ns > 2 * best.cpu_ns:
+    elif fewer > 1 / MIN_SIZE_RATIO and now.cpu_ns > 2 * best.cpu_ns:
         effect = f"it would send about as many bytes for {-more:,.2f} µs less CPU per record"
     else:
         return None

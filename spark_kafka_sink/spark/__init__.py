@@ -38,7 +38,7 @@ In reading order:
 - `log_lines`: the format of log lines in Spark's Python workers
 """
 
-from spark_kafka_sink.common.extras import missing, refuse_older
+from spark_kafka_sink.common.extras import missing, reject_older
 from spark_kafka_sink.spark.log_lines import install as _show_origin
 from spark_kafka_sink.spark.worker_start import freeze_loaded_modules as _freeze_loaded_modules
 
@@ -48,6 +48,6 @@ except ModuleNotFoundError as _error:
     if _error.name != "pyspark":
         raise
     raise missing() from None
-refuse_older(_version)
+reject_older(_version)
 _show_origin()
 _freeze_loaded_modules()

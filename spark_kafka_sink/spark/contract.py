@@ -95,7 +95,7 @@ class Contract:
         Raises:
             ColumnError: a column is missing, duplicate or of the wrong type.
         """
-        _refuse_duplicates(schema)
+        _reject_duplicates(schema)
         selected = _selected(schema, config)
         # A topic column that the option overrides may have any type.
         unused = {"key", "value", "timestamp"} | ({"topic"} if config.topic is not None else set())
@@ -163,7 +163,7 @@ def _value(schema: types.StructType) -> int:
     return place
 
 
-def _refuse_duplicates(schema: types.StructType) -> None:
+def _reject_duplicates(schema: types.StructType) -> None:
     """Raise an error for duplicate columns; Spark also rejects them, but only when the job runs."""
     duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if duplicates:

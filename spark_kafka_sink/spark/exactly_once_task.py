@@ -311,7 +311,7 @@ class TransactionalTaskWriter(TaskWriter):
         query_id, batch = self._identity()
         plan, kind = self.plan, self.plan.scope.kind
         if plan.shared is not None:
-            _refuse_speculation()
+            _reject_speculation()
         run_id = None if kind is ids.ScopeKind.STREAM else current_run()
         counted = _Counted(batches, self.contract.topic if kind is ids.ScopeKind.BATCH else None)
         report, transaction = DeliveryReport(), None
@@ -379,7 +379,7 @@ class TransactionalTaskWriter(TaskWriter):
         )
 
 
-def _refuse_speculation() -> None:
+def _reject_speculation() -> None:
     """Raise an error if speculation is enabled; only tasks receive this setting of the session.
 
     Raises:

@@ -148,7 +148,7 @@ def _with_schemas(
 def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, str]) -> None:
     from spark_kafka_sink.spark.publication import check_report_folder
 
-    refuse_continuous()
+    reject_continuous()
     warn_of_displayed_secrets(options)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
@@ -406,7 +406,7 @@ _EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[
 _PROC = Path("/proc")
 
 
-def refuse_continuous(proc: Path = _PROC) -> None:
+def reject_continuous(proc: Path = _PROC) -> None:
     """Raise an error if every query of the driver's JVM is continuous; called during planning.
 
     If there are other queries, this query cannot be identified, and on systems other than Linux

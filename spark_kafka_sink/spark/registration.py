@@ -136,7 +136,7 @@ def register(spark: SparkSession | ConnectSession) -> None:
         PySparkException: Spark rejects the data source.
     """
     check_session("register(spark)", spark)
-    refuse_wheel(__file__)
+    reject_wheel(__file__)
     if isinstance(spark, SparkSession):
         spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
         _use_this_python(spark.sparkContext)
@@ -243,7 +243,7 @@ def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
         return True
 
 
-def refuse_wheel(path: str) -> None:
+def reject_wheel(path: str) -> None:
     """Raise an error if the package comes from a wheel on the Python path.
 
     Spark does not make wheels available to tasks: of the files shipped with `--py-files`, it adds

@@ -396,7 +396,7 @@ class Driver:
         return self.client.deadline(self.max_block_s)
 
     def described(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
-        """Return descriptions of these ids within max.block.ms; empty for old brokers."""
+        """Return descriptions of these ids within max.block.ms; empty before Kafka 3.0."""
         return self.describe(ids, self._deadline) or {}
 
     def _check_unchanged(self) -> None:

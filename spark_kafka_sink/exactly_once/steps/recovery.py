@@ -473,7 +473,7 @@ def recover_runs(driver: Driver) -> None:
             _append_run_outcome(driver.of(scope, deadline), records, decided[scope], result)
     for scope in over:
         if driver.client.now() < deadline:
-            _forget_run(driver.of(scope, deadline), records)
+            _remove_run(driver.of(scope, deadline), records)
     driver.restart()
 
 
@@ -496,7 +496,7 @@ def _other_runs(
     return decided, over
 
 
-def _forget_run(driver: Driver, records: DecisionRecords) -> None:
+def _remove_run(driver: Driver, records: DecisionRecords) -> None:
     """Remove the record of a finished run from the log; failures are only logged."""
     driver.set_stale_chunks(records)
     try:

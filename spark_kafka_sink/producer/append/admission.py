@@ -97,7 +97,8 @@ class AdmissionControl:
             self._state.wait_for(lambda: False, wait)
         self._limiter.acquire(len(chunk), chunk.size)
         if not self._pool.fits(chunk.size):
-            self._topics.await_expected()  # batches of unknown topics cannot be sent to free memory
+            # Batches are not sent, and free no memory, while their topic is unknown.
+            self._topics.await_expected()
         self._pool.reserve(chunk.size)
         return chunk.size
 

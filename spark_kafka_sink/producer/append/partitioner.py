@@ -556,7 +556,7 @@ class StickyPartitioner:
         self._accumulator.add_assigned_topics(with_assigned)
         sent = [topic.name for topic, _, assigned in counts if not assigned]
         if sent and self._adaptive:
-            self._accumulator.forget_sent_topics(sent)
+            self._accumulator.remove_sent_topics(sent)
         needy = [
             index
             for index, (topic, missing, _) in enumerate(counts)

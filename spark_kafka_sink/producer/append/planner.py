@@ -295,7 +295,7 @@ def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
     return original
 
 
-_NAMED_SIZE = 1024
+_NUMBERED_SIZE = 1024
 """Minimum mean record size, in bytes, for which row numbers are stored without being charged."""
 
 
@@ -384,7 +384,7 @@ def _row_numbers(chunk: RoutedChunk, order: NDArray[np.intp] | None) -> RowNumbe
     rows, partition = chunk.rows, chunk.rows.spark_partition
     if order is None and rows.numbers is None:
         return RowNumbers(range(rows.first_row, rows.first_row + len(rows)), partition)
-    if chunk.size < len(rows) * _NAMED_SIZE:
+    if chunk.size < len(rows) * _NUMBERED_SIZE:
         return None
     numbers = rows.numbers if rows.numbers is not None else rows.first_row + np.arange(len(rows))
     return RowNumbers(numbers if order is None else numbers[order], partition)

@@ -232,7 +232,7 @@ class TopicMetadata:
         if code is None:
             return self._unreachable_error()
         if code == ErrorCode.topic_authorization_failed:
-            return self._acls.refused_topic(topic)
+            return self._acls.unauthorized_topic(topic)
         is_dead_letter_topic = topic == self._acls.dead_letter_topic
         kind = "dead letter topic" if is_dead_letter_topic else "topic"
         return UnknownTopicError(

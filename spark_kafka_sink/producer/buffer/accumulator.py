@@ -133,7 +133,7 @@ class Accumulator:
                     self._close(partition, CloseReason.FLUSH)
         self.state.wake_sender()
 
-    def forget_sent_topics(self, topics: Collection[str]) -> None:
+    def remove_sent_topics(self, topics: Collection[str]) -> None:
         """Remove the topics whose assigned rows have all been sent."""
         with self._lock:
             if self._assigned_topics.isdisjoint(topics):

@@ -77,7 +77,7 @@ class Ramp:
         return _DOUBLING - max(0.0, now - self.troubled_at) % _DOUBLING
 
 
-class Speedometer:
+class RateMeter:
     """Measures the rate of the last few seconds in bytes per second."""
 
     def __init__(self) -> None:
@@ -116,8 +116,8 @@ class RateLimiter:
         self._records = Bucket(limits.records, at=now) if limits.records else None
         self._bytes = Bucket(limits.size, at=now) if limits.size else None
         self._given = self.limited
-        self._speed = Speedometer()
-        self._usual: float | None = None
+        self._speed = RateMeter()
+        self._normal_rate: float | None = None
         """Rate before the latest errors, in bytes per second; it is not measured during a ramp."""
         self._now = now
         self._factor = 1.0
@@ -172,6 +172,6 @@ class RateLimiter:
         if factor >= 1.0:
             self._bytes = None
         elif self._bytes is None:
-            self._usual = self._speed.rate() or self._usual
+            self._normal_rate = self._speed.rate() or self._normal_rate
             self._speed.clear()
-            self._bytes = Bucket(self._usual, at=now) if self._usual else None
+            self._bytes = Bucket(self._normal_rate, at=now) if self._normal_rate else None

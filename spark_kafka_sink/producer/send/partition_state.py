@@ -218,14 +218,14 @@ class PartitionState:
         if batch.order < last_order:
             return order_error(self.partition) if 0 <= last_offset < offset else None
         self._last = batch.order, offset
-        self._clear_doubt(batch)
+        self._clear_ambiguous(batch)
         if 0 <= offset < last_offset:
             return rewound_error(self.partition, last_offset, offset)
         refused = [each for each in self._retry_queue if not each.ambiguous]
         overtaken = any(each.order < batch.order for each in refused)
         return order_error(self.partition) if overtaken else None
 
-    def _clear_doubt(self, piece: ProducerBatch) -> None:
+    def _clear_ambiguous(self, piece: ProducerBatch) -> None:
         """Clear `ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
 
         The broker cannot have appended the whole batch; otherwise it would have rejected the piece.

@@ -230,7 +230,7 @@ class ResponseHandler:
             nodes = {node_id: Node(node_id, host, port) for node_id, host, port in response.nodes}
             self._client.metadata.learn_nodes(nodes)
 
-    def obey_throttling(self, completion: Completion, now: float) -> None:
+    def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""
         pause_ms = completion.throttle_ms
         if not pause_ms:
@@ -246,7 +246,7 @@ class ResponseHandler:
 
     # The methods below handle topics that are rejected while batches wait for them.
 
-    def refuse_waiting(
+    def reject_waiting(
         self, topics: frozenset[str], error: Callable[[str], DeliveryError] | None = None
     ) -> None:
         """Treat waiting batches as rejected by their leaders if the metadata rejects their topics.
@@ -254,7 +254,7 @@ class ResponseHandler:
         Batches in flight wait for their responses; batches being compressed wait for the next
         metadata. `error` creates the error for a topic that was rejected for a different reason.
         """
-        error = error or self._session.acls.refused_topic
+        error = error or self._session.acls.unauthorized_topic
 
         def is_refused(batch: ProducerBatch) -> bool:
             return batch.partition.topic in topics and batch.ready

@@ -104,7 +104,7 @@ class Sender:
         if self._metadata.updates != self._metadata_seen:
             self._metadata_seen = self._metadata.updates
             if refused := self._metadata.cluster.unauthorized:
-                self._responses.refuse_waiting(refused)
+                self._responses.reject_waiting(refused)
             if self._transactions is not None:
                 self._check_topics()
             self._accumulator.state.notify()
@@ -268,7 +268,7 @@ class Sender:
     def _complete(self, completion: Completion) -> None:
         now = self._client.clock.monotonic()
         request = completion.request
-        self._responses.obey_throttling(completion, now)
+        self._responses.apply_throttling(completion, now)
         if request.api is ApiKey.PRODUCE:
             self._complete_produce(completion, request.context, now)
             return
@@ -327,7 +327,7 @@ class Sender:
         if transactions.denied:
             denied = frozenset(transactions.denied)
             transactions.denied.clear()
-            self._responses.refuse_waiting(denied, self._session.acls.refused_write)
+            self._responses.reject_waiting(denied, self._session.acls.unauthorized_write)
 
     def _check_topics(self) -> None:
         """Fail the session if a topic was recreated, even if nothing is left to send.

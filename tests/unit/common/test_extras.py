@@ -17,7 +17,7 @@ from spark_kafka_sink.common.extras import (
     EXTRAS,
     import_extra,
     install_command,
-    refuse_older,
+    reject_older,
     require_extra,
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -81,13 +81,13 @@ def test_without_pyspark_there_is_a_sentence(imported: str) -> None:
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.10.1", "5.0.0.dev1", "unknown"])
 def test_a_release_that_is_new_enough(version: str) -> None:
-    refuse_older(version)
+    reject_older(version)
 
 
 @pytest.mark.parametrize("version", ["3.5.7", "4.0.1"])
 def test_a_release_that_is_too_old(version: str) -> None:
     with pytest.raises(ImportError, match=version):
-        refuse_older(version)
+        reject_older(version)
 
 
 def test_the_command_line_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.spark.plan import latest_query_start, refuse_continuous
+from spark_kafka_sink.spark.plan import latest_query_start, reject_continuous
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,21 +34,21 @@ def test_where_every_query_is_continuous_it_is_refused(
     tmp_path: Path, queries: tuple[str, ...]
 ) -> None:
     with pytest.raises(ConfigError, match=r"processingTime"):
-        refuse_continuous(_tree(tmp_path, *queries))
+        reject_continuous(_tree(tmp_path, *queries))
 
 
 @pytest.mark.parametrize("queries", [(), (QUERY,), (QUERY, QUERY, EPOCHS)])
 def test_where_it_may_be_another_it_is_not(tmp_path: Path, queries: tuple[str, ...]) -> None:
-    refuse_continuous(_tree(tmp_path, *queries))
+    reject_continuous(_tree(tmp_path, *queries))
 
 
 def test_without_proc_nothing_is_seen(tmp_path: Path) -> None:
-    refuse_continuous(tmp_path / "none")
+    reject_continuous(tmp_path / "none")
 
 
 def test_a_thread_that_ends_meanwhile(tmp_path: Path) -> None:
     (_tree(tmp_path, QUERY) / "1" / "task" / "99").mkdir()
-    refuse_continuous(tmp_path)
+    reject_continuous(tmp_path)
 
 
 def test_the_latest_query_is_that_whose_thread_started_last(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource, register
-from spark_kafka_sink.spark.registration import refuse_wheel
+from spark_kafka_sink.spark.registration import reject_wheel
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -87,6 +87,6 @@ def test_a_stopped_session_is_said_to_be_stopped(session: Any) -> None:
 def test_a_wheel_on_the_python_path_is_refused() -> None:
     """Executors would not find the package; in a zip they do."""
     module = "spark_kafka_sink/spark/registration.py"
-    refuse_wheel(f"/jobs/spark_kafka_sink.zip/{module}")
+    reject_wheel(f"/jobs/spark_kafka_sink.zip/{module}")
     with pytest.raises(ConfigError, match=r"spark_kafka_sink\.zip"):
-        refuse_wheel(f"/jobs/spark_kafka_sink-0.1.0-py3-none-any.whl/{module}")
+        reject_wheel(f"/jobs/spark_kafka_sink-0.1.0-py3-none-any.whl/{module}")
