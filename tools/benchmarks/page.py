@@ -14,7 +14,16 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from spark_kafka_sink.plots.panels import BAD, GOOD, PALE, SECOND, done, dress, legend, log_numbers
+from spark_kafka_sink.plots.panels import (
+    BAD,
+    GOOD,
+    PALE,
+    SECOND,
+    done,
+    legend,
+    log_numbers,
+    set_labels,
+)
 from tools.benchmarks.payload import EVENTS
 from tools.benchmarks.spark.contestants import (
     CONFLUENT,
@@ -101,8 +110,8 @@ def _bars(series: Sequence[Found]) -> tuple[Figure, Axes, list[str], list[Found]
     above = [one["most_records_per_s"] / _MILLION - middle for middle, one in pairs]
     line = {"linewidth": 0.8}
     rates.barh(names, medians, color=_colors(names), xerr=[below, above], error_kw=line)
-    dress(rates, "Rate", x="M rec/s")
-    dress(costs, "Client CPU", x="us a record")
+    set_labels(rates, "Rate", x="M rec/s")
+    set_labels(costs, "Client CPU", x="us a record")
     return figure, costs, names, measured
 
 
@@ -117,14 +126,14 @@ def _sizes(series: Sequence[Found]) -> Figure:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    dress(axes, "Values of 10 B to 1 MB", x="bytes of a value", y="MB/s")
+    set_labels(axes, "Values of 10 B to 1 MB", x="bytes of a value", y="MB/s")
     return done(figure)
 
 
 def _partitions(series: Sequence[Found]) -> Figure:
     figure, axes = _curves(series, "point", lambda _: 1 / _MILLION)
     axes.set_ylim(bottom=0)
-    dress(axes, "Keyed events to more partitions", x="partitions", y="M rec/s")
+    set_labels(axes, "Keyed events to more partitions", x="partitions", y="M rec/s")
     legend(axes)
     return done(figure)
 
@@ -161,7 +170,9 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
         places = [kind + number * width for kind in range(len(_KINDS))]
         axes.bar(places, heights, width, color=color, label=peer.name)
     axes.set_xticks([kind + width for kind in range(len(_KINDS))], [name for name, *_ in _KINDS])
-    dress(axes, "131-byte JSON events from Parquet to one Kafka, one core for Spark", y="M rec/s")
+    set_labels(
+        axes, "131-byte JSON events from Parquet to one Kafka, one core for Spark", y="M rec/s"
+    )
     legend(axes)
     return done(figure)
 
