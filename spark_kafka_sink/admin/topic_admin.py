@@ -71,9 +71,9 @@ class PartitionDescription:
 class TopicDescription:
     """An existing topic.
 
-    `operations` and `cluster_operations` are bit fields of AclOperation codes. Brokers before Kafka
-    2.3 do not return them, and brokers since 2.8 do not return those of the cluster; in these cases
-    they are None. `topic_id` is None before Kafka 2.8.
+    `operations` and `cluster_operations` are bit fields of AclOperation codes. A field is None if
+    the broker does not return it: brokers before Kafka 2.3 return neither field, and brokers since
+    2.8 do not return `cluster_operations`. `topic_id` is None before Kafka 2.8.
     """
 
     name: str

@@ -22,7 +22,7 @@ In reading order:
 - `coordinator`: consumer groups and transactions
 - `partition`: validation of batches, the log of a partition, producer and transaction state
 - `storage`: logs in memory or on disk, and the journal of all other durable state
-- `redis`: the storage backend that keeps logs in Redis Streams
+- `redis`: the storage backend that stores logs in Redis Streams
 - `security`: TLS, SASL mechanisms, credentials and deny rules
 - `purgatory`: delayed requests, which wait for a change or a deadline
 - `state_lock`: the lock on the cluster's state, used if a separate thread handles requests

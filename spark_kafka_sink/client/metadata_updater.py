@@ -239,7 +239,7 @@ class Metadata:
         self.removed_partitions = RemovedPartitions()
         """Detects partitions that were removed during this session."""
         self.failure: DeliveryError | None = None
-        """The error if the brokers belong to a different cluster, to which nothing may be sent."""
+        """The error to raise if the brokers now belong to a different cluster, or None."""
         self._topics: frozenset[str] = frozenset()
         """Topics of the next request."""
         self._requested: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
 """The table of all options except security options, with the defaults of Java and of this sink.
 
-Names, types, defaults, ranges and importance of the `kafka.*` options are those of Kafka 4.3's
+Names, types, defaults, ranges and importance of the `kafka.*` options are taken from Kafka 4.3's
 ProducerConfig. `bulk` is this sink's default if it differs from Java's because the sink writes in
 bulk.
 """

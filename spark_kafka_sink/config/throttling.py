@@ -152,8 +152,8 @@ class ThrottlingConfig:
         """Build the config from the parsed sink options.
 
         Every task gets the same fixed share of the job's limits. Therefore the job does not exceed
-        a limit while at most `rateLimit.job.tasks` tasks run at once, but cannot reach it while
-        fewer tasks run.
+        a limit while at most `rateLimit.job.tasks` tasks run at once, but cannot reach the limit
+        while fewer tasks run.
 
         Raises:
             ConfigError: a limit for the job is set without the number of its tasks.

@@ -136,7 +136,7 @@ def _is_refused(diagnosis: Diagnosis) -> bool:
     host.
     """
     error = diagnosis.error
-    if diagnosis.verdict is not Verdict.REFUSED or error is None:
+    if diagnosis.verdict is not Verdict.REJECTED or error is None:
         return False
     return error.error is not None or isinstance(error, BrokerUnavailableError)
 

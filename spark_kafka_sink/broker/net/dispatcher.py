@@ -118,7 +118,7 @@ class SaslGate:
         values: Values,
     ) -> None:
         if authenticator.has_failed:
-            failed = {**values, REASON: authenticator.refusal}
+            failed = {**values, REASON: authenticator.failure_reason}
 
             def refuse() -> None:
                 channel.send(failed)

@@ -33,7 +33,7 @@ WAIT_SECONDS: Final = 10.0
 
 
 class LoopSockets:
-    """`NodeSockets` for other threads: runs each call on the loop's thread and waits for it.
+    """`NodeSockets` for other threads. Runs each call on the loop's thread, and waits for its end.
 
     Args:
         sockets: the server's sockets, used on the loop's thread only.

@@ -258,7 +258,7 @@ class SocketServer:
 
         Closing a socket with unread input would discard the alert.
         """
-        client.refuse()
+        client.close_write()
         self.timers.add(ALERT_SECONDS, lambda: self.close(connection))
 
     def is_served(self, connection: Connection) -> bool:

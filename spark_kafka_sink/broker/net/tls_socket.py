@@ -64,7 +64,7 @@ class TlsSocket:
 
         Raises:
             BlockingIOError: no data is available yet.
-            TlsError: the handshake failed; call `refuse` so that the client can read the reason.
+            TlsError: the handshake failed. Call `close_write`, so that the client can read why.
             OSError: the connection is lost.
         """
         if self._is_refused:
@@ -152,7 +152,7 @@ class TlsSocket:
                 break
         return self.send(b"".join(together))
 
-    def refuse(self) -> None:
+    def close_write(self) -> None:
         """Close the write side of the connection, and ignore further input."""
         self._is_refused = True
         with contextlib.suppress(OSError):

@@ -128,7 +128,7 @@ class SaslServerAuthenticator:
         self._session: _Session | None = None
         self._reauthenticated_at: float | None = None
         self._lifetime_ms: int | None = None
-        self.refusal: str | None = None
+        self.failure_reason: str | None = None
         """Reason for a failed authentication. The client might not have received the reason."""
         self.takes_tokens = False
         """True if the next frame is a token without a request header (SaslHandshake version 0)."""
@@ -205,7 +205,7 @@ class SaslServerAuthenticator:
         try:
             challenge = self._evaluate(message, now)
         except SaslServerError as error:
-            self._stage, self.refusal = Stage.FAILED, error.message
+            self._stage, self.failure_reason = Stage.FAILED, error.message
             is_public = isinstance(error, SaslAuthenticationError)
             return {
                 "error_code": ErrorCode.sasl_authentication_failed,
@@ -228,7 +228,7 @@ class SaslServerAuthenticator:
         try:
             return self._evaluate(message, now)
         except SaslServerError as error:
-            self._stage, self.refusal = Stage.FAILED, error.message
+            self._stage, self.failure_reason = Stage.FAILED, error.message
             return None
 
     def _evaluate(self, message: bytes, now: Moment) -> bytes:

@@ -44,7 +44,7 @@ class Verdict(Enum):
     """A temporary failure, such as a broker restart or a network interruption."""
     MISMATCH = auto()
     """The port appears to use a different protocol, or the broker is stopping."""
-    REFUSED = auto()
+    REJECTED = auto()
     """The broker rejected the client, or the client rejected the broker. Retrying does not help."""
 
 
@@ -119,7 +119,7 @@ def reason_of(error: Exception) -> str:
 def _refused(error: errors.KafkaProdError, at: Circumstances) -> Diagnosis:
     named = copy(error)
     named.broker = named.broker or at.broker
-    return Diagnosis(_text(error), Verdict.REFUSED, named)
+    return Diagnosis(_text(error), Verdict.REJECTED, named)
 
 
 def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
@@ -210,29 +210,29 @@ LASTING_S = 4.0
 class _Streak:
     """Failures of one address since its last success.
 
-    `since` is the time of the first refusal or mismatch.
+    `since` is the time of the first rejection or mismatch.
     """
 
     latest: Diagnosis
     times: int = 0
-    refusals: int = 0
+    rejections: int = 0
     since: float | None = None
 
 
 class ConnectionFailures:
     """Failures since the last success, by address; `fatal` is set once retrying is pointless.
 
-    Some failures are refusals (`Verdict.REFUSED`), such as a wrong password or an untrusted
-    certificate. Whether a refusal is fatal depends on earlier attempts:
+    Some failures are rejections (`Verdict.REJECTED`), such as a wrong password or an untrusted
+    certificate. Whether a rejection is fatal depends on earlier attempts:
 
-    - No broker has accepted the client yet: a refusal is fatal once every bootstrap server has
-      refused the client. It is also fatal after `REPEATED` refusals if each bootstrap server has
-      failed once or the refusals have lasted for `LASTING_S`. This way, a job does not fail because
-      one of several servers has an expired certificate.
+    - No broker has accepted the client yet: a rejection is fatal once every bootstrap server has
+      rejected the client. It is also fatal after `REPEATED` rejections if each bootstrap server has
+      failed once or the rejections have lasted for `LASTING_S`. This way, a job does not fail
+      because one of several servers has an expired certificate.
     - A broker has accepted the client: while a job runs, a password might be changed on one broker
       after another, or a token file might be replaced. Therefore, the client reloads the secrets
-      and retries. The refusal is fatal once one broker has refused the client `REPEATED` times over
-      at least `LASTING_S`.
+      and retries. The rejection is fatal once a broker has rejected the client `REPEATED` times
+      over at least `LASTING_S`.
 
     Other failures only suggest that the port uses a different protocol (`Verdict.MISMATCH`). Before
     any broker has accepted the client, they are fatal once each bootstrap server has failed
@@ -240,7 +240,7 @@ class ConnectionFailures:
     restarting broker, and are never fatal.
 
     Used only by the sender thread, but any thread can copy `reasons`. Source:
-    ``NetworkClient.processDisconnection``, where the first refusal is fatal.
+    ``NetworkClient.processDisconnection``, where the first rejection is fatal.
     """
 
     def __init__(self, bootstrap_servers: Iterable[str]) -> None:
@@ -265,7 +265,7 @@ class ConnectionFailures:
         streak = self._streaks.setdefault(address, _Streak(diagnosis))
         streak.latest = diagnosis
         streak.times += 1
-        streak.refusals += diagnosis.verdict is Verdict.REFUSED
+        streak.rejections += diagnosis.verdict is Verdict.REJECTED
         if diagnosis.verdict is Verdict.TEMPORARY:
             return
         if streak.since is None:
@@ -281,20 +281,20 @@ class ConnectionFailures:
     def _is_fatal(self, streak: _Streak, now: float) -> bool:
         is_old = streak.since is not None and now - streak.since >= LASTING_S
         if self.is_accepted:
-            return is_old and streak.refusals >= REPEATED
+            return is_old and streak.rejections >= REPEATED
         if is_old and self._all_have_failed(REPEATED):
             return True
-        if streak.latest.verdict is not Verdict.REFUSED:
+        if streak.latest.verdict is not Verdict.REJECTED:
             return False
-        refusals = sum(each.refusals for each in self._streaks.values())
-        return self._is_refused_by_all() or (
-            refusals >= REPEATED and (is_old or self._all_have_failed(1))
+        rejections = sum(each.rejections for each in self._streaks.values())
+        return self._is_rejected_by_all() or (
+            rejections >= REPEATED and (is_old or self._all_have_failed(1))
         )
 
-    def _is_refused_by_all(self) -> bool:
-        """Return True if the latest failure of every bootstrap server was a refusal."""
+    def _is_rejected_by_all(self) -> bool:
+        """Return True if the latest failure of every bootstrap server was a rejection."""
         return all(
-            address in self._streaks and self._streaks[address].latest.verdict is Verdict.REFUSED
+            address in self._streaks and self._streaks[address].latest.verdict is Verdict.REJECTED
             for address in self._bootstrap_servers
         )
 

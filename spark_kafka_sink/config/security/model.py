@@ -106,7 +106,7 @@ class PasswordLogin:
     username: Secret
     password: Secret
     token_auth: bool = False
-    """True if name and password are those of a delegation token (KIP-48). SCRAM only."""
+    """True if name and password belong to a delegation token (KIP-48). SCRAM only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

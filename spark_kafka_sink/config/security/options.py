@@ -1,8 +1,8 @@
 """The table of the security options, which are set as `kafka.<name>`.
 
-Names, defaults and importance are those of Kafka 4.3's SecurityConfig, SslConfigs and SaslConfigs.
-Options that Java does not have come from librdkafka's CONFIGURATION.md. Options that are lists or
-doubles in Java are strings in this table; `tls` and `sasl` parse them.
+Names, defaults and importance are taken from Kafka 4.3's SecurityConfig, SslConfigs and
+SaslConfigs. Options that Java does not have come from librdkafka's CONFIGURATION.md. Options that
+are lists or doubles in Java are strings in this table; `tls` and `sasl` parse them.
 """
 
 from __future__ import annotations

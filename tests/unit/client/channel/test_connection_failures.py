@@ -12,7 +12,7 @@ from spark_kafka_sink.client.channel.connection_failures import (
 from spark_kafka_sink.common.errors import AuthenticationError
 
 ONE, TWO = "one:1", "two:2"
-REFUSED = Diagnosis("no", Verdict.REFUSED, AuthenticationError("no"))
+REFUSED = Diagnosis("no", Verdict.REJECTED, AuthenticationError("no"))
 MISMATCH = Diagnosis("what?", Verdict.MISMATCH, AuthenticationError("what?"))
 PASSING = Diagnosis("later")
 

@@ -99,7 +99,7 @@ def test_too_late_is_never_final(state: State) -> None:
 @pytest.mark.parametrize("reason", ["WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"])
 def test_a_port_that_answers_without_tls(reason: str) -> None:
     found = diagnose(tls_error(reason), at(BOTH, State.TLS_HANDSHAKE))
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is Verdict.REJECTED
     assert "does not use TLS" in found.reason
     assert "kafka.security.protocol" in found.reason
 
@@ -107,7 +107,7 @@ def test_a_port_that_answers_without_tls(reason: str) -> None:
 def test_an_alert_after_the_handshake_is_final() -> None:
     error = tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")
     found = diagnose(error, at(SSL, State.NEGOTIATING))
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is Verdict.REJECTED
     assert isinstance(found.error, TlsError)
 
 
@@ -122,7 +122,7 @@ def test_a_tls_alert_to_a_plain_client() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x15\x03\x03\x00\x02\x02\x28")
     found = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is Verdict.REJECTED
     assert isinstance(found.error, BrokerUnavailableError)
     assert "kafka.security.protocol=SSL" in found.reason
     found = diagnose(seen.value, at(SASL, State.NEGOTIATING))
@@ -148,7 +148,7 @@ def test_a_frame_that_is_too_large_is_no_refusal() -> None:
 )
 def test_a_refusal_names_the_broker_once(error: AuthenticationError | ConfigError) -> None:
     found = diagnose(error, at(SASL, State.AUTHENTICATING))
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is Verdict.REJECTED
     assert found.error is not None
     assert found.error.broker == (error.broker or "b:9")
     assert type(found.error) is type(error)
