@@ -33,6 +33,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     TransactionMetadata,
 )
 from spark_kafka_sink.broker.partition.log_validator import RefusedBatchError
+from spark_kafka_sink.broker.storage.journal import TRANSACTION
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 
@@ -218,7 +219,6 @@ ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
 
 LOG = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 50
-TRANSACTION = "transaction"
 NOT_WRITTEN = 0
 
 

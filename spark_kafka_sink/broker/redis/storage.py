@@ -27,7 +27,7 @@ from spark_kafka_sink.broker.redis.streams import (
     StreamKeys,
     add_command,
 )
-from spark_kafka_sink.broker.storage.journal import TOPIC, Journal, Key
+from spark_kafka_sink.broker.storage.journal import TOPIC, TRANSACTION, Journal, Key
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
     UNLIMITED,
@@ -39,6 +39,7 @@ from spark_kafka_sink.broker.storage.log_storage import (
     StoredBatch,
 )
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
+from spark_kafka_sink.protocol.transactions import OPEN_STATES
 from spark_kafka_sink.records.decoder import read_records, records_section
 from spark_kafka_sink.records.record_batch import BatchHeader
 
@@ -319,6 +320,7 @@ class RedisJournal(Journal):
             ChangedDataError: Redis has records of deleted topics in the streams of new topics.
         """
         self._check_topics(stored)
+        self._check_transactions(stored)
         wanted = {
             _field(kind, key).encode(): json.dumps(value).encode()
             for kind, values in self._values.items()
@@ -341,6 +343,15 @@ class RedisJournal(Journal):
                 raise ChangedDataError(
                     f"Redis has loaded an older state, from before topic {name} was deleted and "
                     "recreated. Restart the broker to continue with the older state"
+                )
+
+    def _check_transactions(self, stored: Mapping[bytes, bytes]) -> None:
+        for (name,), txn in self.all(TRANSACTION).items():
+            found = json.loads(stored.get(_field(TRANSACTION, (name,)).encode(), b"null"))
+            if found and _has_ended(found, txn):
+                raise ChangedDataError(
+                    f"Redis has loaded an older state, in which a transaction of {name} is open "
+                    "that has ended since. Restart the broker to continue with the older state"
                 )
 
     def _check_sequence_bits(self, location: RedisLocation) -> None:
@@ -386,6 +397,13 @@ class RedisJournal(Journal):
 
     def close(self) -> None:
         """Do nothing, because the connection is shared."""
+
+
+def _has_ended(stored: Mapping[str, Any], txn: Mapping[str, Any]) -> bool:
+    """Return True if a stored transaction is open and its end is known; compares journal values."""
+    states = txn["state"], txn["started_ms"]
+    is_other = states != (stored["state"], stored["started_ms"])
+    return stored["state"] in OPEN_STATES and is_other and txn["updated_ms"] > stored["updated_ms"]
 
 
 def _field(kind: str, key: Key) -> str:

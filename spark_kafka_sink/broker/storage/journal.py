@@ -30,6 +30,8 @@ Key: TypeAlias = tuple[str | int, ...]
 
 TOPIC: Final = "topic"
 """Journal kind for topics by name. Each value is an object that contains the id."""
+TRANSACTION: Final = "transaction"
+"""Journal kind for transactional ids. Each value has the fields of `TransactionMetadata`."""
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _BEGINNINGS = (b"", b"[", b'["')

@@ -19,6 +19,7 @@ from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.inspection import log_in, topic_in
+from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.readers import dump, dumped_batches, dumped_records
 from tools.support.java import run_tool
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, new_producer_id, produce
@@ -172,6 +173,22 @@ def test_flushed_records_survive_a_power_failure(tmp_path: Path, synced: dict[Pa
     with EmbeddedBroker(data_dir=str(after)) as kafka, client_of(kafka) as client:
         assert kafka.end_offsets("t") == [3]
         assert new_producer_id(client) > producer
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_lost_transaction_marker_is_written_again(folder: str, commit: bool) -> None:
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka:
+        producer = transactional(kafka)
+        producer.begin_transaction()
+        producer.produce("t", "first")
+        producer.flush(SECONDS)
+        log = broker_folder(folder, "t") / f"{0:020}.log"
+        size = log.stat().st_size
+        (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
+    os.truncate(log, size)
+    (Path(folder) / CLEAN_MARK).unlink()
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert values(kafka, "t") == ["first"] * commit
 
 
 @pytest.mark.parametrize("used", [1000, 10**9, 2**63 - 1])
