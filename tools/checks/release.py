@@ -31,7 +31,7 @@ print(f"release check: {report['records']:,} records acknowledged")
 
 
 def main() -> None:
-    """Run the check; exit with the status of the first step that fails."""
+    """Run the check until a step fails."""
     with tempfile.TemporaryDirectory(prefix="kafkaprod-release-") as name:
         folder = Path(name)
         python = install(build_wheel(folder), folder / "environment")
@@ -61,13 +61,12 @@ def install(wheel: Path, environment: Path) -> Path:
 def running_broker(python: Path, folder: Path) -> Iterator[str]:
     """Start the broker from the wheel on a free port; yield its address."""
     command = [str(python.with_name("kafkaprod")), "broker", "--topic", "events:4", "--port", "0"]
-    broker = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-    try:
-        lines = iter(broker.stdout or ())
-        yield next(m[0] for line in lines if (m := re.search(r"127\.0\.0\.1:\d+", line)))
-    finally:
-        broker.terminate()
-        broker.wait(30)
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as broker:
+        try:
+            lines = iter(broker.stdout or ())
+            yield next(m[0] for line in lines if (m := re.search(r"127\.0\.0\.1:\d+", line)))
+        finally:
+            broker.terminate()
 
 
 def run_example(python: Path, folder: Path, address: str) -> None:
@@ -81,12 +80,10 @@ def run_example(python: Path, folder: Path, address: str) -> None:
 
 
 def run(command: list[str], folder: Path, **variables: str) -> None:
-    """Print and run a command; exit with its status if it fails."""
+    """Print and run a command; raise CalledProcessError if it fails."""
     print("$", *command, flush=True)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=folder, env={**environment, **variables}, check=False)
-    if done.returncode:
-        raise SystemExit(done.returncode)
+    subprocess.run(command, cwd=folder, env={**environment, **variables}, check=True)
 
 
 if __name__ == "__main__":

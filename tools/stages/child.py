@@ -14,7 +14,7 @@ import uuid
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from time import thread_time
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+class _Nested(threading.local):
+    """CPU seconds of nested stages, for each stage that this thread is executing."""
+
+    def __init__(self) -> None:
+        self.stack: list[float] = []
+
+
 class StageClock:
     """Collects CPU seconds by stage for all threads of this process."""
 
@@ -45,50 +52,32 @@ class StageClock:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._lock = threading.Lock()
         """Guards `seconds`."""
-        self._inside = threading.local()
+        self._nested = _Nested()
 
     def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a function, so that its CPU time is added to the stage."""
 
         @wraps(function)
         def run(*args: Any, **named: Any) -> Any:
-            began = self._enter()
+            stack = self._nested.stack
+            stack.append(0.0)
+            began = thread_time()
             try:
                 return function(*args, **named)
             finally:
-                self._leave(stage, began)
+                whole = thread_time() - began
+                within = stack.pop()
+                if stack:
+                    stack[-1] += whole
+                with self._lock:
+                    self.seconds[stage] += whole - within
 
         return run
 
     def timed_items(self, stage: str, items: Iterable[Any]) -> Iterator[Any]:
         """Yield the items; the time to produce each item is added to the stage."""
-        following = self.timed(stage, iter(items).__next__)
-        while True:
-            try:
-                item = following()
-            except StopIteration:
-                return
-            yield item
-
-    def _enter(self) -> float:
-        self._stack.append(0.0)
-        return thread_time()
-
-    def _leave(self, stage: str, began: float) -> None:
-        whole = thread_time() - began
-        within = self._stack.pop()
-        if self._stack:
-            self._stack[-1] += whole
-        with self._lock:
-            self.seconds[stage] += whole - within
-
-    @property
-    def _stack(self) -> list[float]:
-        """CPU seconds of nested stages, for each stage that this thread is executing."""
-        stack: list[float] | None = getattr(self._inside, "stack", None)
-        if stack is None:
-            stack = self._inside.stack = []
-        return stack
+        end = object()
+        return iter(self.timed(stage, partial(next, iter(items), end)), end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,12 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
 from spark_kafka_sink import DeliveryReport, KafkaProdDataSource
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.spark.writer import KafkaProdWriter
 from tools.benchmarks.kafka import PARTITIONS, MeasuredKafka, new_topics
 from tools.benchmarks.results import describe
@@ -66,13 +63,12 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
         return writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(NamedTuple):
     """One job: its duration, connections opened, and producer states left on the broker."""
 
     seconds: float
-    connections: int
-    producer_states: int
+    connections: float
+    producer_states: float
 
 
 def main() -> None:
@@ -92,35 +88,26 @@ def main() -> None:
     spark.stop()
     title = f"{tasks:,} tasks of {ROWS_PER_TASK} rows, {_CORES} at once; medians"
     columns = ("writer", "seconds", "ms per task", "connections", "producer states")
-    rows = [(name, *_cells(found, tasks)) for name, found in runs.items()]
+    rows = []
+    for name, found in runs.items():
+        seconds, *counts = map(median, zip(*found, strict=True))
+        ms = f"{seconds / tasks * 1_000:.1f}"
+        rows.append((name, f"{seconds:.2f}", ms, *(f"{count:,.0f}" for count in counts)))
     print(describe(), Table(title, columns, rows).markdown(), sep="\n\n")
-
-
-def _cells(runs: list[Run], tasks: int) -> tuple[str, ...]:
-    seconds = median(run.seconds for run in runs)
-    return (
-        f"{seconds:.2f}",
-        f"{seconds / tasks * 1_000:.1f}",
-        f"{median(run.connections for run in runs):,.0f}",
-        f"{median(run.producer_states for run in runs):,.0f}",
-    )
 
 
 def _job(spark: SparkSession, bootstrap_servers: str, name: str, tasks: int) -> Run:
     rows = tasks * ROWS_PER_TASK
     frame = spark.range(0, rows, 1, tasks).selectExpr("cast(id as string) value", "value as key")
     with new_topics(bootstrap_servers, rows) as (topic,), tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "report.json")
+        path = f"{folder}/report.json"
         started = time.perf_counter()
         write = frame.write.format(name).mode("append").option("topic", topic)
         write.option("kafka.bootstrap.servers", bootstrap_servers).save(reportPath=path)
         seconds = time.perf_counter() - started
-        report = DeliveryReport.from_json(read_report(path))
-        return Run(
-            seconds=seconds,
-            connections=sum(broker.connects for broker in report.metrics.brokers),
-            producer_states=_producer_states(bootstrap_servers, topic),
-        )
+        brokers = DeliveryReport.read(path).metrics.brokers
+        connections = sum(broker.connects for broker in brokers)
+        return Run(seconds, connections, _producer_states(bootstrap_servers, topic))
 
 
 def _producer_states(bootstrap_servers: str, topic: str) -> int:

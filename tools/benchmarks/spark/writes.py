@@ -233,25 +233,20 @@ def format_figures(series: Sequence[Series]) -> tables.Figures:
     return tables.Figures([table], targets, [one.to_dict() for one in series])
 
 
-def sweep_table(title: str, axis: str, about: str, series: Sequence[Series]) -> tables.Table:
+def _sweep_figures(
+    title: str, axis: str, about: str, series: Sequence[Series], target: tables.Target
+) -> tables.Figures:
     """Return one table of writes at several points. Ratios are to a contestant's first point."""
 
     def first(one: Series) -> Series | None:
-        return next((each for each in series if each.contestant == one.contestant), None)
+        found = next(each for each in series if each.contestant == one.contestant)
+        return found if found.samples else None
 
-    def to_first(one: Series) -> str:
-        reference = first(one)
-        return f"{one.rate / reference.rate:.2f}x" if reference and reference.samples else "-"
-
-    figures = (
-        tables.RATE,
-        tables.SPREAD,
-        ("to the first", to_first),
-        tables.CPU,
-        _JVM_CPU,
-        _PYTHON_CPU,
-    )
-    return tables.series_table(title, (_SINK, tables.fact("point", axis)), figures, series, about)
+    to_first = tables.relative("to the first", first)
+    columns = (tables.RATE, tables.SPREAD, to_first, tables.CPU, _JVM_CPU, _PYTHON_CPU)
+    names = (_SINK, tables.fact("point", axis))
+    table = tables.series_table(title, names, columns, series, about)
+    return tables.Figures([table], [target], [one.to_dict() for one in series])
 
 
 def kept(series: Sequence[Series], name: str, points: Sequence[int]) -> float | None:
@@ -294,8 +289,7 @@ def partition_figures(series: Sequence[Series], about: str = "") -> tables.Figur
     title = "Partitions: keyed 131-byte JSON events, one topic, local[1], warm session"
     what = f"Spark, 8 to {PARTITION_COUNTS[-1]:,} partitions: share of the rate kept"
     target = tables.at_least(what, KEPT, "x", kept(series, keyed(OURS), PARTITION_COUNTS))
-    table = sweep_table(title, "partitions", about, series)
-    return tables.Figures([table], [target], [one.to_dict() for one in series])
+    return _sweep_figures(title, "partitions", about, series, target)
 
 
 TOPIC_COUNTS = (1, 100)
@@ -317,8 +311,7 @@ def topic_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
     title = "Topics: 131-byte JSON events, a topic column, local[1], warm session"
     what = f"Spark, {TOPIC_COUNTS[0]:,} to {TOPIC_COUNTS[1]:,} topics: share of the rate kept"
     target = tables.at_least(what, KEPT, "x", kept(series, OURS, TOPIC_COUNTS))
-    table = sweep_table(title, "topics", about, series)
-    return tables.Figures([table], [target], [one.to_dict() for one in series])
+    return _sweep_figures(title, "topics", about, series, target)
 
 
 BATCH_ROWS = (10_000, 16)
@@ -352,8 +345,7 @@ def arrow_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
         "kept, relative to the null Arrow sink's"
     )
     target = tables.at_least(what, KEPT, "x", share, figure)
-    table = sweep_table(title, "rows", about, series)
-    return tables.Figures([table], [target], [one.to_dict() for one in series])
+    return _sweep_figures(title, "rows", about, series, target)
 
 
 WARM = f"{OURS} after warm_up(spark)"
