@@ -1,13 +1,15 @@
 """Comparative benchmarks: `python -m tools.benchmarks`, which runs the parts in `__main__`.
 
-- `results`: samples, series, tables and targets
+- `results`: samples, their series, and the description of the machine
+- `tables`: tables of series, and targets
 - `kafka`: the measured Kafka, and new topics for each run
 - `processes`: contestants as separate processes
 - `payload`: the records to send
 - `core`: the producer core, compared with librdkafka and Java's producer
 - `spark`: whole Spark writes, compared with Spark's own sink and with hand-written code
-- `exactly_once`, `encryption`: what exactly-once delivery and TLS cost
+- `exactly_once`: the cost of exactly-once delivery
+- `encryption`: the cost of TLS
 - `page`: the tables and charts of docs/benchmarks.md and the README
-- `broker`: the embedded broker
+- `broker`: the embedded broker (`python -m tools.benchmarks.broker`)
 - `installation`: stubs for modules that are installed only for tests
 """

@@ -1,1 +1,7 @@
-"""Benchmarks of whole Spark writes, compared with Spark's own sink and with hand-written code."""
+"""Benchmarks of whole Spark writes, compared with Spark's own sink and with hand-written code.
+
+- `contestants`: the sinks, and how their writes are measured
+- `child`: the Spark processes that write
+- `writes`: the comparisons
+- `tiny_tasks`: the gain from reusing sessions (`make bench-tiny-tasks`)
+"""
