@@ -139,7 +139,7 @@ def _read_file(part: PartFormat) -> str:
         return content.decode("utf-8-sig")
     except (OSError, ValueError, pa.ArrowException) as error:
         raise ConfigError(
-            f"option {option} names {shown(path)}, which the driver cannot read: "
+            f"option {option} refers to {shown(path)}, which the driver cannot read: "
             f"{type(error).__name__}",
             hint="The file must be on the driver, or at a URI that pyarrow.fs supports.",
         ) from None

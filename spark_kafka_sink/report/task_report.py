@@ -23,7 +23,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressCounts:
-    """Numbers of records and bytes that tasks have delivered so far."""
+    """The numbers of records and bytes that tasks have delivered so far."""
 
     persisted: int = 0
     """Number of acknowledged records, including those of failed attempts."""

@@ -143,7 +143,10 @@ def _refused(text: str) -> KafkaProdError | None:
 
 
 def _not_found() -> KafkaProdError:
-    """Return the error for a missing format, caused by a different Python or a missing session."""
+    """Return the error for a format that Spark cannot find.
+
+    Spark uses a different Python, or the format is not registered in this thread.
+    """
     name, taken = _python_of_spark()
     if threading.current_thread() is threading.main_thread() and _is_another(taken):
         return ConfigError(

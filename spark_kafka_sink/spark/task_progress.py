@@ -85,7 +85,7 @@ class TaskProgress(ProgressCounts):
     elapsed_ms: int = 0
     """Milliseconds since the attempt began."""
     rows: int = 0
-    """Rows received from Spark."""
+    """Number of rows received from Spark."""
     waits_for: WaitsFor = WaitsFor.SPARK
     done: bool = False
     """True if the task has ended, successfully or not."""
@@ -132,8 +132,8 @@ class TaskReporter:
         self._end = Event()
         self._thread: Thread | None = None
 
-        # Written by the writer's thread and read by the reporter's: a stale value is corrected by
-        # the next datagram.
+        # The writer's thread writes these values, and the reporter's thread reads them. The next
+        # datagram corrects a stale value.
         self._session: ProducerSession | None = None
         self._rows = 0
         self._waits_for_spark = True

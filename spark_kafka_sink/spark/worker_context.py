@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
-"""Spark's own defaults, in 4.1 and 4.3."""
+"""The default values in Spark 4.1 and 4.3."""
 _UNLIMITED = 2**31 - 1
 BATCH_ID = "streaming.sql.batchId"
 QUERY_ID = "sql.streaming.queryId"

@@ -70,7 +70,7 @@ def _is_manager(frame: FrameType) -> bool:
 
 
 def _started_s(proc: Path) -> float:
-    """Return when the worker, or a daemon that was started for it, started: seconds after boot.
+    """Return the start time of the worker, or of a daemon started for it, in seconds after boot.
 
     If the daemon was idle before it forked this worker, it was started for an earlier worker.
     `schedstat` contains the nanoseconds that the daemon ran, and that it waited for a CPU.

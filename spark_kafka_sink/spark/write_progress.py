@@ -181,7 +181,7 @@ def progress(
     interval_s: float = INTERVAL_S,
     show: Callable[[WriteProgress], None] | None = None,
 ) -> Iterator[ProgressListener]:
-    """Display the progress of the writes and micro-batches that begin within the `with` block.
+    """Display the progress of the writes and micro-batches that start within the `with` block.
 
     Every other second it shows the acknowledged records, the rate, and what the tasks wait for: on
     stderr, or in place below a notebook's cell. Tasks send their progress by UDP to a port of this
@@ -248,11 +248,11 @@ class WriteProgress(ProgressCounts):
     seconds: float = 0.0
     """Seconds since the start of the first task that reported."""
     rows: int = 0
-    """Rows received from Spark."""
+    """Number of rows received from Spark."""
     running: int = 0
-    """Tasks running now."""
+    """Number of running tasks."""
     ended: int = 0
-    """Tasks that have ended, successfully or not."""
+    """Number of tasks that have ended, successfully or not."""
     rate: float = 0.0
     """Number of these records (written, dropped or dead letters) per second, over the last
     `WINDOW_S` seconds.
@@ -293,8 +293,8 @@ class ProgressSum:
 
     def __init__(self) -> None:
         self._tasks: dict[int, tuple[TaskProgress, float]] = {}
-        """Latest progress and when it was received, by task attempt id (unique within an
-        application).
+        """The latest progress of each task and when it was received, by task attempt id (unique
+        within an application).
         """
         self._since: float | None = None
         self._history: deque[tuple[float, int]] = deque()

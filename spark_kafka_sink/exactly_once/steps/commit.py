@@ -103,7 +103,7 @@ def _batch(number: str, query: str | None) -> str:
 
 
 def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
-    """Return the end of a hint, which contains the scope or the batch."""
+    """Return the last part of a hint, which contains the scope or the batch."""
     if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
         return f"resetTransactionalState={caller.batch}, which accepts only this batch"
     if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS}:

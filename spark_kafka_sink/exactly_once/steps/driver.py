@@ -133,7 +133,7 @@ def _problems(
         else:
             description = descriptions.get(name)
             if description is None:
-                yield f"{name} is unknown to its coordinator"
+                yield f"{name} is no longer known to its coordinator"
                 continue
             if description.state is not TransactionState.ONGOING or not description.is_of(
                 task.transaction

@@ -78,7 +78,7 @@ class Ramp:
 
 
 class RateMeter:
-    """Measures the rate of the last few seconds in bytes per second."""
+    """Measures the rate of the last few seconds, in bytes per second."""
 
     def __init__(self) -> None:
         self._total = 0
