@@ -1,4 +1,4 @@
-"""Brokers and topics for every test, and which tests run where.
+"""Brokers and topics for all tests, and the distribution of tests to processes.
 
 `make test` runs the tests without the mark `deep`, `make test-deep` those with it. A skipped test
 fails the run.
@@ -67,9 +67,9 @@ DEEP = (
     "tests/spark/test_shipped_stores.py",
     "tests/torture",
 )
-"""Folders and files of `make test-deep`; single tests have the mark."""
+"""Folders and files of `make test-deep`; individual tests use the mark."""
 DEEP_FIXTURES = {"old_kafka", "old_kafkas", "real_kafka3"}
-"""Tests that use these belong to `make test-deep`: old releases of Kafka, and three brokers."""
+"""Fixtures of `make test-deep`: old releases of Kafka, and three brokers."""
 GROUPS = {
     "Spark": ("tests/spark/",),
     "exactly once": ("tests/spark/exactly_once/",),
@@ -93,13 +93,13 @@ GROUPS = {
     "torture": ("tests/torture/",),
     "Kafka's classes": ("tests/golden/", "tests/broker/security/test_java_clients.py"),
 }
-"""Folders and files that share brokers, a Spark session or a JVM: each group runs in one process,
-in this order before all other files. The last group that has a file counts."""
+"""Folders and files that share brokers, a Spark session or a JVM. Each group runs in one process.
+Groups run in this order, before all other files. A file belongs to the last group that matches."""
 
 _numbers = itertools.count(1)
 # Worker processes of Spark and other subprocesses import `tests` and `tools`.
 os.environ["PYTHONPATH"] = str(ROOT)
-# Sparks that tests start compile quickly rather than well.
+# JVMs of Spark compile quickly instead of optimizing.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
 
@@ -110,7 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class GroupScheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
-    """Runs the files of a group in one process of pytest-xdist, and so each other file."""
+    """Runs all files of a group, or any other file, in one process of pytest-xdist."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -124,7 +124,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark deep tests, and put the tests of groups first, as these take longest."""
+    """Mark deep tests, and run the tests of groups first, as these take longest."""
     for item in items:
         if _uses(item, DEEP_FIXTURES) or any(
             item.path.is_relative_to(ROOT / name) for name in DEEP
@@ -135,7 +135,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(nodeid: str) -> str:
-    """The group of a test or file; empty for a file of its own."""
+    """Return the group of a test or file, or an empty string if it has none."""
     names = [name for name, paths in GROUPS.items() if nodeid.startswith(paths)]
     return names[-1] if names else ""
 
@@ -156,28 +156,28 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-# How long an example takes depends on what else the machine does.
+# The duration of an example depends on the load of the machine.
 settings.register_profile("spark-kafka-sink", deadline=None)
 settings.load_profile("spark-kafka-sink")
 
 
 @pytest.fixture(scope="session")
 def real_kafka() -> Iterator[KafkaCluster]:
-    """One node of a real Apache Kafka, shared by the whole session."""
+    """Run one node of a real Apache Kafka, shared by the session."""
     with KafkaCluster() as kafka:
         yield kafka
 
 
 @pytest.fixture(scope="session")
 def real_kafka3() -> Iterator[KafkaCluster]:
-    """Three nodes of a real Apache Kafka; a test that stops one starts it again."""
+    """Run three nodes of a real Apache Kafka; tests must restart nodes that they stop."""
     with KafkaCluster(nodes=3) as kafka:
         yield kafka
 
 
 @pytest.fixture(scope="session")
 def old_kafkas() -> Iterator[Mapping[str, ZooKeeperCluster]]:
-    """Two nodes of each older release, by release; a test that stops one starts it again."""
+    """Run two nodes of each older release; tests must restart nodes that they stop."""
     clusters = {release: ZooKeeperCluster(release) for release in OLD_KAFKA}
     with ExitStack() as stack:
         for cluster in clusters.values():
@@ -192,20 +192,20 @@ def old_kafkas() -> Iterator[Mapping[str, ZooKeeperCluster]]:
 def old_kafka(
     request: pytest.FixtureRequest, old_kafkas: Mapping[str, ZooKeeperCluster]
 ) -> ZooKeeperCluster:
-    """Every test that takes this runs on each older release."""
+    """Return a cluster of each older release in turn."""
     return old_kafkas[request.param]
 
 
 @pytest.fixture(scope="session")
 def secured_kafka() -> Iterator[SecuredKafka]:
-    """One node of a real Apache Kafka that asks who comes, with every listener."""
+    """Run one node of a real Apache Kafka with authentication and all listeners."""
     with SecuredKafka() as kafka:
         yield kafka
 
 
 @pytest.fixture(scope="session")
 def embedded_broker() -> Iterator[EmbeddedBroker]:
-    """Our own broker, shared by the whole session."""
+    """Run the embedded broker, shared by the session."""
     from spark_kafka_sink import EmbeddedBroker
 
     with EmbeddedBroker(auto_create_topics=True) as broker:
@@ -214,7 +214,7 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(params=["kafka", "embedded"])
 def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster | EmbeddedBroker:
-    """Every test that takes this runs twice: on a real Kafka and on our own broker."""
+    """Return a real Kafka and the embedded broker in turn."""
     name = "real_kafka" if request.param == "kafka" else "embedded_broker"
     broker: KafkaCluster | EmbeddedBroker = request.getfixturevalue(name)
     return broker
@@ -222,5 +222,5 @@ def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster | EmbeddedBroker:
 
 @pytest.fixture
 def unique_topic() -> str:
-    """A topic name that no other test uses; the topic itself isn't created."""
+    """Return a unique topic name; the topic is not created."""
     return f"topic-{os.getpid()}-{next(_numbers)}"

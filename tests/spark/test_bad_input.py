@@ -32,18 +32,18 @@ def _frame(sink: Sink) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "says"),
+    ("name", "value", "message"),
     [
         ("kafka.acks", "2", "option kafka.acks is '2'"),
         ("useTimestampColumn", "true", "no column `timestamp`"),
     ],
 )
 def test_invalid_option_fails_before_any_task(
-    name: str, value: str, says: str, sink: Sink, topic: str
+    name: str, value: str, message: str, sink: Sink, topic: str
 ) -> None:
     error, jobs = sink.jobs_of(lambda: sink.write(_frame(sink), **{"topic": topic, name: value}))
     assert error is not None, "the write was accepted"
-    assert says in str(error)
+    assert message in str(error)
     assert jobs == 0
     assert count(sink.bootstrap_servers, topic) == 0
 
@@ -56,14 +56,15 @@ def test_missing_servers(sink: Sink, topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "says"), [("overwrite", "can't be overwritten"), ("error", "Append"), ("ignore", "")]
+    ("mode", "message"),
+    [("overwrite", "can't be overwritten"), ("error", "Append"), ("ignore", "")],
 )
-def test_unsupported_save_modes(mode: str, says: str, sink: Sink, topic: str) -> None:
+def test_unsupported_save_modes(mode: str, message: str, sink: Sink, topic: str) -> None:
     writer = _frame(sink).write.format("kafkaprod").mode(mode).option("topic", topic)
     writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
     error, jobs = sink.jobs_of(writer.save)
     assert error is not None
-    assert says in str(error)
+    assert message in str(error)
     assert jobs == 0
     assert count(sink.bootstrap_servers, topic) == 0
 

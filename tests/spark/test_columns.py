@@ -128,11 +128,11 @@ def write_bad_row(sink: Sink, topic: str, row: str) -> DataFrame:
 
 @pytest.mark.parametrize("name", BAD_ROWS)
 def test_bad_row_fails_with_its_row(name: str, sink: Sink, topic: str) -> None:
-    row, says, _ = BAD_ROWS[name]
+    row, message, _ = BAD_ROWS[name]
     rows = write_bad_row(sink, topic, row)
     error, _ = sink.jobs_of(lambda: sink.write(rows, useTimestampColumn="true"))
     assert "ColumnError" in str(error)
-    assert says in str(error)
+    assert message in str(error)
     assert count(sink.bootstrap_servers, topic) == 0
 
 
@@ -161,7 +161,7 @@ SAME_RESULT = {
     "upper case columns": "'k' AS KEY, 'v' AS VALUE",
     "camel case columns": "'k' AS Key, 'v' AS vAlue",
     "a column twice in other case": "'k' AS key, 'v' AS value, 'w' AS VALUE",
-    "a map beside": "'k' AS key, 'v' AS value, map('a', 1) AS other",
+    "with a map column": "'k' AS key, 'v' AS value, map('a', 1) AS other",
     "empty headers": "'v' AS value, CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>) "
     "AS headers",
     "null headers": "'v' AS value, CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) "
@@ -203,7 +203,7 @@ def test_same_result_as_spark_kafka_sink(
 
 ONLY_KAFKAPROD = {
     "collated text": "collate('k', 'UTF8_LCASE') AS key, collate('V', 'UNICODE_CI') AS value",
-    "a variant beside": "'k' AS key, 'V' AS value, parse_json('[1]') AS other",
+    "with a variant column": "'k' AS key, 'V' AS value, parse_json('[1]') AS other",
 }
 """Types that Spark's Kafka sink rejects."""
 

@@ -98,7 +98,7 @@ def rows(sink: Sink, *topics: str) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "expected"),
     [
         ({"topic": "event"}, "topic event does not exist"),
         ({"topic": "events", **DEAD_LETTERS}, "dead letter topic letters does not exist"),
@@ -106,11 +106,11 @@ def rows(sink: Sink, *topics: str) -> DataFrame:
     ],
 )
 def test_missing_topic(
-    spark: SparkSession, kafka: EmbeddedBroker, options: dict[str, str], says: str
+    spark: SparkSession, kafka: EmbeddedBroker, options: dict[str, str], expected: str
 ) -> None:
     error = failure(spark, kafka, **options)
     assert isinstance(error, UnknownTopicError)
-    assert says in error.message
+    assert expected in error.message
     if options.get("topic") == "event":
         assert (error.hint or "").startswith("did you mean events? ")
 

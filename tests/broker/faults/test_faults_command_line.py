@@ -23,7 +23,7 @@ FAULTS = {
     "error": "error=NOT_LEADER_OR_FOLLOWER:partition=0:next=2",
     "dice": "error=NOT_LEADER_OR_FOLLOWER:probability=0.5:seed=7",
     "lost": "lose-request:next=1",
-    "answerless": "lose-response:next=1",
+    "no-response": "lose-response:next=1",
     "slow": "delay=300:next=1",
     "throttled": "throttle=70:next=1",
     "cut": "cut=6:next=1",
@@ -108,7 +108,7 @@ def test_errors_by_probability(leader: Callable[[str], RawClient]) -> None:
     assert codes == {ErrorCode.none, ErrorCode.not_leader_or_follower}
 
 
-@pytest.mark.parametrize(("topic", "written"), [("lost", 0), ("answerless", 1)])
+@pytest.mark.parametrize(("topic", "written"), [("lost", 0), ("no-response", 1)])
 def test_lost_request_and_lost_response(
     leader: Callable[[str], RawClient], topic: str, written: int
 ) -> None:

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.transactions.confluent import SECONDS, transactional, values
-from tests.broker.transactions.player import Player
+from tests.broker.transactions.player import Player, play
 from tools.compat.scenarios.world import batches
 from tools.support.raw_client import RawClient, batch, produce
 
@@ -35,16 +35,11 @@ def start_broker(redis_url: str) -> Callable[..., EmbeddedBroker]:
     return start
 
 
-def play(
+def play_without_offsets(
     kafka: EmbeddedBroker, steps: str, former: Player | None = None
 ) -> tuple[list[str], Player]:
-    """Return the responses to steps of `player`, without offsets."""
-    with RawClient(kafka.bootstrap_servers) as client:
-        player = Player(client, "t")
-        if former is not None:
-            player.producers, player.sequences = former.producers, former.sequences
-        played = player.play(steps)
-    responses = [line.split(" -> ")[1] for line in played]
+    """Execute steps; return the responses without offsets, and the player."""
+    responses, player = play(kafka.bootstrap_servers, steps, former)
     return [re.sub(r"@\d+", "@n", response) for response in responses], player
 
 
@@ -95,13 +90,13 @@ def test_open_transaction_continues_after_restart(
     start_broker: Callable[..., EmbeddedBroker],
 ) -> None:
     with start_broker() as kafka:
-        responses, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1")
+        responses, player = play_without_offsets(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1")
         assert responses == ["0 P0:0", "0 @n", "0", "0 @n"]
     with start_broker() as kafka:
         assert count_fetched(kafka) == 0
         assert count_fetched(kafka, committed=False) == 2
         steps = "state\nwrite 0 +2\nend commit 0\nend commit 0\ncommitted"
-        assert play(kafka, steps, player)[0] == [
+        assert play_without_offsets(kafka, steps, player)[0] == [
             "0 Ongoing P0:0 consumer_offsets0,t0,t1",
             "0 @n",
             "0 P0:1",
@@ -111,7 +106,7 @@ def test_open_transaction_continues_after_restart(
         assert len(values(kafka, "t")) == 5
     with start_broker() as kafka:
         assert len(values(kafka, "t")) == 5
-        assert play(kafka, "write 0\nwrite 1\nend abort 1", player)[0] == [
+        assert play_without_offsets(kafka, "write 0\nwrite 1\nend abort 1", player)[0] == [
             f"{ErrorCode.invalid_producer_epoch.value} @-1",
             "0 @n",
             "0 P0:2",
@@ -152,7 +147,9 @@ def test_older_data_contains_an_open_transaction(
 
 def test_transaction_times_out(start_broker: Callable[..., EmbeddedBroker]) -> None:
     with start_broker() as kafka:
-        responses, _ = play(kafka, "init timeout=300\nwrite 0\nuntil CompleteAbort\nend commit 0")
+        responses, _ = play_without_offsets(
+            kafka, "init timeout=300\nwrite 0\nuntil CompleteAbort\nend commit 0"
+        )
         assert responses[2:] == ["CompleteAbort", "48 none:-1"]
         assert values(kafka, "t") == []
         assert len(values(kafka, "t", "read_uncommitted")) == 1
@@ -163,7 +160,7 @@ def retried(kafka: EmbeddedBroker, step: str, player: Player) -> str:
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(ConnectionError):
-            return play(kafka, step, player)[0][0]
+            return play_without_offsets(kafka, step, player)[0][0]
         time.sleep(0.1)
     raise TimeoutError(step)
 
@@ -172,15 +169,15 @@ def test_end_of_transaction_is_retried_without_redis(own_redis: RedisServer) -> 
     """The connection is closed, as after a coordinator crash; the retry succeeds."""
     url = own_redis.url(timeout_ms=300)
     with EmbeddedBroker(storage=url, topics={"t": 4}) as kafka:
-        _, player = play(kafka, "init\nwrite 0")
+        _, player = play_without_offsets(kafka, "init\nwrite 0")
         own_redis.pause()
         try:
             with pytest.raises(ConnectionError):
-                play(kafka, "end commit 0", player)
+                play_without_offsets(kafka, "end commit 0", player)
         finally:
             own_redis.resume()
         responses = [retried(kafka, "end commit 0", player)]
-        responses += play(kafka, "state\nwrite 1\nend commit 1", player)[0]
+        responses += play_without_offsets(kafka, "state\nwrite 1\nend commit 1", player)[0]
         assert responses == ["0 P0:1", "0 CompleteCommit P0:1 none", "0 @n", "0 P0:2"]
         assert len(values(kafka, "t")) == 2
     with EmbeddedBroker(storage=url) as kafka:

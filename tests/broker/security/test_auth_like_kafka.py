@@ -199,8 +199,8 @@ STEPS: dict[str, Callable[[RawClient], object]] = {
     "one token": lambda c: failed_login(c, b"nothing"),
     "four tokens": lambda c: failed_login(c, b"a\0b\0c\0d"),
     "an empty message": lambda c: failed_login(c, b""),
-    "scram, nobody": lambda c: failed_login(c, b"n,,n=nobody,r=abc", "SCRAM-SHA-256"),
-    "scram, noise": lambda c: failed_login(c, b"noise", "SCRAM-SHA-512"),
+    "scram, unknown user": lambda c: failed_login(c, b"n,,n=nobody,r=abc", "SCRAM-SHA-256"),
+    "scram, random bytes": lambda c: failed_login(c, b"noise", "SCRAM-SHA-512"),
     "scram, another's id": lambda c: failed_login(
         c, f"n,a=bob,n={USER},r=abc".encode(), "SCRAM-SHA-256"
     )[:2],

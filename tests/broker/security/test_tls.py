@@ -126,15 +126,15 @@ def test_slow_handshake_does_not_block_others(other_broker: EmbeddedBroker) -> N
     with EmbeddedBroker(topics={"t": 1}, tls=True, handshake_timeout_ms=3000) as broker:
         started = time.monotonic()
         slow = [socket.create_connection(address(broker), 10) for _ in range(20)]
-        for silent in slow:
-            silent.sendall(b"\x16\x03\x01\x02\x00\x01")
+        for unresponsive in slow:
+            unresponsive.sendall(b"\x16\x03\x01\x02\x00\x01")
         with TlsRawClient(broker) as client:
             assert produce(client, "t", bytes(batch())).error_code == 0
         assert time.monotonic() - started < 3.0
-        for silent in slow:
-            with silent:
-                silent.settimeout(60)
-                assert silent.recv(1) == b""
+        for unresponsive in slow:
+            with unresponsive:
+                unresponsive.settimeout(60)
+                assert unresponsive.recv(1) == b""
         assert time.monotonic() - started < 60
 
 

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.transactions.views import Step, Views
-from tools.support.raw_client import batch
+from tools.support.raw_client import RawClient, batch
 
 
 class Player(Views):
@@ -238,3 +238,15 @@ class Player(Views):
         name, epoch = word.split(":")
         known = name.startswith("P")
         return self.producers[int(name[1:])] if known else int(name), int(epoch)
+
+
+def play(
+    bootstrap_servers: str, steps: str, former: Player | None = None
+) -> tuple[list[str], Player]:
+    """Execute steps with the producers of `former`; return the responses and the player."""
+    with RawClient(bootstrap_servers) as client:
+        player = Player(client, "t")
+        if former is not None:
+            player.producers, player.sequences = former.producers, former.sequences
+        played = player.play(steps)
+    return [line.split(" -> ")[1] for line in played], player

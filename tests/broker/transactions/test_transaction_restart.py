@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.inspection import topic_in
-from tests.broker.transactions.player import Player
+from tests.broker.transactions.player import Player, play
 from tools.support.raw_client import RawClient, batch, fetch, offsets, produce
 
 if TYPE_CHECKING:
@@ -33,17 +33,6 @@ def start_broker(tmp_path: Path) -> Callable[..., EmbeddedBroker]:
     return start
 
 
-def play(
-    kafka: EmbeddedBroker, steps: str, former: Player | None = None
-) -> tuple[list[str], Player]:
-    with RawClient(kafka.bootstrap_servers) as client:
-        player = Player(client, "t")
-        if former is not None:
-            player.producers, player.sequences = former.producers, former.sequences
-        played = player.play(steps)
-    return [line.split(" -> ")[1] for line in played], player
-
-
 def test_producer_continues_after_its_records_are_deleted(
     start_broker: Callable[..., EmbeddedBroker],
 ) -> None:
@@ -51,22 +40,27 @@ def test_producer_continues_after_its_records_are_deleted(
     configs = {"t": {"internal.segment.bytes": "150"}}
     with start_broker(topic_configs=configs) as kafka:
         steps = "init\nadd 0\nwrite 0 +3 v=11\nend commit 0 v=4"
-        responses, player = play(kafka, steps)
+        responses, player = play(kafka.bootstrap_servers, steps)
         assert responses == ["0 P0:0", "0", "0 @0", "0"]
         kafka.run(
             lambda cluster: cluster.topics.store.delete_records(topic_in(cluster).partitions[0], 3)
         )
     with start_broker() as kafka:
         steps = "add 0\nwrite 0 v=11\nwrite 0 v=11\nend commit 0 v=4"
-        assert play(kafka, steps, player)[0] == ["0", "0 @4", "0 @5", "0"]
+        assert play(kafka.bootstrap_servers, steps, player)[0] == ["0", "0 @4", "0 @5", "0"]
 
 
 def test_open_transaction_continues(start_broker: Callable[..., EmbeddedBroker]) -> None:
     with start_broker() as kafka:
-        _, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1\nend commit 0\nwrite 1")
+        _, player = play(
+            kafka.bootstrap_servers,
+            "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1\nend commit 0\nwrite 1",
+        )
     with start_broker() as kafka:
         responses, player = play(
-            kafka, "state\nread\nproducers\ncommitted\nwrite 1 +2\noffset 1 9\nread p=1", player
+            kafka.bootstrap_servers,
+            "state\nread\nproducers\ncommitted\nwrite 1 +2\noffset 1 9\nread p=1",
+            player,
         )
         assert responses == [
             "0 Ongoing P0:1 t0",
@@ -79,7 +73,7 @@ def test_open_transaction_continues(start_broker: Callable[..., EmbeddedBroker])
         ]
     with start_broker() as kafka:
         steps = "committed stable\nend abort 1\nend abort 1\ncommitted stable\nread\ninit"
-        assert play(kafka, steps, player)[0] == [
+        assert play(kafka.bootstrap_servers, steps, player)[0] == [
             "88 -1",
             "0 P0:2",
             "0 P0:2",
@@ -88,7 +82,7 @@ def test_open_transaction_continues(start_broker: Callable[..., EmbeddedBroker])
             "0 P0:3",
         ]
     with start_broker() as kafka:
-        assert play(kafka, "read\nwrite 2\nwrite 3", player)[0] == [
+        assert play(kafka.bootstrap_servers, "read\nwrite 2\nwrite 3", player)[0] == [
             "0 7/7 0,1,C2,3,4,5,A6 aborted P0:3",
             "47 @-1",
             "0 @7",
@@ -99,10 +93,12 @@ def test_transaction_times_out_while_the_broker_is_down(
     start_broker: Callable[..., EmbeddedBroker],
 ) -> None:
     with start_broker() as kafka:
-        _, player = play(kafka, "init timeout=200\nwrite 0")
+        _, player = play(kafka.bootstrap_servers, "init timeout=200\nwrite 0")
     time.sleep(0.3)
     with start_broker() as kafka:
-        responses, _ = play(kafka, "until CompleteAbort\nread\nend commit 0", player)
+        responses, _ = play(
+            kafka.bootstrap_servers, "until CompleteAbort\nread\nend commit 0", player
+        )
         assert responses == ["CompleteAbort", "0 2/2 0,A1 aborted P0:0", "48 none:-1"]
 
 
@@ -165,7 +161,7 @@ def test_full_journal_does_not_block_other_work(
         cluster.journal.put = put  # type: ignore[method-assign]
 
     with start_broker() as kafka, RawClient(kafka.bootstrap_servers) as raw:
-        _, player = play(kafka, "init timeout=200\nwrite 0")
+        _, player = play(kafka.bootstrap_servers, "init timeout=200\nwrite 0")
         kafka.run(fill)
         time.sleep(0.3)
         got = fetch(raw, "t", 1, max_wait=timedelta(seconds=1))
@@ -173,4 +169,4 @@ def test_full_journal_does_not_block_other_work(
         produce(raw, "t", batch(1))
         assert offsets(fetch(raw, "t", 1, max_wait=timedelta(seconds=9)).records) == [1]
         kafka.run(lambda cluster: cluster.journal.__dict__.pop("put"))
-        assert play(kafka, "until CompleteAbort", player)[0] == ["CompleteAbort"]
+        assert play(kafka.bootstrap_servers, "until CompleteAbort", player)[0] == ["CompleteAbort"]

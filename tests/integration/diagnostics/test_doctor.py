@@ -111,7 +111,7 @@ def test_write_one_record_on_request(plain: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "step", "says", "hint"),
+    ("changed", "step", "message", "hint"),
     [
         ({"kafka_sasl_password": "wrong"}, Step.LOGIN, "rejected the login", "sasl.password"),
         ({"kafka_sasl_mechanism": "PLAIN"}, Step.LOGIN, "does not offer", "sasl.mechanism"),
@@ -133,14 +133,14 @@ def test_write_one_record_on_request(plain: EmbeddedBroker) -> None:
     ],
 )
 def test_problems_that_fail_every_task(
-    changed: dict[str, str], step: Step, says: str, hint: str, secured: EmbeddedBroker
+    changed: dict[str, str], step: Step, message: str, hint: str, secured: EmbeddedBroker
 ) -> None:
     options = login(secured, **changed)
     finding = most_severe(
         examine_options({name: value for name, value in options.items() if value})
     )
     assert (finding.severity, finding.step) == (Severity.ERROR, step), finding
-    assert says in finding.text
+    assert message in finding.text
     assert hint in (finding.hint or "")
 
 
@@ -153,13 +153,13 @@ def test_untrusted_certificate(secured: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "says"), [("small", "max.message.bytes=1000"), ("lonely", "min.insync.replicas=2")]
+    ("topic", "message"), [("small", "max.message.bytes=1000"), ("lonely", "min.insync.replicas=2")]
 )
-def test_conflicting_settings(topic: str, says: str, secured: EmbeddedBroker) -> None:
+def test_conflicting_settings(topic: str, message: str, secured: EmbeddedBroker) -> None:
     found = examine_options(login(secured, topic=topic))
     assert found[Step.PRODUCE].severity is Severity.OK
     assert found[Step.SETTINGS].severity is Severity.WARNING
-    assert says in found[Step.SETTINGS].text
+    assert message in found[Step.SETTINGS].text
 
 
 def test_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
@@ -187,9 +187,9 @@ def test_unreachable_servers(plain: EmbeddedBroker) -> None:
         examine_options({"kafka.bootstrap.servers": "no-such.invalid:9092", **topic})
     )
     assert unknown.step is Step.RESOLVE
-    with listening(never_respond) as silent:
+    with listening(never_respond) as unresponsive:
         black = most_severe(
-            examine_options({"kafka.bootstrap.servers": silent, **topic}, seconds=0.3)
+            examine_options({"kafka.bootstrap.servers": unresponsive, **topic}, seconds=0.3)
         )
     assert (black.step, black.local) == (Step.VERSIONS, True)
     assert "no response within 0.3 s" in black.text
@@ -257,7 +257,7 @@ NOT_AUTO = {"auto.register.schemas": "false"}
 
 
 @pytest.mark.parametrize(
-    ("options", "severity", "says"),
+    ("options", "severity", "message"),
     [
         ({}, NOTE, "subject events-value exists; a write with dryRun=true"),
         ({"topic": "new"}, NOTE, "subject new-value does not exist yet"),
@@ -273,7 +273,7 @@ NOT_AUTO = {"auto.register.schemas": "false"}
     ],
 )
 def test_schemas_are_checked_but_not_registered(
-    plain: EmbeddedBroker, options: dict[str, str], severity: Severity, says: str
+    plain: EmbeddedBroker, options: dict[str, str], severity: Severity, message: str
 ) -> None:
     with running() as registry:
         registry.put("events-value", RECORD)
@@ -282,7 +282,7 @@ def test_schemas_are_checked_but_not_registered(
         found = examine_options({**write, "schema.registry.url": registry.url, **options})[
             Step.REGISTRY
         ]
-        assert (found.severity, says in found.text, "secret-pw" in found.text) == (
+        assert (found.severity, message in found.text, "secret-pw" in found.text) == (
             severity,
             True,
             False,

@@ -170,11 +170,11 @@ def test_findings_based_on_responses_apply_to_all_hosts() -> None:
         assert (untrusted.step, untrusted.local) == (Step.TLS, True)
 
 
-@pytest.mark.parametrize("silent", [False, True], ids=["refused", "no response"])
-def test_unreachable_servers(silent: bool) -> None:
+@pytest.mark.parametrize("unresponsive", [False, True], ids=["refused", "no response"])
+def test_unreachable_servers(unresponsive: bool) -> None:
     short = {"kafka__max__block__ms": "1000"}
     with listening(never_respond) as black:
-        servers = f"{closed_port()},{black}" if silent else closed_port()
+        servers = f"{closed_port()},{black}" if unresponsive else closed_port()
         [finding] = findings_with(servers, short)
     assert (finding.severity, finding.local) == (Severity.ERROR, True)
     assert "preflight=off" in (finding.hint or "")

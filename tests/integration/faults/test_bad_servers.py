@@ -44,7 +44,7 @@ def _write_error(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
         (lambda: _listening(servers.start_tls), "kafka.security.protocol=SSL"),
         (lambda: _listening(servers.respond_with_garbage), "out of order"),
     ],
-    ids=["http", "silent", "closes", "tls", "garbage"],
+    ids=["http", "no response", "closes", "tls", "garbage"],
 )
 def test_server_that_is_not_a_plaintext_broker(
     server: Callable[[], AbstractContextManager[str]], reason: str
@@ -80,28 +80,36 @@ def test_unknown_host_name() -> None:
 
 def test_error_lists_every_address_with_its_reason() -> None:
     closed = [servers.closed_port() for _ in range(3)]
-    with _listening(servers.respond_with_http) as web, _listening(servers.never_respond) as silent:
-        text = _write_error(",".join([*closed, web, silent, "no-such-host.invalid:9092"]), 5000)
+    with (
+        _listening(servers.respond_with_http) as web,
+        _listening(servers.never_respond) as unresponsive,
+    ):
+        text = _write_error(
+            ",".join([*closed, web, unresponsive, "no-such-host.invalid:9092"]), 5000
+        )
     for address in closed:
         assert f"{address}: Connection refused" in text
     assert f"{web}: " in text
     assert "HTTP" in text
-    assert f"{silent}: no answer" in text
+    assert f"{unresponsive}: no answer" in text
     assert "no-such-host.invalid:9092: " in text
 
 
 def test_unresponsive_addresses_do_not_hide_others() -> None:
     closed = servers.closed_port()
     with ExitStack() as stack:
-        silent = [stack.enter_context(_listening(servers.never_respond)) for _ in range(5)]
-        text = _write_error(",".join([*silent, closed]), 4000)
+        unresponsive = [stack.enter_context(_listening(servers.never_respond)) for _ in range(5)]
+        text = _write_error(",".join([*unresponsive, closed]), 4000)
     assert f"{closed}: Connection refused" in text
 
 
 def test_one_valid_address_is_enough(real_kafka: KafkaCluster, unique_topic: str) -> None:
     wrong = [servers.closed_port() for _ in range(3)]
-    with _listening(servers.respond_with_http) as web, _listening(servers.never_respond) as silent:
-        addresses = ",".join([*wrong, web, silent, real_kafka.bootstrap_servers])
+    with (
+        _listening(servers.respond_with_http) as web,
+        _listening(servers.never_respond) as unresponsive,
+    ):
+        addresses = ",".join([*wrong, web, unresponsive, real_kafka.bootstrap_servers])
         report = produce(addresses, rows(unique_topic, [b"a"]), max_block_ms=20_000)
     assert report.persisted == 1
 

@@ -82,17 +82,10 @@ def failed_write(kafka: SecuredKafka, user: User, topic: str, **options: str) ->
     return caught.value
 
 
-def test_topic_without_describe_permission(kafka: SecuredKafka, unique_topic: str) -> None:
+@pytest.mark.parametrize("user", [User.MALLORY, User.BOB], ids=["no ACLs", "only Describe"])
+def test_topic_without_write_permission(kafka: SecuredKafka, unique_topic: str, user: User) -> None:
     kafka.admin.create_topic(unique_topic)
-    error = failed_write(kafka, User.MALLORY, unique_topic, enable_idempotence="false")
-    assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
-    assert unique_topic in str(error)
-    assert "WRITE" in str(error).upper()
-
-
-def test_topic_with_only_describe_permission(kafka: SecuredKafka, unique_topic: str) -> None:
-    kafka.admin.create_topic(unique_topic)
-    error = failed_write(kafka, User.BOB, unique_topic, enable_idempotence="false")
+    error = failed_write(kafka, user, unique_topic, enable_idempotence="false")
     assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
     assert unique_topic in str(error)
     assert "WRITE" in str(error).upper()

@@ -22,11 +22,9 @@ from tests.integration.security.man_in_the_middle import (
 )
 from tests.integration.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import (
+    ALICE_LOGINS,
     TRUST,
     ClientConfig,
-    credentials_options,
-    keytab_options,
-    password_options,
 )
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User, password
@@ -38,15 +36,7 @@ if TYPE_CHECKING:
 
 FAILURE_LIMIT_S = 30
 UNSUPPORTED_MECHANISM = as_error_code(33)
-MECHANISMS = {
-    **{
-        name: password_options(name, User.ALICE)
-        for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    },
-    "OAUTHBEARER": credentials_options(User.ALICE),
-    "GSSAPI": keytab_options(User.ALICE),
-}
-NO_PASSWORD_SENT = tuple(name for name in MECHANISMS if name != "PLAIN")
+NO_PASSWORD_SENT = tuple(name for name in ALICE_LOGINS if name != "PLAIN")
 """Mechanisms that do not send the password."""
 HANDSHAKES = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 ALERT, HANDSHAKE, CHANGE_CIPHER_SPEC = 21, 22, 20
@@ -68,7 +58,7 @@ def failed_write(
 
 def sasl_client(mechanism: str) -> ClientConfig:
     return ClientConfig(
-        name=mechanism, listener=Listener.SASL_PLAINTEXT, options=MECHANISMS[mechanism]
+        name=mechanism, listener=Listener.SASL_PLAINTEXT, options=ALICE_LOGINS[mechanism]
     )
 
 
@@ -118,7 +108,7 @@ def test_mechanism_in_handshake_is_replaced_by_plain(
     check_nothing_leaked(captured, mechanism)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", ALICE_LOGINS)
 @pytest.mark.parametrize(
     "hidden",
     [(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), (ApiKey.SASL_AUTHENTICATE,)],
@@ -169,7 +159,7 @@ def record_types(data: bytes) -> set[int]:
 def test_tls_is_stripped(kafka: SecuredKafka, topic: str, mechanism: str) -> None:
     """The proxy leads to a listener without TLS."""
     client = ClientConfig(
-        name=mechanism, listener=Listener.SASL_SSL, options={**TRUST, **MECHANISMS[mechanism]}
+        name=mechanism, listener=Listener.SASL_SSL, options={**TRUST, **ALICE_LOGINS[mechanism]}
     )
     with intercept_bytes(kafka.servers(Listener.SASL_PLAINTEXT)) as (address, captured):
         error = failed_write(kafka, address, topic, client)

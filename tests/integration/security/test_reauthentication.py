@@ -13,76 +13,60 @@ from tests.integration.security.continuous_writer import (
 )
 from tests.support.readers import await_count
 from tests.support.security.client_configs import (
+    ALICE_LOGINS,
     TRUST,
     ClientConfig,
     credentials_options,
-    keytab_options,
-    password_options,
 )
 from tests.support.security.listeners import REAUTH_MS, Listener
 from tests.support.security.users import User
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_kafka_sink import DeliveryReport
     from tests.support.security.secured_kafka import SecuredKafka
 
-LOGINS = {
-    **{name: password_options(name, User.ALICE) for name in ("PLAIN", "SCRAM-SHA-256")},
-    "SCRAM-SHA-512": password_options("SCRAM-SHA-512", User.ALICE),
-    "OAUTHBEARER": credentials_options(User.ALICE),
-    "GSSAPI": keytab_options(User.ALICE),
-}
 SESSIONS = 2.5
 """Duration of a write in authenticated sessions of the broker."""
 
 
-def test_reauthentication_under_load(kafka: SecuredKafka, unique_topic: str) -> None:
-    """All mechanisms write at the same time, each to its own topic."""
-    topics = {name: f"{unique_topic}-{name}" for name in LOGINS}
-    for topic in topics.values():
-        kafka.admin.create_topic(topic, 3)
+def _write_concurrently(
+    kafka: SecuredKafka, prefix: str, logins: Mapping[str, Mapping[str, str]]
+) -> dict[str, DeliveryReport]:
+    """Write with all logins at the same time, each to its own topic; return reports by topic."""
 
-    def load(name: str) -> int:
-        client = ClientConfig(
-            name=name, listener=Listener.REAUTH, options={**TRUST, **LOGINS[name]}
-        )
+    def write(name: str) -> DeliveryReport:
+        options = {**TRUST, **logins[name]}
+        client = ClientConfig(name=name, listener=Listener.REAUTH, options=options)
         over = for_seconds(SESSIONS * REAUTH_MS / 1000)
-        return write_until(kafka, client, topics[name], over)
+        return report_until(kafka, client, kafka.admin.create_topic(f"{prefix}-{name}", 3), over)
 
-    with ThreadPoolExecutor(len(LOGINS)) as pool:
-        written = dict(zip(LOGINS, pool.map(load, LOGINS), strict=True))
-    for name, topic in topics.items():
-        assert numbers(kafka, topic) == list(range(written[name])), name
+    with ThreadPoolExecutor(len(logins)) as pool:
+        reports = list(pool.map(write, logins))
+    return {f"{prefix}-{name}": report for name, report in zip(logins, reports, strict=True)}
+
+
+def test_reauthentication_under_load(kafka: SecuredKafka, unique_topic: str) -> None:
+    for topic, report in _write_concurrently(kafka, unique_topic, ALICE_LOGINS).items():
+        assert numbers(kafka, topic) == list(range(report.records)), topic
 
 
 WITHOUT_ACKS = {"acks": "0", "enable.idempotence": "false"}
-UNCONFIRMED = {
-    **{name: {**LOGINS[name], **WITHOUT_ACKS} for name in ("PLAIN", "SCRAM-SHA-512")},
+LOGINS_WITHOUT_ACKS = {
+    **{name: {**ALICE_LOGINS[name], **WITHOUT_ACKS} for name in ("PLAIN", "SCRAM-SHA-512")},
     # The socket buffer is nearly always full, so a login must wait until all bytes are sent.
-    "OAUTHBEARER": {**LOGINS["OAUTHBEARER"], **WITHOUT_ACKS, "send.buffer.bytes": "4096"},
+    "OAUTHBEARER": {**ALICE_LOGINS["OAUTHBEARER"], **WITHOUT_ACKS, "send.buffer.bytes": "4096"},
 }
 
 
 def test_reauthentication_with_acks_0(kafka: SecuredKafka, unique_topic: str) -> None:
     """All records reported as sent are in the topic, as the broker has no failures."""
-    topics = {name: f"{unique_topic}-{name}" for name in UNCONFIRMED}
-    for topic in topics.values():
-        kafka.admin.create_topic(topic, 3)
-
-    def load(name: str) -> DeliveryReport:
-        client = ClientConfig(
-            name=name, listener=Listener.REAUTH, options={**TRUST, **UNCONFIRMED[name]}
-        )
-        over = for_seconds(SESSIONS * REAUTH_MS / 1000)
-        return report_until(kafka, client, topics[name], over)
-
-    with ThreadPoolExecutor(len(UNCONFIRMED)) as pool:
-        reports = dict(zip(UNCONFIRMED, pool.map(load, UNCONFIRMED), strict=True))
-    for name, report in reports.items():
+    for topic, report in _write_concurrently(kafka, unique_topic, LOGINS_WITHOUT_ACKS).items():
         sent = sum(part.sent for part in report.partitions)
-        assert (sent, report.persisted, report.errors) == (report.records, 0, ()), name
-        await_count(kafka.bootstrap_servers, topics[name], sent)
-        assert numbers(kafka, topics[name]) == list(range(sent)), name
+        assert (sent, report.persisted, report.errors) == (report.records, 0, ()), topic
+        await_count(kafka.bootstrap_servers, topic, sent)
+        assert numbers(kafka, topic) == list(range(sent)), topic
 
 
 def test_oauth_token_is_reused(kafka: SecuredKafka, topic: str) -> None:

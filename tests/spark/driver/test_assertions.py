@@ -39,7 +39,7 @@ def test_compare_records_with_a_frame(spark: SparkSession, embedded_broker: Embe
 
 
 @pytest.mark.parametrize(
-    ("schema", "says"),
+    ("schema", "message"),
     [
         ("id string, price double", r"no column to compare: id, price\..*options"),
         ("Key string, value string", "column Key.*Did you mean key"),
@@ -48,9 +48,9 @@ def test_compare_records_with_a_frame(spark: SparkSession, embedded_broker: Embe
     ],
 )
 def test_frame_without_comparable_columns(
-    spark: SparkSession, embedded_broker: EmbeddedBroker, schema: str, says: str
+    spark: SparkSession, embedded_broker: EmbeddedBroker, schema: str, message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         assert_written(spark.createDataFrame([], schema), embedded_broker, "asserted")
 
 

@@ -62,7 +62,7 @@ class Job:
     def _try(self, name: str, write: Callable[[], None]) -> None:
         try:
             write()
-        except Exception as error:  # noqa: BLE001 - what it says is what is looked at
+        except Exception as error:  # noqa: BLE001 - any error is a result
             self.errors[name] = f"{error!s}\n{error!r}"
 
     def _batch(self, frame: DataFrame, options: dict[str, str]) -> None:

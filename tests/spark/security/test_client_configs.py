@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.security.continuous_writer import numbers
 from tests.spark.support.sink import JVM, OURS
 from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
-from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +25,6 @@ JVM_CLIENTS = [client for client in CLIENT_CONFIGS if client.jvm]
 
 def frame(spark: SparkSession) -> DataFrame:
     return spark.range(0, ROWS, 1, 2).selectExpr("CAST(id AS STRING) AS value")
-
-
-def numbers(kafka: SecuredKafka, topic: str) -> list[int]:
-    """Return the numbers in a topic, sorted, read by confluent-kafka over PLAINTEXT."""
-    found = by_confluent(kafka.bootstrap_servers, topic)
-    return sorted(int(record.value or b"-1") for record in found)
 
 
 def write(spark: SparkSession, form: str, options: dict[str, str], topic: str) -> None:

@@ -1,6 +1,6 @@
 """Run write methods with Spark Connect: `connect_child FOLDER SERVERS SECURED NAME ...`.
 
-SECURED says of a secured broker, as JSON: servers, options, and a file that they name.
+SECURED is a JSON object for a secured broker: servers, options and the file that they refer to.
 """
 
 from __future__ import annotations

@@ -139,6 +139,17 @@ def keytab_options(user: str, keytab: str = "{keytab}") -> dict[str, str]:
     }
 
 
+ALICE_LOGINS = {
+    **{
+        name: password_options(name, User.ALICE)
+        for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    },
+    "OAUTHBEARER": credentials_options(User.ALICE),
+    "GSSAPI": keytab_options(User.ALICE),
+}
+"""Login options of ALICE for each SASL mechanism."""
+
+
 def _sasl_clients() -> tuple[ClientConfig, ...]:
     """Return a configuration for each mechanism, with and without TLS."""
     alice = User.ALICE.value

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from tools.checks.needs import find_java
+from tests.support.keytool import keytool, openssl
 from tools.support.certificates import EXPIRED, CertificateAuthority, IssuedCertificate
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STORE_PASSWORD = "store-secret-1"
 KEY_PASSWORD = "key-secret-2"
@@ -107,34 +109,19 @@ def _pkcs12(issued: IssuedCertificate) -> bytes:
 
 
 def _import_authority(store: Path, kind: str, certificate: Path) -> None:
-    line = ["-importcert", "-noprompt", "-alias", "ca", "-file", str(certificate)]
-    _keytool(*line, "-keystore", str(store), "-storetype", kind, "-storepass", STORE_PASSWORD)
+    line = ["-importcert", "-alias", "ca", "-file", str(certificate)]
+    keytool(*line, "-keystore", str(store), "-storetype", kind, "-storepass", STORE_PASSWORD)
 
 
 def _import_key(store: Path, source: Path) -> None:
     """Write a JKS file whose key has a different password than the store."""
-    line = ["-importkeystore", "-noprompt", "-alias", "key", "-srckeystore", str(source)]
+    line = ["-importkeystore", "-alias", "key", "-srckeystore", str(source)]
     line += ["-srcstoretype", "PKCS12", "-srcstorepass", STORE_PASSWORD]
     line += ["-destkeystore", str(store), "-deststoretype", "JKS"]
-    _keytool(*line, "-deststorepass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD)
+    keytool(*line, "-deststorepass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD)
 
 
 def _encrypt_with_pbes1(key: Path, encrypted: Path) -> None:
     """Encrypt a key with PBES1, the only encryption of PKCS#8 in PEM files that Java 17 reads."""
-    line = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-in", str(key)]
-    _run([*line, "-out", str(encrypted), "-passout", f"pass:{KEY_PASSWORD}"])
-
-
-def _keytool(*arguments: str) -> None:
-    java = find_java()
-    if java is None:
-        raise FileNotFoundError("Java is not on the path")
-    _run([str(Path(java).resolve().with_name("keytool")), "-J-XX:TieredStopAtLevel=1", *arguments])
-
-
-def _run(line: list[str]) -> None:
-    done = subprocess.run(
-        line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{line[0]} failed:\n{done.stdout}{done.stderr}")
+    line = ["pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-in", str(key)]
+    openssl(*line, "-out", str(encrypted), "-passout", f"pass:{KEY_PASSWORD}")

@@ -28,7 +28,7 @@ def series(name: str, **facts: Any) -> dict[str, Any]:
 
 
 def run(parts: dict[str, Any], failed: str = "") -> dict[str, Any]:
-    """The results of a run."""
+    """Return the results of a run."""
     found = empty()
     for name, samples in parts.items():
         found["parts"][name], found["tables"][name], found["targets"][name] = samples, [], []

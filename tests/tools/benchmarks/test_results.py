@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def series(name: str, rate: float, facts: dict[str, Any] | None = None, **more: float) -> Series:
-    """One run of a million records; without a rate, it failed."""
+    """Return one run of a million records; a run without a rate failed."""
     if not rate:
         return Series(name, facts=facts or {}, failures=["no broker"])
     sample = Sample(records=1_000_000, seconds=1e6 / rate, cpu_s=1e6 / rate, **more)  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_targets_of_partitions_topics_and_batches(
 
 
 def writes(name: str, *seconds: float) -> list[Series]:
-    """Both writes of one session; an infinite time means that it failed."""
+    """Return both writes of one session; an infinite time means failure."""
     facts = {"pyspark": "4.1", "records": 20_000}
     found = [Series(name, facts={**facts, "write": number}) for number in (1, 2)]
     for one, took in zip(found, seconds, strict=True):

@@ -1,4 +1,4 @@
-"""The protocol of exactly once holds in every run of the model, and planted bugs are found."""
+"""The exactly-once protocol is correct in all runs of the model, and planted bugs are detected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tools.model.scenario import Scenario
 
 MAX_WORLDS = 150_000
-"""So many are searched in a quarter of a minute."""
+"""Searched in about 15 seconds."""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -24,7 +24,7 @@ def test_no_batch_is_lost_or_duplicated(scenario: Scenario) -> None:
     found = result.counterexample
     assert found is None, describe(scenario.start(), found)
     assert result.worlds < MAX_WORLDS
-    assert (result.torn > 0) == (scenario.timeouts > 0), "only a timeout tears a batch"
+    assert (result.torn > 0) == (scenario.timeouts > 0), "only a timeout commits a batch partially"
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)

@@ -1,4 +1,4 @@
-"""Commits on their way to the broker: which one is held back, in every version of EndTxn."""
+"""The proxy holds the selected commit, in all versions of EndTxn."""
 
 from __future__ import annotations
 

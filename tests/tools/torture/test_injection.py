@@ -1,4 +1,4 @@
-"""The seam names functions that are there, and stops who is to be stopped."""
+"""Fault injection refers to existing functions and stops the selected process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a run: brokers that have ended by themselves are named and restarted."""
+"""At the end of a run, exited brokers are reported and restarted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Node:
 
 @dataclass
 class Brokers:
-    """The writer ends once all of them run."""
+    """Brokers of a writer that ends when all of them are running."""
 
     nodes: list[Node]
     writing: Future[None] = field(default_factory=Future)

@@ -1,4 +1,4 @@
-"""What a kind is about beyond its step: stages that were retried, tasks that were run twice."""
+"""Detection of retried stages and repeated tasks in the trace of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker: a sound topic passes, and each thing that can be wrong is told."""
+"""The checker accepts a correct topic and reports each kind of error."""
 
 from __future__ import annotations
 

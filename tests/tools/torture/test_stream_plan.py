@@ -1,4 +1,4 @@
-"""Plans: a seed says everything, every kind and step is drawn, and faults can be met."""
+"""Plans depend only on the seed and cover all kinds and steps."""
 
 from __future__ import annotations
 
