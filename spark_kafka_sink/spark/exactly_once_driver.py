@@ -20,7 +20,12 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.common.errors import ConfigError, TransactionError, text_of
+from spark_kafka_sink.common.errors import (
+    ConfigError,
+    TornTransactionError,
+    TransactionError,
+    text_of,
+)
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
@@ -246,6 +251,9 @@ NOT_VISIBLE = (
     "none of its transactions was committed, so read_committed readers see no rows of the finished "
     "tasks"
 )
+_VISIBLE = "read_committed readers see the rows of the batch once, although Spark reports a failure"
+_PARTIAL = "the batch was decided, but only part of its transactions could be committed"
+_UNKNOWN = "it is unknown whether the batch was decided, and which of its rows are visible"
 _MOST_LISTED = 10
 """Maximum number of transactional ids in a message."""
 
@@ -304,16 +312,18 @@ class ExactlyOnceEnd(WriteEnd):
             outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
         except Exception as error:  # noqa: BLE001 - Spark must raise the batch's own error
             _LOG.warning("%s: %s", publication.name, text_of(error))
-            left = self._describe_open(_ids(tasks, planned), text_of(error))
-            publication.fail(replace(report, transaction_outcome=left), self._remedy(left))
+            if isinstance(error, TornTransactionError):
+                outcome_text, remedy = _PARTIAL, f"{_PARTIAL}: {text_of(error)}"
+            else:
+                outcome_text = self._describe_open(_ids(tasks, planned), text_of(error))
+                remedy = f"{_UNKNOWN}; {outcome_text}. {self._remedy_if_unknown()}"
+            publication.fail(replace(report, transaction_outcome=outcome_text), remedy)
             return
         left = self._describe_open(outcome.left_open, outcome.problem)
         text = f"{outcome.status.value}, but {left}" if left else outcome.status.value
         report = self._with_outcome(report, outcome, text, [each.result for each in tasks])
-        if outcome.status is CommitStatus.ABORTED:
-            publication.fail(report, self._remedy(left))
-        else:
-            publication.succeed(report)
+        is_aborted = outcome.status is CommitStatus.ABORTED
+        publication.fail(report, self._remedy(left) if is_aborted else _VISIBLE)
 
     def _batch(self, batch_id: int | None) -> str:
         """Return the batch number of a stream, otherwise the name of the scope."""
@@ -342,11 +352,24 @@ class ExactlyOnceEnd(WriteEnd):
         """Describe the outcome of a failed batch, and the command that ends open transactions."""
         if not left:
             return NOT_VISIBLE
-        servers = ",".join(self.config.producer.bootstrap_servers)
         return (
             f"{NOT_VISIBLE}; {left}. They end when the batch runs again or when they time out. If "
-            "no query or job with the prefix is running, end them with `kafkaprod transactions "
-            f"abort --undecided --prefix {self._scope.prefix} --bootstrap-servers {servers}`"
+            "no query or job with the prefix is running, end them with "
+            f"{self._command('abort --undecided')}"
+        )
+
+    def _remedy_if_unknown(self) -> str:
+        return (
+            "Run the batch again before the transactions time out: it first commits what was "
+            f"decided. {self._command('list')} shows whether they are decided, and "
+            f"{self._command('commit')} commits those that are"
+        )
+
+    def _command(self, name: str) -> str:
+        servers = ",".join(self.config.producer.bootstrap_servers)
+        return (
+            f"`kafkaprod transactions {name} --prefix {self._scope.prefix} "
+            f"--bootstrap-servers {servers}`"
         )
 
     def _with_outcome(

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.common.errors import DeliveryError, FencedError, TransactionError
+from spark_kafka_sink.common.errors import (
+    DeliveryError,
+    FencedError,
+    TornTransactionError,
+    TransactionError,
+)
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
@@ -187,13 +192,13 @@ def test_an_abort_names_what_it_leaves_open_and_the_command_that_ends_it(
     )
 
 
-def test_an_abort_behind_a_decision_is_a_success(
+def test_abort_after_a_decision_reports_a_failure_with_visible_rows(
     writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ROLLED_FORWARD
     writer.abort([DONE, DONE], 7)
     assert committer.calls[1:] == [("7", 2, True, "nonce")]
-    assert _report(tmp_path) == (WriteStatus.SUCCEEDED, "rolled forward")
+    assert _report(tmp_path) == (WriteStatus.FAILED, "rolled forward")
 
 
 def test_an_abort_that_fails_hides_nothing(
@@ -208,7 +213,22 @@ def test_an_abort_that_fails_hides_nothing(
     assert status is WriteStatus.FAILED
     assert outcome.startswith("1 transaction may be open until it times out: orders/7;")
     assert "micro-batch 7: a newer driver has taken over" in caplog.text
-    assert "kafkaprod transactions abort --undecided" in caplog.text
+    assert "kafkaprod transactions list" in caplog.text
+    assert "no rows" not in caplog.text
+
+
+def test_abort_of_a_partially_committed_batch(
+    writer: KafkaProdStreamWriter,
+    committer: Committer,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    committer.answer = TornTransactionError("2 of 3 transactions are lost")
+    writer.abort([WRITTEN, None], 7)
+    status, outcome = _report(tmp_path)
+    assert (status, "only part of its transactions" in outcome) == (WriteStatus.FAILED, True)
+    assert "2 of 3 transactions are lost" in caplog.text
+    assert "may be open" not in caplog.text
 
 
 def test_an_abort_needs_no_report(writer: KafkaProdStreamWriter, committer: Committer) -> None:
