@@ -44,7 +44,7 @@ def refusal(correlation_id: int, highest: int | None) -> bytes:
 
 
 def written(connection: Connection) -> list[tuple[ApiKey, int, int]]:
-    """(api, version, correlation id) of what is to be written, which is taken."""
+    """Take the queued requests as (api, version, correlation id)."""
     data = b"".join(bytes(part) for part in connection.out)
     connection.wrote(len(data))
     assert not connection.out
@@ -71,7 +71,7 @@ def metadata_request(context: object = "mine") -> Request:
     return Request(api=ApiKey.METADATA, version=5, body=[b"\0\0\0\0\0"], context=context)
 
 
-def test_versions_are_asked_for_first() -> None:
+def test_versions_are_requested_first() -> None:
     connection = connecting()
     data = b"".join(bytes(part) for part in connection.out)
     (frame,) = FrameReader().feed(data)
@@ -81,7 +81,7 @@ def test_versions_are_asked_for_first() -> None:
     assert asked.client_software_name == "spark-kafka-sink"
 
 
-def test_a_broker_tells_at_what_level_the_cluster_has_a_feature() -> None:
+def test_feature_level_of_the_cluster() -> None:
     level = {"name": "transaction.version", "max_version_level": 2, "min_version_level": 2}
     values = {
         "api_keys": ranges_of(produce=(3, 13), metadata=(0, 13), end_txn=(0, 5)),
@@ -97,7 +97,7 @@ def test_a_broker_tells_at_what_level_the_cluster_has_a_feature() -> None:
     assert (before, after) == (TransactionVersion.V1, TransactionVersion.V2)
 
 
-def test_versions_are_the_highest_in_common() -> None:
+def test_highest_common_versions_are_used() -> None:
     connection = ready()
     assert connection.versions[ApiKey.PRODUCE] == VersionRange(3, 9)
     assert connection.version(ApiKey.PRODUCE) == 9
@@ -107,7 +107,7 @@ def test_versions_are_the_highest_in_common() -> None:
 
 
 @pytest.mark.parametrize(("told", "asked"), [(2, 2), (0, 0), (None, 0), (9, 3), (-5, 0)])
-def test_an_older_broker_is_asked_lower(told: int | None, asked: int) -> None:
+def test_older_broker_gets_an_older_version(told: int | None, asked: int) -> None:
     connection = connecting()
     written(connection)
     assert list(connection.received(refusal(1, told), 1.0)) == []
@@ -119,13 +119,13 @@ def test_an_older_broker_is_asked_lower(told: int | None, asked: int) -> None:
 @pytest.mark.parametrize(
     "ranges", [{"api_versions": (0, 4)}, {"metadata": (500, 600)}, {"metadata": (5, 4)}]
 )
-def test_a_server_that_tells_no_metadata_is_no_broker(ranges: dict[str, Any]) -> None:
+def test_server_without_metadata_is_not_a_broker(ranges: dict[str, Any]) -> None:
     connection = connecting()
     with pytest.raises(ProtocolError, match="METADATA"):
         list(connection.received(versions(1, **ranges), 1.0))
 
 
-def test_a_broker_that_refuses_version_0_is_given_up() -> None:
+def test_broker_that_rejects_version_0_is_an_error() -> None:
     connection = connecting()
     list(connection.received(refusal(1, 0), 1.0))
     with pytest.raises(ProtocolError, match="ApiVersions with UNSUPPORTED_VERSION"):
@@ -133,7 +133,7 @@ def test_a_broker_that_refuses_version_0_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 3, 1_000])
-def test_answers_come_in_any_pieces_and_in_order(piece: int) -> None:
+def test_responses_arrive_in_any_chunks_and_in_order(piece: int) -> None:
     connection = ready()
     for context in "ab":
         connection.enqueue(metadata_request(context), 2.0)
@@ -152,7 +152,7 @@ def test_answers_come_in_any_pieces_and_in_order(piece: int) -> None:
 @pytest.mark.parametrize(
     "data", [reply(ApiKey.METADATA, 5, 77, METADATA), reply(ApiKey.METADATA, 5, 2, METADATA)[:10]]
 )
-def test_a_request_is_not_forgotten_when_its_answer_makes_no_sense(data: bytes) -> None:
+def test_request_with_invalid_response_stays_in_flight(data: bytes) -> None:
     connection = ready()
     connection.enqueue(metadata_request(), 2.0)
     broken = (len(data) - 4).to_bytes(4, "big") + data[4:]
@@ -161,7 +161,7 @@ def test_a_request_is_not_forgotten_when_its_answer_makes_no_sense(data: bytes) 
     assert [asked.request.context for asked in connection.in_flight] == ["mine"]
 
 
-def test_what_was_answered_before_the_nonsense_counts() -> None:
+def test_responses_before_an_invalid_one_count() -> None:
     connection = ready()
     for context in "ab":
         connection.enqueue(metadata_request(context), 2.0)
@@ -173,12 +173,12 @@ def test_what_was_answered_before_the_nonsense_counts() -> None:
     assert [asked.request.context for asked in connection.in_flight] == ["b"]
 
 
-def test_an_answer_to_nothing() -> None:
+def test_response_without_request() -> None:
     with pytest.raises(CorrelationError, match="without a request"):
         list(ready().received(reply(ApiKey.METADATA, 5, 2, METADATA), 1.0))
 
 
-def test_partial_writes_leave_the_rest() -> None:
+def test_partial_writes_keep_the_rest() -> None:
     connection = ready()
     connection.enqueue(metadata_request(), 2.0)
     whole = b"".join(bytes(part) for part in connection.out)
@@ -192,7 +192,7 @@ def test_partial_writes_leave_the_rest() -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_request_is_written_with_its_last_byte(answered: bool) -> None:
+def test_request_is_written_with_its_last_byte(answered: bool) -> None:
     connection = ready()
     asked = [replace(metadata_request(), expects_response=answered) for _ in range(2)]
     first, second = [connection.enqueue(request, 2.0) for request in asked]
@@ -208,7 +208,7 @@ def test_a_request_is_written_with_its_last_byte(answered: bool) -> None:
     assert connection.take_fire_and_forget() == ([] if answered else [second])
 
 
-def test_a_request_without_an_answer_is_done_when_it_is_written() -> None:
+def test_request_without_response_is_complete_when_written() -> None:
     connection = ready()
     silent = Request(
         api=ApiKey.PRODUCE, version=9, body=[b"x" * 9], context=1, expects_response=False
@@ -221,6 +221,6 @@ def test_a_request_without_an_answer_is_done_when_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("state", [State.READY, State.NEGOTIATING, State.DISCONNECTED])
-def test_states_follow_their_table(state: State) -> None:
+def test_only_allowed_state_transitions(state: State) -> None:
     with pytest.raises(AssertionError):
         Connection("me").move(state)

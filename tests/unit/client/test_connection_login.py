@@ -1,4 +1,4 @@
-"""The states of a connection that logs in, with bytes that come one by one."""
+"""The states of a connection during login, byte by byte."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = 100.0
 
 
 class TwoMessages:
-    """An exchange that answers one challenge."""
+    """An exchange with one challenge."""
 
     mechanism = "SCRAM-SHA-256"
 
@@ -56,7 +56,7 @@ def authenticated(number: int, lifetime: timedelta | None = None) -> bytes:
 
 
 def sent(connection: Connection) -> list[tuple[ApiKey, int]]:
-    """What is to be written, which is taken: API and correlation id."""
+    """Take the queued requests as (API, correlation id)."""
     data = b"".join(bytes(part) for part in connection.out)
     connection.wrote(len(data))
     headers = [read_request_header(frame) for frame in FrameReader().feed(data)]
@@ -64,17 +64,17 @@ def sent(connection: Connection) -> list[tuple[ApiKey, int]]:
 
 
 def feed(connection: Connection, data: bytes) -> None:
-    """Byte by byte; nothing of it is for the sender."""
+    """Feed the data byte by byte and check that no responses reach the sender."""
     for at in range(len(data)):
         assert list(connection.received(data[at : at + 1], NOW)) == []
 
 
 def state_of(connection: Connection) -> State:
-    """Asked for anew each time, whatever a type checker has seen before."""
+    """Read the state anew, so that type checkers do not narrow it."""
     return connection.state
 
 
-def make_step(connection: Connection) -> None:
+def complete_step(connection: Connection) -> None:
     step = connection.take_step()
     assert step is not None
     assert connection.take_step() is None
@@ -91,8 +91,8 @@ def negotiating() -> Connection:
 
 
 def log_in(connection: Connection, lifetime: timedelta | None = None) -> None:
-    """From the state after ApiVersions to READY."""
-    make_step(connection)
+    """Go from the state after ApiVersions to READY."""
+    complete_step(connection)
     ((api, number),) = sent(connection)
     assert api is ApiKey.SASL_HANDSHAKE
     feed(connection, reply(ApiKey.SASL_HANDSHAKE, 1, number, {"mechanisms": []}))
@@ -102,7 +102,7 @@ def log_in(connection: Connection, lifetime: timedelta | None = None) -> None:
         assert api is ApiKey.SASL_AUTHENTICATE
         feed(connection, authenticated(number, lifetime))
         assert state_of(connection) is State.AUTHENTICATING
-        make_step(connection)
+        complete_step(connection)
     assert state_of(connection) is State.READY
 
 
@@ -110,18 +110,18 @@ def metadata_request() -> Request:
     return Request(api=ApiKey.METADATA, version=5, body=[b"\0\0\0\0\0"], context="mine")
 
 
-def test_every_state_on_the_way_byte_by_byte() -> None:
+def test_every_login_state_byte_by_byte() -> None:
     connection = negotiating()
     feed(connection, versions(1))
     assert state_of(connection) is State.SASL_HANDSHAKE
-    assert not connection.out  # the first message is made on a thread
+    assert not connection.out  # a thread creates the first message
     log_in(connection)
     assert connection.login_due is None
     assert not connection.has_answered
     assert connection.oldest_sent() is None
 
 
-def test_the_login_is_due_before_the_session_ends() -> None:
+def test_login_is_due_before_the_session_ends() -> None:
     due = set()
     for seed in range(50):
         login = SaslLogin(Mechanism.SCRAM_SHA_256, TwoMessages)
@@ -137,7 +137,7 @@ def test_the_login_is_due_before_the_session_ends() -> None:
     assert 93 < max(due) <= 95
 
 
-def test_a_renewed_login_waits_for_what_is_in_flight() -> None:
+def test_renewed_login_waits_for_requests_in_flight() -> None:
     connection = negotiating()
     feed(connection, versions(1))
     log_in(connection)
@@ -153,7 +153,7 @@ def test_a_renewed_login_waits_for_what_is_in_flight() -> None:
     log_in(connection)
 
 
-def test_a_request_without_an_answer_is_written_before_the_login() -> None:
+def test_request_without_response_is_written_before_the_login() -> None:
     connection = negotiating()
     feed(connection, versions(1))
     log_in(connection)
@@ -167,7 +167,7 @@ def test_a_request_without_an_answer_is_written_before_the_login() -> None:
     assert state_of(connection) is State.SASL_HANDSHAKE
 
 
-def test_large_frames_are_for_brokers_that_are_known() -> None:
+def test_large_frames_are_accepted_only_after_login() -> None:
     large = (MAX_HANDSHAKE_FRAME + 1).to_bytes(4, "big")
     connection = negotiating()
     with pytest.raises(ProtocolError, match="524,288"):
@@ -182,17 +182,17 @@ def test_large_frames_are_for_brokers_that_are_known() -> None:
     assert list(connection.received(large, NOW)) == []
 
 
-def test_nothing_may_come_while_a_step_is_made() -> None:
+def test_response_during_a_step_is_an_error() -> None:
     connection = negotiating()
     feed(connection, versions(1))
     with pytest.raises(CorrelationError):
         list(connection.received(authenticated(2), NOW))
 
 
-def test_a_refusal_ends_it() -> None:
+def test_rejected_mechanism() -> None:
     connection = negotiating()
     feed(connection, versions(1))
-    make_step(connection)
+    complete_step(connection)
     ((_, number),) = sent(connection)
     refused = {"error_code": as_error_code(33), "mechanisms": ["PLAIN"]}
     with pytest.raises(AuthenticationError) as caught:
@@ -200,7 +200,7 @@ def test_a_refusal_ends_it() -> None:
     assert caught.value.error == "UNSUPPORTED_SASL_MECHANISM"
 
 
-def test_every_state_can_end_and_no_other_way_is_open() -> None:
+def test_every_state_can_disconnect_and_other_transitions_are_rejected() -> None:
     for state, following in NEXT_STATES.items():
         assert state is State.DISCONNECTED or State.DISCONNECTED in following
     assert set(NEXT_STATES) == set(State)

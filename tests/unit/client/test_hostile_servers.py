@@ -1,4 +1,4 @@
-"""Servers that answer too little, too much or nonsense: none of it ends or stalls the sender."""
+"""Servers with missing, excessive or invalid responses never stop or block the sender."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ REBOOTSTRAP_REQUIRED = 129
 NODE = {"node_id": 1, "host": "h", "port": 9_092}
 
 
-def answer(*indexes: int, nodes: tuple[dict[str, Any], ...] = (NODE,)) -> Any:
-    """A Metadata response on one topic with these partitions."""
+def metadata_response(*indexes: int, nodes: tuple[dict[str, Any], ...] = (NODE,)) -> Any:
+    """Create a Metadata response for one topic with these partitions."""
     partitions = [{"partition_index": index, "leader_id": 1} for index in indexes]
     topics = [{"name": "t", "partitions": partitions}]
     return build(response_type(ApiKey.METADATA, 12), {"brokers": list(nodes), "topics": topics})
 
 
-def test_without_acknowledgements_a_broker_that_takes_no_bytes_is_given_up() -> None:
+def test_with_acks_0_broker_that_reads_nothing_times_out() -> None:
     cluster = FakeCluster(topics={"t": 1})
     options: dict[str, Any] = {
         "acks": 0,
@@ -52,8 +52,8 @@ def test_without_acknowledgements_a_broker_that_takes_no_bytes_is_given_up() -> 
         assert dict(sim.report().errors) == {"NOT_SENT": 1}
 
 
-def test_metadata_without_any_broker_takes_nothing_away() -> None:
-    """A broker that is only just starting may know of none."""
+def test_metadata_without_brokers_is_ignored() -> None:
+    """A broker that is just starting may know no brokers."""
     with world(metadata_max_age_ms=500) as sim:
         sim.send_batches(1)
         sim.finish()
@@ -66,7 +66,7 @@ def test_metadata_without_any_broker_takes_nothing_away() -> None:
         assert sim.client.metadata.cluster.nodes
 
 
-def test_a_broker_that_always_sends_back_to_the_bootstrap_servers_is_asked_with_pauses(
+def test_repeated_rebootstrap_requests_are_delayed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with world(metadata_max_age_ms=1_000) as sim:
@@ -80,17 +80,17 @@ def test_a_broker_that_always_sends_back_to_the_bootstrap_servers_is_asked_with_
 
 
 @pytest.mark.parametrize("index", [-1, -(1 << 31), MAX_PARTITIONS, (1 << 31) - 1])
-def test_a_partition_that_can_not_be_is_no_kafka(index: int) -> None:
+def test_invalid_partition_numbers_are_rejected(index: int) -> None:
     with pytest.raises(ProtocolError, match=str(index)):
-        Cluster().updated(answer(0, index))
+        Cluster().updated(metadata_response(0, index))
 
 
-def test_partitions_may_come_in_any_order_and_with_holes() -> None:
-    info = Cluster().updated(answer(3, 0)).topics["t"]
+def test_partitions_in_any_order_and_with_gaps() -> None:
+    info = Cluster().updated(metadata_response(3, 0)).topics["t"]
     assert info.leaders == (1, -1, -1, 1)
 
 
-def test_metadata_that_makes_no_sense_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_metadata_is_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with world(metadata_max_age_ms=1_000) as sim:
         right = handlers.HANDLERS[ApiKey.METADATA]
 
@@ -111,14 +111,14 @@ def test_metadata_that_makes_no_sense_is_asked_for_again(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("number", [-1, -2, -(1 << 31)])
-def test_a_broker_without_a_proper_id_is_left_out(number: int) -> None:
-    """It would be taken for a bootstrap server, or for the leader that there is not."""
+def test_broker_with_invalid_id_is_ignored(number: int) -> None:
+    """Otherwise it would be confused with a bootstrap server, or with a missing leader."""
     nameless = {**NODE, "node_id": number}
-    assert list(Cluster().updated(answer(0, nodes=(NODE, nameless))).nodes) == [1]
+    assert list(Cluster().updated(metadata_response(0, nodes=(NODE, nameless))).nodes) == [1]
     assert list(Cluster().with_nodes({number: Node(number, "h", 9_092)}).nodes) == []
 
 
-def test_one_broker_that_works_hides_no_failure_of_another() -> None:
+def test_working_broker_does_not_hide_failures_of_another() -> None:
     cluster, clock = FakeCluster(nodes=2), ManualClock(5.0)
     cluster.alive.discard(2)
     network = Network(config(reconnect_backoff_ms=60_000), Random(1), cluster.connect)
@@ -134,10 +134,10 @@ def test_one_broker_that_works_hides_no_failure_of_another() -> None:
     cluster.close()
 
 
-def test_another_cluster_behind_the_same_address_ends_the_session(
+def test_another_cluster_at_the_same_address_fails_the_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its producer ids belong to others: a batch under ours may be taken for a repetition."""
+    """The other cluster may treat batches of this producer id as duplicates."""
     with world(metadata_max_age_ms=1_000) as sim:
         sim.send_batches(1)
         sim.finish()

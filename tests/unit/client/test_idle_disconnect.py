@@ -1,4 +1,4 @@
-"""A broker may close a connection on which nothing is under way; that is no failure."""
+"""A broker may close an idle connection: this is not a failure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     import pytest
 
 
-def closings(caplog: pytest.LogCaptureFixture) -> list[str]:
+def disconnects(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.getMessage().startswith("close ")]
 
 
-def test_an_idle_disconnect_is_no_failure_and_no_log_line(
+def test_idle_disconnect_is_neither_failure_nor_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -34,8 +34,8 @@ def test_an_idle_disconnect_is_no_failure_and_no_log_line(
         assert (sim.report().retries, dict(sim.report().errors)) == (0, {})
 
 
-def test_the_metadata_is_asked_for_after_each_time_that_a_leader_has_gone() -> None:
-    """It may be the leader no more, however often it was one that came back."""
+def test_metadata_is_requested_after_each_leader_disconnect() -> None:
+    """The broker may no longer be the leader, even if earlier disconnects were harmless."""
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
         sim.send_batches(1)
@@ -52,7 +52,9 @@ def test_the_metadata_is_asked_for_after_each_time_that_a_leader_has_gone() -> N
         assert sim.report().retries == 0
 
 
-def test_the_debug_log_tells_idle_from_lost(caplog: pytest.LogCaptureFixture) -> None:
+def test_debug_log_distinguishes_idle_from_lost_connections(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, debug="broker") as sim:
         sim.send_batches(1)
@@ -60,19 +62,19 @@ def test_the_debug_log_tells_idle_from_lost(caplog: pytest.LogCaptureFixture) ->
         sim.cluster.stop(1)
         sim.cluster.alive.add(1)
         sim.steps(20)
-        idle = closings(caplog)
+        idle = disconnects(caplog)
         assert all("closed while idle" in line and "lost=[]" in line for line in idle)
         assert len(idle) == 2  # the bootstrap connection and the broker's own
         caplog.clear()
         sim.fault(Fault(lose=True))
         sim.send_batches(1)
         sim.finish()
-    lost, *_ = closings(caplog)
+    lost, *_ = disconnects(caplog)
     assert "idle" not in lost
     assert "lost=[2]" in lost
 
 
-def test_a_lost_answer_is_a_failure() -> None:
+def test_lost_response_is_a_failure() -> None:
     with world() as sim:
         sim.fault(Fault(lose=True))
         sim.send_batches(1)

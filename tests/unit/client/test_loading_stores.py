@@ -1,4 +1,4 @@
-"""Certificates on disk are read beside the sender's loop, which goes on meanwhile."""
+"""Certificate stores are read outside the sender's loop."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SETUP_MS = 2_000
 PATIENCE_S = 20.0
 
 
-class Stores:
-    """What reads them: it may hang."""
+class StoreReader:
+    """Reads the stores, and can hang."""
 
     def __init__(self) -> None:
         self.answering = Event()
@@ -45,16 +45,16 @@ class Stores:
 
 
 @pytest.fixture
-def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stores]:
-    made = Stores()
+def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreReader]:
+    made = StoreReader()
     cache = ContextCache(made)
     monkeypatch.setattr("spark_kafka_sink.security.tls.context.CONTEXTS", cache)
     yield made
     made.answering.set()
 
 
-class Scene:
-    """A client of TLS, whose truststore is a file."""
+class TlsScene:
+    """A TLS client whose truststore is a file."""
 
     def __init__(self, file: Path, logins: ManualSteps | None = None) -> None:
         self.clock, self.cluster, self.file = ManualClock(5.0), FakeCluster(), file
@@ -75,7 +75,7 @@ class Scene:
         return self.network.broker(1).connection.state
 
     def until(self, state: State) -> None:
-        """Turns of the loop until the connection stands there."""
+        """Run the loop until the connection reaches the state."""
         for _ in range(1_000):
             if self.turn() is state:
                 return
@@ -87,8 +87,8 @@ class Scene:
         self.cluster.close()
 
 
-def test_the_loop_goes_on_while_a_store_is_read(stores: Stores, tmp_path: Path) -> None:
-    scene = Scene(tmp_path / "ca.pem")
+def test_loop_continues_while_a_store_is_read(stores: StoreReader, tmp_path: Path) -> None:
+    scene = TlsScene(tmp_path / "ca.pem")
     stores.answering.clear()
     scene.file.write_text("second one")
     for _ in range(10):  # each would wait for the file
@@ -99,9 +99,9 @@ def test_the_loop_goes_on_while_a_store_is_read(stores: Stores, tmp_path: Path) 
     scene.close()
 
 
-def test_stores_that_do_not_answer_are_given_up_for_now(stores: Stores, tmp_path: Path) -> None:
+def test_hanging_store_times_out(stores: StoreReader, tmp_path: Path) -> None:
     steps = ManualSteps()
-    scene = Scene(tmp_path / "ca.pem", steps)
+    scene = TlsScene(tmp_path / "ca.pem", steps)
     steps.holding = True
     scene.turn()
     scene.clock.advance(SETUP_MS / 1_000 - 0.1)
@@ -118,9 +118,9 @@ def test_stores_that_do_not_answer_are_given_up_for_now(stores: Stores, tmp_path
     scene.close()
 
 
-def test_what_can_not_be_read_is_what_the_client_fails_with(stores: Stores, tmp_path: Path) -> None:
+def test_unreadable_store_fails_the_client(stores: StoreReader, tmp_path: Path) -> None:
     steps = ManualSteps()
-    scene = Scene(tmp_path / "ca.pem", steps)
+    scene = TlsScene(tmp_path / "ca.pem", steps)
     steps.error = ConfigError("option kafka.ssl.truststore.location refers to a missing file")
     scene.turn()
     fatal = scene.network.failures.fatal

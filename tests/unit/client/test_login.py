@@ -1,4 +1,4 @@
-"""Logging in at brokers, again before the session ends, and what becomes of a job that may not."""
+"""Login at brokers, re-authentication, and sessions whose login is rejected."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def brokers(nodes: int = 1, **sasl: object) -> FakeCluster:
 
 
 def failure(sim: World, tick: float = 0.005) -> KafkaProdError:
-    """What ends the session."""
+    """Return the error of the session."""
     state = sim.session._accumulator.state
     sim.run(lambda: state.error is not None, tick)
     assert isinstance(state.error, KafkaProdError)
     return state.error
 
 
-def test_nothing_is_asked_before_the_login() -> None:
+def test_no_requests_before_the_login() -> None:
     cluster = brokers(nodes=2)
     with world(cluster, security=password_login()) as sim:
         for partition in (0, 1):
@@ -51,7 +51,7 @@ def test_nothing_is_asked_before_the_login() -> None:
         assert not sim.client.network.failures.reasons
 
 
-def test_a_wrong_password_is_final_at_once() -> None:
+def test_wrong_password_is_fatal_immediately() -> None:
     cluster = brokers()
     with world(cluster, security=password_login("wrong"), load_metadata=False) as sim:
         sim.send_batches(2, partition=None)
@@ -73,13 +73,13 @@ def test_a_wrong_password_is_final_at_once() -> None:
         sim.check_memory_accounting()
 
 
-def test_a_mechanism_that_the_broker_does_not_have() -> None:
+def test_unsupported_mechanism() -> None:
     cluster = brokers(mechanisms=("SCRAM-SHA-512", "GSSAPI"))
     with world(cluster, security=password_login(), load_metadata=False) as sim:
         assert "it offers GSSAPI, SCRAM-SHA-512" in str(failure(sim))
 
 
-def test_one_bootstrap_server_that_refuses_does_not_stop_a_job() -> None:
+def test_one_rejecting_bootstrap_server_does_not_stop_a_job() -> None:
     cluster = brokers(nodes=2, rejecting={1})
     cluster.move("t", 0, 2)
     servers = "127.0.0.1:40001,127.0.0.1:40002"
@@ -89,7 +89,7 @@ def test_one_bootstrap_server_that_refuses_does_not_stop_a_job() -> None:
         assert sim.report().persisted == 15
 
 
-def test_a_client_without_sasl_at_a_listener_that_asks_for_it() -> None:
+def test_client_without_sasl_at_a_sasl_listener() -> None:
     cluster = brokers()
     with world(cluster, load_metadata=False) as sim:
         began = sim.clock.monotonic()
@@ -107,10 +107,10 @@ def test_sasl_at_a_listener_without_it() -> None:
         assert "kafka.security.protocol" in str(error)
 
 
-# A session that ends (KIP-368).
+# Session expiry (KIP-368).
 
 
-def test_logins_are_renewed_under_load_and_no_batch_is_touched() -> None:
+def test_reauthentication_under_load_does_not_affect_batches() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), max_in_flight_requests_per_connection=5) as sim:
         dialled = len(cluster.connected_ports)
@@ -125,13 +125,13 @@ def test_logins_are_renewed_under_load_and_no_batch_is_touched() -> None:
         assert cluster.sasl is not None
         assert len(cluster.sasl.logins) >= 8
         assert len(cluster.connected_ports) <= dialled + 1  # to the leader, and never again
-        # Nothing else stands between a handshake and its login.
+        # Nothing is sent between a handshake and its login.
         asked = [api for _, api in cluster.requests]
         begun = [at for at, api in enumerate(asked) if api is ApiKey.SASL_HANDSHAKE]
         assert Counter(asked[at + 1] for at in begun) == {ApiKey.SASL_AUTHENTICATE: len(begun)}
 
 
-def test_what_is_in_flight_is_answered_before_the_login() -> None:
+def test_requests_in_flight_complete_before_the_login() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login()) as sim:
         sim.send_batches(1)
@@ -142,7 +142,7 @@ def test_what_is_in_flight_is_answered_before_the_login() -> None:
         sim.send_batches(1)
         sim.steps(3)
         sim.clock.advance(0.96)
-        sim.send_batches(3)  # waits for the login, which waits for the answer
+        sim.send_batches(3)  # waits for the login, which waits for the response
         sim.steps(10)
         assert len(cluster.seen) == 2
         assert len(cluster.sasl.logins) == logins
@@ -153,8 +153,8 @@ def test_what_is_in_flight_is_answered_before_the_login() -> None:
         assert sim.report().retries == 0
 
 
-def test_requests_without_an_answer_leave_before_the_login() -> None:
-    """acks=0: no answer comes that would wake the connection once the last byte is written."""
+def test_requests_without_response_are_sent_before_the_login() -> None:
+    """acks=0: no response wakes the connection after the last byte is written."""
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), acks=0, enable_idempotence=False) as sim:
         sim.send_batches(1)
@@ -177,7 +177,7 @@ def test_requests_without_an_answer_leave_before_the_login() -> None:
         assert cluster.logs["t", 0].end == 9
 
 
-def test_a_renewal_that_never_begins_is_given_up() -> None:
+def test_reauthentication_that_never_starts_times_out() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(
         cluster,
@@ -189,7 +189,7 @@ def test_a_renewal_that_never_begins_is_given_up() -> None:
         sim.finish()
         (broker,) = (each for each in sim.client.network.brokers() if each.node.node_id == 1)
         sim.clock.advance(0.96)
-        broker.connection.out.append(memoryview(b""))  # what nothing is going to write
+        broker.connection.out.append(memoryview(b""))  # bytes that are never written
         sim.send_batches(1)
         sim.steps(10, tick=0.1)
         assert broker.connection.state is State.DRAINING
@@ -197,7 +197,7 @@ def test_a_renewal_that_never_begins_is_given_up() -> None:
         assert cluster.logs["t", 0].end == sim.report().persisted == 6
 
 
-def test_an_idle_connection_is_not_logged_in_again() -> None:
+def test_idle_connection_is_not_reauthenticated() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), metadata_max_age_ms=600_000) as sim:
         sim.send_batches(1)
@@ -212,7 +212,7 @@ def test_an_idle_connection_is_not_logged_in_again() -> None:
         assert sim.report().retries == 0
 
 
-def test_a_password_that_is_changed_in_mid_job_ends_it_in_seconds() -> None:
+def test_password_changed_during_a_job_fails_it_within_seconds() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login()) as sim:
         sim.send_batches(1)
@@ -229,7 +229,7 @@ def test_a_password_that_is_changed_in_mid_job_ends_it_in_seconds() -> None:
         sim.check_accounting()
 
 
-def test_a_new_password_in_a_file_is_taken_up_in_mid_job(tmp_path: Path) -> None:
+def test_new_password_in_a_file_is_used_during_a_job(tmp_path: Path) -> None:
     cluster, secret = brokers(lifetime_ms=1_000), tmp_path / "password"
     secret.write_text("open sesame\n")
     with world(cluster, security=password_login(f"file:{secret}")) as sim:
@@ -247,7 +247,7 @@ def test_a_new_password_in_a_file_is_taken_up_in_mid_job(tmp_path: Path) -> None
         sim.check_accounting()
 
 
-def test_a_request_that_was_lost_with_a_login_is_sent_again() -> None:
+def test_request_lost_during_a_login_is_sent_again() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login()) as sim:
         sim.send_batches(1)
@@ -260,17 +260,17 @@ def test_a_request_that_was_lost_with_a_login_is_sent_again() -> None:
         assert cluster.logs["t", 0].end == sim.report().persisted == 9
 
 
-def test_a_lifetime_of_nothing_does_not_keep_the_client_from_sending() -> None:
+def test_zero_session_lifetime_does_not_stop_the_client() -> None:
     with world(brokers(lifetime_ms=1), security=password_login()) as sim:
         sim.send_batches(20)
         sim.finish()
         assert sim.report().persisted == 60
 
 
-# Steps that take long.
+# Slow steps.
 
 
-def test_a_step_that_hangs_ends_with_the_time_for_connecting() -> None:
+def test_hanging_step_ends_at_the_connection_setup_timeout() -> None:
     cluster = brokers()
     with world(
         cluster,
@@ -289,7 +289,7 @@ def test_a_step_that_hangs_ends_with_the_time_for_connecting() -> None:
         assert sim.report().persisted == 3
 
 
-def test_the_loop_goes_on_while_a_step_takes_long() -> None:
+def test_loop_continues_during_a_slow_step() -> None:
     cluster = brokers(nodes=2)
     with world(cluster, security=password_login()) as sim:
         sim.send_batches(1, partition=0)
@@ -305,7 +305,7 @@ def test_the_loop_goes_on_while_a_step_takes_long() -> None:
         assert cluster.logs["t", 1].end == 3
 
 
-def test_a_secret_that_can_not_be_found_is_final(tmp_path: Path) -> None:
+def test_missing_secret_is_fatal(tmp_path: Path) -> None:
     with world(
         brokers(), security=password_login(f"file:{tmp_path}/gone"), load_metadata=False
     ) as sim:
@@ -314,7 +314,7 @@ def test_a_secret_that_can_not_be_found_is_final(tmp_path: Path) -> None:
         assert "open sesame" not in str(error)
 
 
-def test_a_librarys_own_error_is_named_and_not_quoted() -> None:
+def test_library_error_is_named_and_not_quoted() -> None:
     with world(brokers(), security=password_login(), load_metadata=False) as sim:
         sim.logins.error = ZeroDivisionError("open sesame")
         error = failure(sim)

@@ -1,4 +1,4 @@
-"""Connections: opening, failing, timing out, closing when idle."""
+"""Connections: setup, failures, timeouts and idle closing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def turn(sim: Network, cluster: FakeCluster, clock: ManualClock) -> list[Complet
     return done
 
 
-def test_a_broker_becomes_ready(cluster: FakeCluster) -> None:
+def test_broker_becomes_ready(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     sim = network(cluster, clock)
     sim.connect(NODE, 5.0)
@@ -61,7 +61,7 @@ def test_a_broker_becomes_ready(cluster: FakeCluster) -> None:
     sim.close(5.0)
 
 
-def test_to_ask_whether_a_broker_is_ready_changes_nothing(cluster: FakeCluster) -> None:
+def test_readiness_query_has_no_side_effects(cluster: FakeCluster) -> None:
     sim = network(cluster, ManualClock(5.0))
     assert not sim.is_ready(NODE, 5.0)
     assert (sim.brokers(), cluster.connected_ports) == ([], [])
@@ -70,7 +70,7 @@ def test_to_ask_whether_a_broker_is_ready_changes_nothing(cluster: FakeCluster) 
     sim.close(5.0)
 
 
-def test_refused_connections_back_off_and_say_why(cluster: FakeCluster) -> None:
+def test_refused_connections_back_off_and_log_the_reason(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     cluster.alive.clear()
     sim = network(cluster, clock, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
@@ -87,12 +87,12 @@ def test_refused_connections_back_off_and_say_why(cluster: FakeCluster) -> None:
     sim.close(5.0)
 
 
-def test_a_server_that_says_nothing_is_given_up(cluster: FakeCluster) -> None:
+def test_unresponsive_server_times_out(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     sim = network(cluster, clock, socket_connection_setup_timeout_ms=2_000)
     sim.connect(NODE, 5.0)
     sim.wakeup()
-    sim.poll(0.0, clock.monotonic)  # connected, but the cluster never answers
+    sim.poll(0.0, clock.monotonic)  # connected, but the cluster never responds
     clock.advance(1.9)
     turn_without_broker(sim, clock)
     assert sim.failures.reasons == {}
@@ -127,7 +127,7 @@ def test_idle_connections_are_closed(cluster: FakeCluster) -> None:
     sim.close(clock.monotonic())
 
 
-def test_a_new_address_means_a_new_connection(cluster: FakeCluster) -> None:
+def test_new_address_opens_a_new_connection(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     sim = network(cluster, clock)
     sim.connect(NODE, 5.0)
@@ -155,14 +155,14 @@ def test_every_bootstrap_address_is_tried() -> None:
         assert cluster.logs["t", 0].end == 3
 
 
-def test_metadata_is_fetched_again_when_it_is_old() -> None:
+def test_expired_metadata_is_fetched_again() -> None:
     with world(metadata_max_age_ms=2_000) as sim:
         before = sim.client.metadata.updates
         sim.steps(25, tick=0.1)
         assert sim.client.metadata.updates - before in {1, 2}
 
 
-def test_a_leaderless_partition_is_waited_for() -> None:
+def test_leaderless_partition_waits() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     cluster.alive = {1}
     with world(cluster) as sim:
@@ -183,7 +183,7 @@ def test_jitter_is_full_and_capped() -> None:
 
 
 class _Loop:
-    """Counts its turns; may crash."""
+    """Counts its turns; can crash."""
 
     def __init__(self, crash_at: int = 1 << 30) -> None:
         self.turns = 0
@@ -206,7 +206,7 @@ class _Loop:
         self.error = error
 
 
-def test_the_thread_changes_loops_at_once_and_survives_a_crash() -> None:
+def test_thread_switches_loops_immediately_and_survives_a_crash() -> None:
     client = Client(config(**OPTIONS))
     first, second, third = _Loop(), _Loop(crash_at=3), _Loop()
     client.attach(first)
@@ -224,7 +224,7 @@ def test_the_thread_changes_loops_at_once_and_survives_a_crash() -> None:
     assert second.turns == 3
 
 
-def test_a_tcp_transport_moves_bytes() -> None:
+def test_tcp_transport_transfers_bytes() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (address, *_) = resolve("127.0.0.1", port)
@@ -238,7 +238,7 @@ def test_a_tcp_transport_moves_bytes() -> None:
         assert wait_for(transport) == b"answer"
         peer.sendall(b"more")
         wait_readable(transport)
-        assert transport.read() is None  # nobody reads on where less came than was asked for
+        assert transport.read() is None  # a short read means that no more data is available
         assert transport.read() == b"more"
         peer.sendall(bytes(2 * RECEIVE_SIZE))
         received = 0
@@ -259,7 +259,7 @@ def wait_for(transport: TcpTransport) -> bytes:
     return data
 
 
-def test_a_refused_tcp_connection() -> None:
+def test_refused_tcp_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     (address, *_) = resolve("127.0.0.1", port)
@@ -268,8 +268,8 @@ def test_a_refused_tcp_connection() -> None:
         wait_for(transport)
 
 
-def test_a_broken_answer_is_not_waited_for() -> None:
-    """The connection is dropped, and what was under way there goes again."""
+def test_invalid_response_closes_the_connection() -> None:
+    """Its requests in flight are sent again."""
     with world() as sim:
         sim.send_batches(1)
         sim.finish()
@@ -288,7 +288,7 @@ def test_a_broken_answer_is_not_waited_for() -> None:
         sim.check_accounting()
 
 
-def test_no_delivery_without_a_broker_names_the_reason() -> None:
+def test_delivery_error_without_a_broker_names_the_reason() -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, delivery_timeout_ms=31_000) as sim:
         cluster.stop(1)

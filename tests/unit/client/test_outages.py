@@ -1,4 +1,4 @@
-"""What the log says while brokers are away: enough to know where to look, and never a flood."""
+"""Log lines during broker outages: enough for a diagnosis, without flooding."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lines(log: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
-def test_a_lost_request_is_told_and_the_return_too(log: pytest.LogCaptureFixture) -> None:
+def test_lost_request_and_recovery_are_logged(log: pytest.LogCaptureFixture) -> None:
     with world() as sim:
         sim.fault(Fault(lose=True))
         sim.send_batches(2)
@@ -48,7 +48,7 @@ def test_a_lost_request_is_told_and_the_return_too(log: pytest.LogCaptureFixture
     assert re.fullmatch(rf"{BROKER}: reconnected after \d+\.\d s and 1 failure", back)
 
 
-def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixture) -> None:
+def test_permanent_outage_is_logged_rarely(log: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(topics={"t": 1})
     minutes, tick = 3, 0.1
     with world(cluster, delivery_timeout_ms=900_000) as sim:
@@ -71,7 +71,7 @@ def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixt
         assert re.fullmatch(rf"{BROKER}: reconnected after 1[78]\d\.\d s and \d+ failures", back)
 
 
-def test_a_broker_that_comes_and_goes_is_no_flood(log: pytest.LogCaptureFixture) -> None:
+def test_flapping_broker_does_not_flood_the_log(log: pytest.LogCaptureFixture) -> None:
     with world(delivery_timeout_ms=900_000, retries=100_000) as sim:
         sim.fault(*[Fault(lose=True)] * 200)
         sim.send_batches(4)
@@ -82,7 +82,7 @@ def test_a_broker_that_comes_and_goes_is_no_flood(log: pytest.LogCaptureFixture)
     assert 2 <= len(lines(log)) <= 2 * (seconds / INTERVAL + 1)
 
 
-def test_a_broker_is_told_beside_the_bootstrap_server_at_its_address(
+def test_broker_and_bootstrap_server_at_one_address_are_logged_separately(
     log: pytest.LogCaptureFixture,
 ) -> None:
     with world(bootstrap_servers="127.0.0.1:40001", delivery_timeout_ms=900_000) as sim:
@@ -90,7 +90,7 @@ def test_a_broker_is_told_beside_the_bootstrap_server_at_its_address(
         sim.finish()
         sim.cluster.still_listed.add(1)
         sim.cluster.stop(1)
-        sim.steps(20, 0.1)  # nothing waits for the broker yet: the metadata alone finds it gone
+        sim.steps(20, 0.1)  # no batch waits for the broker
         sim.client.metadata.refresh()
         sim.steps(20, 0.1)
         sim.send_batches(1)
@@ -104,7 +104,7 @@ def test_a_broker_is_told_beside_the_bootstrap_server_at_its_address(
     ("delivery_timeout_ms", "ends"),
     [(120_000, "max.block.ms = 60000"), (40_000, "delivery.timeout.ms = 40000")],
 )
-def test_every_bootstrap_server_is_waited_for_by_what_needs_the_metadata(
+def test_metadata_waits_for_every_bootstrap_server(
     log: pytest.LogCaptureFixture, delivery_timeout_ms: int, ends: str
 ) -> None:
     servers = "127.0.0.1:40000,127.0.0.1:40001"
@@ -124,7 +124,7 @@ def test_every_bootstrap_server_is_waited_for_by_what_needs_the_metadata(
     )
 
 
-def test_no_bootstrap_server_is_waited_for_by_a_partition_without_a_leader(
+def test_leaderless_partition_does_not_wait_for_bootstrap_servers(
     log: pytest.LogCaptureFixture,
 ) -> None:
     with world(delivery_timeout_ms=900_000) as sim:
@@ -142,7 +142,7 @@ def test_no_bootstrap_server_is_waited_for_by_a_partition_without_a_leader(
     assert not any("wait for" in line for line in about)
 
 
-def test_a_whole_cluster_that_is_away_is_no_flood(log: pytest.LogCaptureFixture) -> None:
+def test_outage_of_the_whole_cluster_does_not_flood_the_log(log: pytest.LogCaptureFixture) -> None:
     cluster, clock, count = FakeCluster(nodes=200), ManualClock(5.0), 200
     cluster.alive.clear()
     sim = Network(config(bootstrap_servers="127.0.0.1:40000"), Random(1), cluster.connect)
@@ -160,7 +160,7 @@ def test_a_whole_cluster_that_is_away_is_no_flood(log: pytest.LogCaptureFixture)
     sim.close(clock.monotonic())
 
 
-def test_a_broker_that_answers_nothing_is_told_before_it_is_given_up(
+def test_unresponsive_broker_is_logged_before_the_timeout(
     log: pytest.LogCaptureFixture,
 ) -> None:
     cluster = FakeCluster(topics={"t": 1})
@@ -185,7 +185,7 @@ def test_a_broker_that_answers_nothing_is_told_before_it_is_given_up(
         assert "no response within request.timeout.ms" in "".join(lines(log))
 
 
-def test_partitions_without_a_leader_are_told(log: pytest.LogCaptureFixture) -> None:
+def test_leaderless_partitions_are_logged(log: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 40})
     with world(cluster, delivery_timeout_ms=900_000) as sim:
         cluster.stop(2)
@@ -202,8 +202,8 @@ def test_partitions_without_a_leader_are_told(log: pytest.LogCaptureFixture) -> 
         assert any(line.startswith("topic t: all partitions have a leader") for line in lines(log))
 
 
-def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
-    """As often as an election needs it at first; but not as long as it lasts."""
+def test_unknown_leader_is_requested_with_growing_delays() -> None:
+    """Frequently at first, as an election needs it, and then less often."""
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, delivery_timeout_ms=900_000) as sim:
         cluster.unlisted_leaders.add(2)
@@ -218,7 +218,7 @@ def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
         sim.finish()
 
 
-def test_outages_are_told_by_the_clock() -> None:
+def test_outages_are_logged_by_the_clock() -> None:
     outages = Outages()
     assert outages.observe("a", 0.0, min_s=2.0) is None
     assert outages.end("a") is None
@@ -233,7 +233,7 @@ def test_outages_are_told_by_the_clock() -> None:
     assert outages.end("a") is None
 
 
-def test_a_quota_is_named_instead_of_silence(log: pytest.LogCaptureFixture) -> None:
+def test_throttling_is_logged_instead_of_a_missing_response(log: pytest.LogCaptureFixture) -> None:
     with world(client_id="etl", max_in_flight_requests_per_connection=1) as sim:
         sim.send_batches(1)
         sim.finish()
@@ -244,7 +244,7 @@ def test_a_quota_is_named_instead_of_silence(log: pytest.LogCaptureFixture) -> N
     assert told == [f"{BROKER}: a quota throttles client.id etl or its user: pause of 40.0 s"] * 2
 
 
-def test_a_single_pause_is_not_logged(log: pytest.LogCaptureFixture) -> None:
+def test_single_throttling_is_not_logged(log: pytest.LogCaptureFixture) -> None:
     with world(FakeCluster(topics={"t": 1})) as sim:
         for _ in range(2):
             sim.fault(Fault(throttle_ms=9_000))
@@ -254,8 +254,8 @@ def test_a_single_pause_is_not_logged(log: pytest.LogCaptureFixture) -> None:
         assert lines(log) == []
 
 
-def test_a_request_in_a_muted_channel_is_not_given_up() -> None:
-    """KIP-219: the broker reads what was sent before the pause when the pause has ended."""
+def test_request_in_a_throttled_channel_does_not_time_out() -> None:
+    """KIP-219: the broker reads requests sent before the throttling when it has ended."""
     cluster = FakeCluster(topics={"t": 4})
     with world(cluster, request_timeout_ms=10_000, max_request_size=1_000) as sim:
         sim.send_batches(1)

@@ -1,4 +1,4 @@
-"""Forgetting all brokers and beginning anew from the bootstrap servers: KIP-899 and KIP-1102."""
+"""Rebootstrapping from the bootstrap servers: KIP-899 and KIP-1102."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.harness.world import world
 REBOOTSTRAP_REQUIRED = 129
 
 
-def test_it_is_due_when_metadata_fails_for_too_long() -> None:
+def test_due_after_metadata_failures_for_too_long() -> None:
     recovery = Rebootstrap(2.0)
     assert not recovery.is_due(100.0)
     recovery.asking(100.0)
@@ -28,7 +28,7 @@ def test_it_is_due_when_metadata_fails_for_too_long() -> None:
     assert not recovery.is_due(200.0)
 
 
-def test_a_broker_may_require_it_once() -> None:
+def test_broker_may_require_it_once() -> None:
     recovery = Rebootstrap(300.0)
     recovery.require()
     assert recovery.is_due(1.0)
@@ -36,14 +36,14 @@ def test_a_broker_may_require_it_once() -> None:
     assert not recovery.is_due(1.0)
 
 
-def test_without_the_strategy_it_never_is() -> None:
+def test_never_without_the_strategy() -> None:
     recovery = Rebootstrap(None)
     recovery.asking(0.0)
     recovery.require()
     assert not recovery.is_due(1e9)
 
 
-def test_a_broker_that_requires_it_is_left_for_the_bootstrap_servers() -> None:
+def test_broker_that_requires_it_is_replaced_by_bootstrap_servers() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, metadata_max_age_ms=1_000) as sim:
         sim.send_batches(1, partition=0)
@@ -57,7 +57,7 @@ def test_a_broker_that_requires_it_is_left_for_the_bootstrap_servers() -> None:
         assert cluster.logs["t", 1].end == 9
 
 
-def test_what_is_under_way_when_it_happens_is_sent_again() -> None:
+def test_requests_in_flight_are_sent_again() -> None:
     cluster = FakeCluster(nodes=1, topics={"t": 1})
     with world(cluster, metadata_max_age_ms=1_000, request_timeout_ms=60_000) as sim:
         cluster.unanswered.add(ApiKey.PRODUCE)
@@ -70,7 +70,7 @@ def test_what_is_under_way_when_it_happens_is_sent_again() -> None:
         assert cluster.logs["t", 0].end == 6
 
 
-def test_brokers_that_tell_no_metadata_are_forgotten_after_a_while() -> None:
+def test_brokers_without_metadata_are_forgotten_after_a_while() -> None:
     cluster = FakeCluster(nodes=1, topics={"t": 1})
     options: dict[str, Any] = {
         "metadata_max_age_ms": 1_000,
@@ -90,9 +90,7 @@ def test_brokers_that_tell_no_metadata_are_forgotten_after_a_while() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "asked"), [("none", False), ("rebootstrap", True)])
-def test_the_strategy_says_whether_bootstrap_servers_are_asked_again(
-    strategy: str, asked: bool
-) -> None:
+def test_strategy_decides_about_rebootstrapping(strategy: str, asked: bool) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     options: dict[str, Any] = {"metadata_recovery_strategy": strategy, "metadata_max_age_ms": 1_000}
     with world(cluster, **options) as sim:

@@ -1,4 +1,4 @@
-"""A wish for fresh metadata is met by the answer to a request that was sent after it."""
+"""A metadata refresh is complete with the response to a request sent after it was requested."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from tests.unit.producer.append.test_first_metadata import Writer
 MAX_AGE_S = 10.0
 
 
-def asked(sim: World) -> int:
+def metadata_requests(sim: World) -> int:
     return sum(api is ApiKey.METADATA for _, api in sim.cluster.requests)
 
 
 def send_request(sim: World) -> None:
-    """A metadata request is answered by the brokers; the client has yet to take the answer."""
+    """Let the brokers answer a metadata request without delivering the response to the client."""
     sim.clock.advance(MAX_AGE_S)
-    before = asked(sim)
+    before = metadata_requests(sim)
     sim.step(0.0)
-    assert asked(sim) == before + 1
+    assert metadata_requests(sim) == before + 1
 
 
-def test_a_wish_outlives_the_answer_to_an_older_request() -> None:
+def test_refresh_is_not_completed_by_an_older_request() -> None:
     with world(metadata_max_age_ms=int(MAX_AGE_S * 1_000)) as sim:
         send_request(sim)
         sim.client.metadata.refresh()
-        before = asked(sim)
+        before = metadata_requests(sim)
         sim.steps(100, tick=0.01)
-        assert asked(sim) == before + 1
+        assert metadata_requests(sim) == before + 1
 
 
-def test_one_request_meets_every_wish_before_it() -> None:
+def test_one_request_completes_all_earlier_refreshes() -> None:
     with world(metadata_max_age_ms=int(MAX_AGE_S * 1_000)) as sim:
-        before = asked(sim)
+        before = metadata_requests(sim)
         for _ in range(5):
             sim.client.metadata.refresh()
         sim.steps(100, tick=0.01)
-        assert asked(sim) == before + 1
+        assert metadata_requests(sim) == before + 1
 
 
-def test_the_writer_waits_for_the_answer_to_a_request_of_its_own() -> None:
-    """Its partition was made after the brokers had answered the request that was under way."""
+def test_writer_waits_for_the_response_to_its_own_request() -> None:
+    """Its partition was created after the brokers had answered the request in flight."""
     cluster = FakeCluster(topics={"t": 2})
     with world(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000)) as sim:
         with ThreadPoolExecutor(1) as pool:

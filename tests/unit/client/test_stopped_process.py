@@ -1,4 +1,4 @@
-"""A process that stood still (a frozen container, a VM that moves) reads before it gives up."""
+"""A paused process (a frozen container, a migrating VM) reads before it checks timeouts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.harness.world import world
 
 
 @pytest.mark.parametrize("idempotent", ["true", "false"])
-def test_an_answer_in_the_socket_is_taken_before_timeouts_are_looked_for(idempotent: str) -> None:
+def test_buffered_response_is_read_before_timeouts_are_checked(idempotent: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(
         cluster, enable_idempotence=idempotent, max_in_flight_requests_per_connection=1

@@ -1,4 +1,4 @@
-"""Topics are asked for on behalf of the session that wants them, and no longer than it lasts."""
+"""Topics in metadata requests are those of the current session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_AGE_S = 1.0
 
 
 def two_topics(**options: Any) -> World:
-    """A world whose session has written to the first of two topics, and asks every second."""
+    """Open a world whose session has written to one of two topics and refreshes every second."""
     cluster = FakeCluster(topics={"old": 1, "new": 1})
     made = World(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000), **options)
     made.next_session(("old",))
@@ -32,7 +32,7 @@ def delete(cluster: FakeCluster, name: str) -> None:
         del cluster.logs[place]
 
 
-def test_a_deleted_topic_is_not_made_again_by_a_later_session() -> None:
+def test_deleted_topic_is_not_recreated_by_a_later_session() -> None:
     sim = two_topics()
     delete(sim.cluster, "old")
     sim.cluster.creates_topics = True
@@ -46,7 +46,7 @@ def test_a_deleted_topic_is_not_made_again_by_a_later_session() -> None:
     sim.close()
 
 
-def test_a_session_that_wants_nothing_asks_for_nothing() -> None:
+def test_session_without_topics_requests_none() -> None:
     sim = two_topics()
     sim.next_session(())
     sim.cluster.requested_topics.clear()
@@ -56,7 +56,7 @@ def test_a_session_that_wants_nothing_asks_for_nothing() -> None:
     sim.close()
 
 
-def test_the_next_session_needs_no_answer_for_a_topic_that_is_known() -> None:
+def test_next_session_needs_no_response_for_a_known_topic() -> None:
     with world(metadata_max_age_ms=300_000) as sim:
         sim.send_batches(1)
         sim.finish()
@@ -69,8 +69,8 @@ def test_the_next_session_needs_no_answer_for_a_topic_that_is_known() -> None:
         assert len(sim.cluster.requested_topics) == before
 
 
-def test_a_known_topic_is_looked_after_from_then_on() -> None:
-    """The writer found it in the snapshot, and so never had to wait for it."""
+def test_known_topic_is_refreshed() -> None:
+    """The writer found it in the snapshot and therefore never waited for it."""
     sim = two_topics()
     sim.next_session(())
     sim.steps(2)
@@ -82,13 +82,13 @@ def test_a_known_topic_is_looked_after_from_then_on() -> None:
     sim.close()
 
 
-def test_a_topic_wanted_while_others_are_asked_about_is_asked_about_next() -> None:
-    """Else what an earlier session knew of it would live on beyond metadata.max.age.ms."""
+def test_topic_added_during_a_request_is_requested_next() -> None:
+    """Otherwise an earlier session's metadata would stay valid beyond metadata.max.age.ms."""
     sim = two_topics()
     sim.next_session(())
     sim.clock.advance(MAX_AGE_S)
     sim.cluster.requested_topics.clear()
-    sim.step(0.0)  # asks, as it is time to; no topic is wanted yet
+    sim.step(0.0)  # sends a periodic request while no topic is wanted
     sim.session._topics.want(("old",))
     sim.steps(20, tick=0.001)
     assert sim.cluster.requested_topics == [set(), {"old"}]
@@ -96,7 +96,7 @@ def test_a_topic_wanted_while_others_are_asked_about_is_asked_about_next() -> No
 
 
 class _Idle:
-    """A loop that does nothing."""
+    """A loop without work."""
 
     def run_once(self) -> None: ...
 
@@ -110,8 +110,8 @@ class _Idle:
         return ""
 
 
-def test_errors_of_topics_end_with_the_session() -> None:
-    """The next one may have been granted what this one was refused."""
+def test_topic_errors_end_with_the_session() -> None:
+    """The next session may have permissions that this one lacked."""
     client = Client(config(bootstrap_servers="127.0.0.1:1"))
     client.attach(_Idle())
     client.metadata.want({"t", "refused"})
@@ -125,8 +125,8 @@ def test_errors_of_topics_end_with_the_session() -> None:
     client.close()
 
 
-def test_what_was_learned_a_while_ago_ends_with_the_session() -> None:
-    """The topic may have been deleted since, and made anew with fewer partitions."""
+def test_expired_metadata_ends_with_the_session() -> None:
+    """The topic may have been recreated with fewer partitions since."""
     clock = ManualClock(seconds=100.0)
     client = Client(config(bootstrap_servers="127.0.0.1:1"), clock)
     client.attach(_Idle())

@@ -45,11 +45,11 @@ def test_addresses(text: str, expected: tuple[str, ...]) -> None:
         ("a b:9092", "not host:port"),
     ],
 )
-def test_a_bad_address_is_named_with_the_reason(entry: str, reason: str) -> None:
+def test_invalid_address_is_named_with_the_reason(entry: str, reason: str) -> None:
     assert f"{entry!r} ({reason})" in failure(f"good:1,{entry}")
 
 
-def test_every_bad_address_is_named_and_no_good_one() -> None:
+def test_every_invalid_address_and_no_valid_one_is_named() -> None:
     text = failure("good:1,bad,worse:0")
     assert "'bad'" in text
     assert "'worse:0'" in text
@@ -57,11 +57,11 @@ def test_every_bad_address_is_named_and_no_good_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", " , "])
-def test_no_address_at_all(text: str) -> None:
+def test_no_address(text: str) -> None:
     assert "kafka.bootstrap.servers is empty, but at least one broker is required" in failure(text)
 
 
-def test_a_password_is_not_repeated() -> None:
+def test_password_is_not_repeated() -> None:
     text = failure("user:hunter2@broker:9092,x://u:hunter2@b:1")
     assert "hunter2" not in text
     assert "an address cannot contain a user or password" in text
@@ -75,5 +75,5 @@ def test_a_password_is_not_repeated() -> None:
         ("ssl://a:1, SASL_SSL://b:2", {"SSL", "SASL_SSL"}),
     ],
 )
-def test_protocols_that_promise_security(text: str, expected: set[str]) -> None:
+def test_protocols_in_addresses(text: str, expected: set[str]) -> None:
     assert secured_protocols(text) == expected

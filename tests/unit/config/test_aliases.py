@@ -1,6 +1,5 @@
-"""Every option name of librdkafka's and Java's producers: accepted, warned of, or refused rightly.
-
-`librdkafka_config.tsv` is librdkafka's CONFIGURATION.md of 2.15, with what becomes of each name.
+"""Option names of librdkafka's and Java's producers: accepted, ignored with a warning, or rejected.
+/ `librdkafka_config.tsv` is librdkafka's CONFIGURATION.md of 2.15 with the outcome for each name.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def failure(options: dict[str, str]) -> str:
 
 
 def outcome(name: str) -> str:
-    """The error that an option with a strange value meets; empty where there is none."""
+    """Return the error for the option with an unusual value; empty if there is none."""
     try:
         ProducerConfig.parse(MINIMAL | {f"kafka.{name}": "x"})
     except ConfigError as error:
@@ -85,13 +84,13 @@ def outcome(name: str) -> str:
 
 
 def hint(name: str) -> str | None:
-    """The option that the error about a name points to."""
+    """Return the option that the error about a name suggests."""
     found = re.search(r"(?:Did you mean|Use) (\S+?)[?.,:]?(?:\s|$)", failure({name: "x"}))
     return None if found is None else found[1]
 
 
 @pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "own"])
-def test_names_that_mean_the_same_in_java_are_accepted(
+def test_java_names_with_the_same_meaning_are_accepted(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {name: VALUES.get(name, "5")} | (
@@ -102,7 +101,7 @@ def test_names_that_mean_the_same_in_java_are_accepted(
 
 
 @pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "alias"])
-def test_other_names_for_the_same_are_accepted(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_aliases_are_accepted(name: str, caplog: pytest.LogCaptureFixture) -> None:
     real = LIBRDKAFKA[name]["option"]
     assert ALIASES[name].option == real
     given = {f"kafka.{name}": VALUES.get(name, "5")}
@@ -123,19 +122,19 @@ def test_names_that_are_safe_to_ignore_warn(name: str, caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "refused"])
-def test_other_names_are_refused_with_the_right_hint(name: str) -> None:
+def test_other_names_are_rejected_with_the_right_hint(name: str) -> None:
     assert "Did you mean" not in failure({f"kafka.{name}": "x"})
     assert hint(f"kafka.{name}") == (LIBRDKAFKA[name]["option"] or None)
 
 
 @pytest.mark.parametrize("name", sorted(JAVA))
-def test_no_hint_about_one_of_javas_names_leads_elsewhere(name: str) -> None:
+def test_no_hint_about_a_java_name_is_wrong(name: str) -> None:
     found = outcome(name)
     assert "unknown option" not in found
     assert "Did you mean" not in found
 
 
-def test_names_of_security_are_accepted_under_the_right_option() -> None:
+def test_security_names_are_accepted_under_the_right_option() -> None:
     fates = {name: row["option"] for name, row in LIBRDKAFKA.items() if row["fate"] == "security"}
     real = {name: alias.option for name, alias in SECURITY_ALIASES.items()}
     assert fates == {name: real.get(name, name) for name in fates}
@@ -143,7 +142,7 @@ def test_names_of_security_are_accepted_under_the_right_option() -> None:
     assert fates.keys() <= SECURITY_NAMES | SECURITY_ALIASES.keys()
 
 
-def test_aliases_are_nothing_else_too() -> None:
+def test_aliases_have_no_second_meaning() -> None:
     assert not ALIASES.keys() & (names.PRODUCER_NAMES | names.IGNORED_KEYS | JAVA.keys())
     assert {alias.option for alias in ALIASES.values()} <= names.PRODUCER_NAMES
 
@@ -159,7 +158,7 @@ KNOWN = sorted(
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_name_with_one_letter_wrong_is_recognised_or_not_but_never_taken_for_another(
+def test_misspelled_name_is_never_accepted_as_another_option(
     name: str,
 ) -> None:
     for place in range(len(name)):
@@ -186,7 +185,7 @@ def test_a_name_with_one_letter_wrong_is_recognised_or_not_but_never_taken_for_a
         ("topic.timeout.ms", None),
     ],
 )
-def test_a_hint_is_right_or_there_is_none(name: str, meant: str | None) -> None:
+def test_hint_is_right_or_missing(name: str, meant: str | None) -> None:
     assert hint(f"kafka.{name}") == meant
 
 
@@ -199,9 +198,7 @@ def test_a_hint_is_right_or_there_is_none(name: str, meant: str | None) -> None:
         ("ssl.truststore.location", "kafka.ssl.truststore.location"),
     ],
 )
-def test_without_the_prefix_nothing_that_matters_is_dropped_in_silence(
-    name: str, meant: str
-) -> None:
+def test_relevant_options_without_prefix_are_not_dropped_silently(name: str, meant: str) -> None:
     assert hint(name) == meant
 
 
@@ -217,7 +214,7 @@ SPECIAL: list[tuple[str, str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "field", "expected"), SPECIAL)
-def test_what_a_number_means_there(name: str, value: str, field: str, expected: Any) -> None:
+def test_units_of_aliases(name: str, value: str, field: str, expected: Any) -> None:
     assert getattr(ProducerConfig.parse(MINIMAL | {f"kafka.{name}": value}), field) == expected
 
 
@@ -232,14 +229,12 @@ def test_what_a_number_means_there(name: str, value: str, field: str, expected: 
         ({"request.required.acks": "2"}, "kafka.request.required.acks is '2'"),
     ],
 )
-def test_a_wrong_value_is_told_by_the_name_it_was_given_by(
-    given: dict[str, str], says: str
-) -> None:
+def test_invalid_value_is_reported_under_the_given_name(given: dict[str, str], says: str) -> None:
     assert says in failure({f"kafka.{name}": value for name, value in given.items()})
 
 
 @pytest.mark.parametrize("name", sorted(ALIASES))
-def test_an_alias_beside_its_option_must_say_the_same(name: str) -> None:
+def test_alias_and_option_must_agree(name: str) -> None:
     real = ALIASES[name].option
     value = VALUES.get(name, "5")
     same = str(5 * 1024) if name.endswith("kbytes") else value
@@ -259,7 +254,7 @@ def test_all_and_minus_one_are_the_same_acks() -> None:
     assert parse(acks="all", request__required__acks="-1").acks is Acks.ALL
 
 
-def test_two_aliases_of_the_same_are_compared_too() -> None:
+def test_two_aliases_of_an_option_must_agree() -> None:
     text = failure({"kafka.message.timeout.ms": "0", "kafka.delivery.timeout.ms": "130000"})
     assert "are synonyms" in text
 
@@ -284,24 +279,24 @@ def test_two_aliases_of_the_same_are_compared_too() -> None:
         ({"compression.type": "zstd", "compression.level": "7", "compression.gzip.level": "2"}, 7),
     ],
 )
-def test_one_level_for_whichever_codec(options: dict[str, str], level: int | None) -> None:
+def test_compression_level_applies_to_any_codec(options: dict[str, str], level: int | None) -> None:
     given = {f"kafka.{name}": value for name, value in options.items()}
     assert ProducerConfig.parse(MINIMAL | given).compression_level == level
 
 
-def test_the_level_given_wins_over_a_profiles() -> None:
+def test_given_level_overrides_the_profile() -> None:
     assert parse(compression__level="5").compression_level is None
     options = MINIMAL | {"profile": "throughput", "kafka.compression.level": "5"}
     assert ProducerConfig.parse(options).compression_level == 5
 
 
-def test_a_level_that_the_codec_does_not_have_and_two_levels() -> None:
+def test_unsupported_level_and_two_levels() -> None:
     text = failure({"kafka.compression.type": "gzip", "kafka.compression.level": "12"})
     assert "option kafka.compression.level is '12'; allowed: -1 or 1 to 9" in text
     two = {"kafka.compression.level": "5", "kafka.compression.zstd.level": "7"}
     assert "are synonyms" in failure({"kafka.compression.type": "zstd", **two})
 
 
-def test_every_option_name_is_in_the_table_of_its_client() -> None:
+def test_every_option_name_is_in_its_clients_table() -> None:
     others = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
     assert others <= LIBRDKAFKA.keys()

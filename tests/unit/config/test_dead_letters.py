@@ -14,14 +14,14 @@ def _policy(**options: str) -> DeadLetterPolicy:
     return SinkConfig.parse({**SERVERS, **named}).dead_letters
 
 
-def test_by_default_nothing_is_tolerated() -> None:
+def test_default_tolerates_nothing() -> None:
     policy = _policy()
     assert policy.tolerance is Tolerance.NONE
     assert not policy.tolerant
     assert policy.max_ratio == 1.0
 
 
-def test_options_are_settled() -> None:
+def test_options_are_parsed() -> None:
     policy = _policy(tolerance="all", deadletterqueue_topic_name="dead", maxRatio="0.25")
     assert policy.tolerant
     assert (policy.dead_letter_topic, policy.context_headers) == ("dead", True)
@@ -29,23 +29,23 @@ def test_options_are_settled() -> None:
 
 
 @pytest.mark.parametrize("ratio", ["1.1", "-0.1", "half", "nan", ""])
-def test_a_ratio_that_is_none_is_refused(ratio: str) -> None:
+def test_invalid_ratio_is_rejected(ratio: str) -> None:
     with pytest.raises(ConfigError, match=r"errors\.maxRatio"):
         _policy(tolerance="all", maxRatio=ratio)
 
 
-def test_a_dead_letter_topic_needs_tolerance() -> None:
+def test_dead_letter_topic_requires_tolerance() -> None:
     with pytest.raises(ConfigError, match=r"errors\.tolerance"):
         _policy(deadletterqueue_topic_name="dead")
 
 
-def test_a_dead_letter_topic_needs_a_name_that_a_topic_can_have() -> None:
+def test_invalid_dead_letter_topic_name() -> None:
     with pytest.raises(ConfigError, match="'a b'"):
         _policy(tolerance="all", deadletterqueue_topic_name="a b")
 
 
-def test_dead_letters_don_t_go_among_the_rows() -> None:
-    """Without its value an oversized row would be a tombstone there."""
+def test_dead_letter_topic_must_differ_from_the_topic() -> None:
+    """Otherwise a dead letter of an oversized row would be a tombstone."""
     with pytest.raises(ConfigError, match="also option topic"):
         SinkConfig.parse(
             {

@@ -24,12 +24,12 @@ def _failure(options: dict[str, str]) -> str:
     return str(caught.value)
 
 
-def test_by_default_delivery_is_at_least_once() -> None:
+def test_default_is_at_least_once() -> None:
     assert _parse({}) == _parse({"deliveryGuarantee": "at-least-once"}) == ExactlyOnceConfig()
     assert not _parse({}).exactly_once
 
 
-def test_a_prefix_is_all_that_exactly_once_needs() -> None:
+def test_prefix_is_the_only_required_option() -> None:
     config = _parse(EXACTLY_ONCE)
     assert config.exactly_once
     assert config == ExactlyOnceConfig(
@@ -37,7 +37,7 @@ def test_a_prefix_is_all_that_exactly_once_needs() -> None:
     )
 
 
-def test_options_are_settled() -> None:
+def test_options_are_parsed() -> None:
     assert _parse(
         EXACTLY_ONCE
         | {
@@ -60,28 +60,28 @@ def test_options_are_settled() -> None:
     )
 
 
-def test_profile_java_gives_a_transaction_javas_minute() -> None:
+def test_profile_java_uses_javas_transaction_timeout() -> None:
     assert _parse(EXACTLY_ONCE | {"profile": "java"}).transaction_timeout_ms == 60_000
 
 
-def test_the_guarantee_needs_a_prefix() -> None:
+def test_exactly_once_requires_a_prefix() -> None:
     assert "transactionalIdPrefix is required" in _failure({"deliveryGuarantee": "exactly-once"})
 
 
 @pytest.mark.parametrize("prefix", ["", "a b", "a/b", "ü", "a\nb", "x" * 201])
-def test_a_prefix_that_ids_can_t_begin_with_is_refused(prefix: str) -> None:
+def test_invalid_prefix_is_rejected(prefix: str) -> None:
     assert "option transactionalIdPrefix" in _failure(
         EXACTLY_ONCE | {"transactionalIdPrefix": prefix or " "}
     )
 
 
 @pytest.mark.parametrize("batch_id", ["", "a\tb", "x" * 201])
-def test_a_batch_id_that_is_none_is_refused(batch_id: str) -> None:
+def test_invalid_batch_id_is_rejected(batch_id: str) -> None:
     assert "option batchId is" in _failure(EXACTLY_ONCE | {"batchId": batch_id})
 
 
 @pytest.mark.parametrize("options", [{"kafka.acks": "1"}, {"kafka.retries": "0"}])
-def test_what_turns_idempotence_off_contradicts_the_guarantee(options: dict[str, str]) -> None:
+def test_disabled_idempotence_conflicts_with_exactly_once(options: dict[str, str]) -> None:
     assert "requires an idempotent producer" in _failure(EXACTLY_ONCE | options)
     off = {"kafka.enable.idempotence": "false"}
     assert "requires an idempotent producer" in _failure(EXACTLY_ONCE | off)
@@ -97,7 +97,7 @@ def test_what_turns_idempotence_off_contradicts_the_guarantee(options: dict[str,
         {"twoPhaseCommit": "true"},
     ],
 )
-def test_what_promises_exactly_once_is_refused_without_it(options: dict[str, str]) -> None:
+def test_exactly_once_options_are_rejected_without_it(options: dict[str, str]) -> None:
     (name,) = options
     text = _failure(options)
     assert f"option {name} is set, but deliveryGuarantee is at-least-once" in text
@@ -122,7 +122,7 @@ def test_two_phase_commit_has_no_timeout() -> None:
 
 
 @pytest.mark.parametrize("topic", ["a b", "..", ""])
-def test_a_decision_log_needs_a_name_that_a_topic_can_have(topic: str) -> None:
+def test_decision_log_needs_a_valid_topic_name(topic: str) -> None:
     assert "option decisionLogTopic is" in _failure(EXACTLY_ONCE | {"decisionLogTopic": topic})
 
 
@@ -133,22 +133,22 @@ def test_a_decision_log_needs_a_name_that_a_topic_can_have(topic: str) -> None:
         {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "events"},
     ],
 )
-def test_decisions_don_t_go_among_the_rows(options: dict[str, str]) -> None:
+def test_decision_topic_must_differ_from_the_topic(options: dict[str, str]) -> None:
     text = _failure(EXACTLY_ONCE | {"decisionLogTopic": "events"} | options)
     assert "Use a separate topic for decisions" in text
 
 
 @pytest.mark.parametrize("name", ["transactional.id", "transaction.two.phase.commit.enable"])
-def test_javas_own_options_lead_to_those_of_the_sink(name: str) -> None:
+def test_java_option_names_suggest_those_of_the_sink(name: str) -> None:
     assert "with deliveryGuarantee=exactly-once" in _failure({f"kafka.{name}": "x"})
 
 
-def test_without_transactions_their_timeout_says_nothing() -> None:
+def test_transaction_timeout_without_transactions_is_ignored() -> None:
     given = ProducerConfig.parse(SERVERS | {"kafka.transaction.timeout.ms": "5"})
     assert given == ProducerConfig.parse(SERVERS)
 
 
-def test_names_are_unique_among_themselves() -> None:
+def test_option_names_are_unique() -> None:
     names = [option.name for option in EXACTLY_ONCE_OPTIONS]
     assert len(names) == len(set(names))
 
@@ -157,7 +157,7 @@ def test_names_are_unique_among_themselves() -> None:
     ("value", "reset", "batch"),
     [("TRUE", True, None), ("false", False, None), ("17", False, "17"), ("007", False, "7")],
 )
-def test_a_reset_is_for_a_new_query_or_for_one_batch(
+def test_reset_applies_to_a_new_query_or_one_batch(
     value: str, reset: bool, batch: str | None
 ) -> None:
     parsed = _parse(EXACTLY_ONCE | {"resetTransactionalState": value})
@@ -165,7 +165,7 @@ def test_a_reset_is_for_a_new_query_or_for_one_batch(
 
 
 @pytest.mark.parametrize("value", ["yes", "-1", "", "\u0663"])
-def test_a_reset_that_is_neither_is_refused(value: str) -> None:
+def test_invalid_reset_is_rejected(value: str) -> None:
     assert "option resetTransactionalState is" in _failure(
         EXACTLY_ONCE | {"resetTransactionalState": value}
     )

@@ -35,7 +35,7 @@ def refused(**options: str) -> str:
     return str(caught.value)
 
 
-def test_a_write_without_formats_has_no_config() -> None:
+def test_no_config_without_formats() -> None:
     assert formats() is None
     assert formats(**{"value.format": "raw", "key.format": "raw"}) is None
 
@@ -48,7 +48,7 @@ def test_fields_are_separated_by_commas_or_semicolons() -> None:
     assert "twice" in refused(**{"value.format": "json", "value.fields": "a,a"})
 
 
-def test_flinks_names_select_the_data() -> None:
+def test_flink_names_select_the_data() -> None:
     found = formats(
         **{
             "key.format": "json",
@@ -67,29 +67,29 @@ def test_flinks_names_select_the_data() -> None:
 @pytest.mark.parametrize(
     "name", ["schema", "schema.file", "schema.name", "schema.namespace"], ids=str
 )
-def test_options_of_a_schema_need_a_format_with_one(name: str) -> None:
+def test_schema_options_need_a_format_with_schemas(name: str) -> None:
     assert "has no schema" in refused(**{"value.format": "json", f"value.{name}": "x"})
     assert "has no schema" in refused(**{f"key.{name}": "x"})
 
 
-def test_a_schema_is_given_once() -> None:
+def test_schema_is_given_only_once() -> None:
     both = {"value.format": "avro", "value.schema": "{}", "value.schema.file": "f"}
     assert "both set" in refused(**both)
 
 
 @pytest.mark.parametrize("name", ["a.b", "1", "a b", "ä"])
-def test_names_of_records_are_checked(name: str) -> None:
+def test_record_names_are_validated(name: str) -> None:
     assert "letters, digits" in refused(**{"value.format": "avro", "value.schema.name": name})
 
 
-def test_an_option_without_effect_is_refused() -> None:
+def test_option_without_effect_is_rejected() -> None:
     assert "neither key nor value is JSON" in refused(
         **{"value.format": "avro", "json.ignoreNullFields": "false"}
     )
     assert "uses a registry" in refused(**{"schema.registry.url": "http://r"})
 
 
-def test_the_registry_has_javas_defaults() -> None:
+def test_registry_defaults_match_java() -> None:
     config = registry()
     assert (config.auto_register, config.use_latest, config.normalize) == (True, False, False)
     assert config.value.strategy is SubjectStrategy.TOPIC_NAME
@@ -98,13 +98,13 @@ def test_the_registry_has_javas_defaults() -> None:
     assert "schema.registry.url is required" in refused(**{"value.format": "avro-confluent"})
 
 
-def test_options_of_the_registry_may_have_the_prefix() -> None:
+def test_registry_options_may_have_the_prefix() -> None:
     config = registry(**{"kafka.normalize.schemas": "true"})
     assert config.normalize
     assert "synonyms" in refused(**REGISTRY, **{"kafka.schema.registry.url": "http://other:8081"})
 
 
-def test_classes_are_named_with_and_without_their_package() -> None:
+def test_classes_with_and_without_package() -> None:
     for prefix in ("", STRATEGIES):
         option = {"value.subject.name.strategy": f"{prefix}RecordNameStrategy"}
         assert registry(**option).value.strategy is SubjectStrategy.RECORD_NAME
@@ -120,11 +120,11 @@ def test_classes_are_named_with_and_without_their_package() -> None:
         (SubjectStrategy.TOPIC_RECORD_NAME, "orders-a.Order"),
     ],
 )
-def test_subjects_are_javas(strategy: SubjectStrategy, subject: str) -> None:
+def test_subject_strategies_match_java(strategy: SubjectStrategy, subject: str) -> None:
     assert strategy.subject("orders", "key", "a.Order") == subject
 
 
-def test_one_option_chooses_the_schema() -> None:
+def test_one_option_selects_the_schema() -> None:
     off = {"auto.register.schemas": "false"}
     assert registry(**off, **{"use.latest.version": "true"}).use_latest
     assert registry(**off, **{"use.schema.id": "7"}).schema_id == 7
@@ -137,7 +137,7 @@ def test_one_option_chooses_the_schema() -> None:
     assert "key and value both" in refused(**REGISTRY, **off, **keys)
 
 
-def test_a_login_comes_from_the_options_or_the_url() -> None:
+def test_login_from_options_or_url() -> None:
     config = registry(**{"basic.auth.user.info": "me:pw"})
     assert config.user_info is not None
     assert config.user_info.reveal() == "me:pw"
@@ -150,7 +150,7 @@ def test_a_login_comes_from_the_options_or_the_url() -> None:
     )
 
 
-def test_secrets_are_in_no_text() -> None:
+def test_repr_contains_no_secret() -> None:
     config = registry(
         **{
             "schema.registry.url": "http://me:pw-1@r:8081",
@@ -165,7 +165,7 @@ def test_secrets_are_in_no_text() -> None:
     assert config.tls.keystore is not None
 
 
-def test_an_oauth_login_is_complete() -> None:
+def test_incomplete_oauth_login_is_rejected() -> None:
     source = {"bearer.auth.credentials.source": "OAUTHBEARER"}
     assert "bearer.auth.issuer.endpoint.url is required" in refused(**REGISTRY, **source)
     login = {
@@ -181,5 +181,5 @@ def test_an_oauth_login_is_complete() -> None:
 
 
 @pytest.mark.parametrize("url", ["r:8081", "ftp://r", "http://"])
-def test_the_url_is_one(url: str) -> None:
+def test_registry_url_is_validated(url: str) -> None:
     assert "not the URL" in refused(**{**REGISTRY, "schema.registry.url": url})

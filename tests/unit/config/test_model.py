@@ -24,7 +24,7 @@ ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
 def parse(**options: str) -> SinkConfig:
-    """Options by name; two underscores stand for a dot."""
+    """Parse options by name; two underscores stand for a dot."""
     return SinkConfig.parse(
         MINIMAL | {name.replace("__", "."): value for name, value in options.items()}
     )
@@ -111,7 +111,7 @@ def test_every_option_can_be_set_in_any_case() -> None:
     assert not producer.allow_auto_create_topics
 
 
-def test_a_dry_run_changes_nothing_on_a_cluster() -> None:
+def test_dry_run_disables_changes_of_the_cluster() -> None:
     options = {
         "topic": "t",
         "deliveryGuarantee": "exactly-once",
@@ -146,13 +146,13 @@ def test_a_dry_run_changes_nothing_on_a_cluster() -> None:
         ("zstd", Codec.ZSTD, 3),
     ],
 )
-def test_codecs_come_with_javas_level(codec: str, expected: Codec, level: int | None) -> None:
+def test_codecs_have_javas_default_level(codec: str, expected: Codec, level: int | None) -> None:
     producer = parse(kafka__compression__type=codec, profile="java").producer
     assert (producer.compression_type, producer.compression_level) == (expected, level)
 
 
 @pytest.mark.parametrize("text", ["true", "TRUE", "True", " true ", "true\t"])
-def test_true_in_any_case_and_with_space_round_it(text: str) -> None:
+def test_booleans_in_any_case_and_with_spaces(text: str) -> None:
     assert parse(useTimestampColumn=text).use_timestamp_column
     assert parse(kafka__partitioner__ignore__keys=text).producer.partitioner_ignore_keys
 
@@ -164,7 +164,7 @@ def test_numbers_as_java_reads_them(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0.5", ".5", "+0.50", " 0.5 "])
 @pytest.mark.parametrize("name", ["kafka.linger.ms", "kafka.queue.buffering.max.ms"])
-def test_linger_takes_decimals_as_librdkafka_does(name: str, text: str) -> None:
+def test_linger_accepts_decimals_as_in_librdkafka(name: str, text: str) -> None:
     producer = parse(**{name.replace(".", "__"): text}).producer
     assert producer.linger_ms == 0.5
     assert dict(producer.pipeline())["linger.ms"] == "0.5"
@@ -172,7 +172,7 @@ def test_linger_takes_decimals_as_librdkafka_does(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["yes", "on", "1", "t", "", "truee", "0"])
 @pytest.mark.parametrize("name", ["useTimestampColumn", "kafka.enable.idempotence"])
-def test_nothing_else_is_true_or_false(name: str, text: str) -> None:
+def test_other_booleans_are_rejected(name: str, text: str) -> None:
     assert f"option {name} is {text!r}; allowed: true or false" in failure({name: text})
 
 
@@ -182,7 +182,7 @@ def test_both_spellings_of_acks_all_keep_idempotence(text: str) -> None:
     assert (producer.acks, producer.enable_idempotence) == (Acks.ALL, True)
 
 
-def test_every_table_row_reaches_a_field() -> None:
+def test_every_table_row_has_a_field() -> None:
     values = {"max_in_flight", "compression_level", "partitioner", "partitioner_function"}
     others = (
         {field.name for field in fields(ProducerConfig)} - values - {"security", "largest_request"}
@@ -206,7 +206,7 @@ def test_profile_java_restores_every_deviation() -> None:
     assert DEVIATIONS
     for option in DEVIATIONS:
         if option.name == TRANSACTION_TIMEOUT:
-            continue  # is with what exactly once needs
+            continue  # is set with the exactly-once options
         assert getattr(producer, option.field) == option.java
 
 
@@ -223,7 +223,7 @@ def test_config_survives_pickling() -> None:
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_configs_are_told_apart_by_each_field() -> None:
+def test_equality_includes_every_field() -> None:
     producer = SinkConfig.parse(MINIMAL).producer
     changed = {
         replace(producer, **cast("dict[str, Any]", {field.name: "other"}))
@@ -239,11 +239,11 @@ def test_bootstrap_servers_are_required() -> None:
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "tö", "x" * 250, "a/b"])
-def test_a_name_no_topic_can_have_is_refused(topic: str) -> None:
+def test_invalid_topic_name_is_rejected(topic: str) -> None:
     assert "not a valid topic name" in failure({"topic": topic})
 
 
-def test_topic_is_trimmed_as_sparks_own_sink_does() -> None:
+def test_topic_is_trimmed_as_in_sparks_own_sink() -> None:
     assert parse(topic=" flights ").topic == "flights"
 
 
@@ -292,7 +292,7 @@ def test_profile_is_kept_in_the_config() -> None:
         ("profile", "saef", "none, throughput, latency, safe, java. Did you mean safe?"),
     ],
 )
-def test_a_wrong_value_names_option_value_and_what_is_allowed(
+def test_invalid_value_error_names_option_value_and_allowed_values(
     name: str, value: str, allowed: str
 ) -> None:
     text = failure({name: value})
@@ -313,9 +313,7 @@ def test_a_wrong_value_names_option_value_and_what_is_allowed(
         ("kafka.retries", "5s", "allowed: 0 to 2147483647"),
     ],
 )
-def test_a_number_with_a_unit_is_told_in_the_unit_that_is_wanted(
-    name: str, value: str, ends: str
-) -> None:
+def test_number_with_a_unit_is_converted_in_the_hint(name: str, value: str, ends: str) -> None:
     text = failure({name: value})
     assert ends in text
     assert text.endswith(ends) or "Write" in ends
@@ -330,11 +328,9 @@ def test_a_number_with_a_unit_is_told_in_the_unit_that_is_wanted(
         (f"{ROUND_ROBIN}s", f"Did you mean {ROUND_ROBIN}?"),
     ],
 )
-def test_a_partitioner_that_is_not_here_has_something_in_its_place(
-    java_class: str, hint: str
-) -> None:
+def test_unsupported_partitioner_has_an_alternative(java_class: str, hint: str) -> None:
     assert hint in failure({"kafka.partitioner.class": java_class})
 
 
-def test_a_very_long_value_is_cut_in_the_message() -> None:
+def test_long_value_is_truncated_in_the_message() -> None:
     assert len(failure({"kafka.acks": "x" * 10_000})) < 300

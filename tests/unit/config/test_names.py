@@ -53,18 +53,18 @@ def failure(options: dict[str, str]) -> str:
         ("enable.ssl.certificate.verification", "kafka.enable.ssl.certificate.verification"),
     ],
 )
-def test_a_typo_names_what_was_meant(given: str, meant: str) -> None:
+def test_typo_has_a_suggestion(given: str, meant: str) -> None:
     text = failure({given: "x"})
     assert given.lower() in text
     assert text.endswith(f"Did you mean {meant}?")
 
 
-def test_a_producer_key_nobody_knows_fails_even_when_nothing_is_near() -> None:
+def test_unknown_producer_option_fails_without_a_suggestion() -> None:
     assert "unknown option kafka.zzzzzz" in failure({"kafka.zzzzzz": "1"})
 
 
 @pytest.mark.parametrize("name", sorted(names.IGNORED_KEYS))
-def test_a_known_but_unsupported_key_warns_once_by_name(
+def test_known_but_unsupported_option_warns_once(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -76,7 +76,7 @@ def test_a_known_but_unsupported_key_warns_once_by_name(
 
 
 @pytest.mark.parametrize("name", ["key.serializer", "value.serializer"])
-def test_serializers_are_refused(name: str) -> None:
+def test_serializers_are_rejected(name: str) -> None:
     assert f"kafka.{name} is not allowed" in failure({f"kafka.{name}": "x"})
 
 
@@ -88,12 +88,12 @@ def test_serializers_are_refused(name: str) -> None:
         "config.providers",
     ],
 )
-def test_a_key_that_is_unsafe_to_ignore_is_refused(name: str) -> None:
+def test_option_that_is_unsafe_to_ignore_is_rejected(name: str) -> None:
     assert f"kafka.{name} is not supported by this version" in failure({f"kafka.{name}": "x"})
 
 
 @pytest.mark.parametrize("name", sorted(REJECTED_SECURITY_KEYS))
-def test_a_security_option_that_can_not_be_obeyed_is_refused_with_the_reason(name: str) -> None:
+def test_unsupported_security_option_is_rejected_with_the_reason(name: str) -> None:
     text = failure({f"kafka.{name}": "sentinel"})
     assert text.startswith(f"option kafka.{name} is not supported. ")
     assert REJECTED_SECURITY_KEYS[name] in text
@@ -101,7 +101,7 @@ def test_a_security_option_that_can_not_be_obeyed_is_refused_with_the_reason(nam
 
 
 @pytest.mark.parametrize("name", sorted(IGNORED_SECURITY_KEYS))
-def test_a_security_option_that_is_safe_to_ignore_warns(
+def test_security_option_that_is_safe_to_ignore_warns(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -112,14 +112,14 @@ def test_a_security_option_that_is_safe_to_ignore_warns(
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "plaintext"])
-def test_plaintext_is_no_news(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_plaintext_logs_nothing(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     options = MINIMAL | {"kafka.security.protocol": protocol}
     assert SinkConfig.parse(options) == SinkConfig.parse(MINIMAL)
     assert not caplog.records
 
 
 @pytest.mark.parametrize("name", [*sorted(names.SPARK_OPTIONS), "checkpointLocation", "queryName"])
-def test_options_of_spark_are_passed_over(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_spark_options_are_ignored(name: str, caplog: pytest.LogCaptureFixture) -> None:
     assert SinkConfig.parse(MINIMAL | {name: "x"}) == SinkConfig.parse(MINIMAL)
     assert not caplog.records
 
@@ -151,7 +151,7 @@ def test_other_options_are_ignored_with_a_warning(
     assert "secret" not in message
 
 
-def test_the_lists_of_names_do_not_overlap() -> None:
+def test_name_lists_do_not_overlap() -> None:
     refused = names.SERIALIZERS | names.UNSAFE_KEYS
     assert not names.PRODUCER_NAMES & names.IGNORED_KEYS
     assert not refused & (names.PRODUCER_NAMES | names.IGNORED_KEYS)
@@ -175,7 +175,7 @@ def test_the_lists_of_names_do_not_overlap() -> None:
         ("kafkaesque", ""),
     ],
 )
-def test_a_name_without_the_dot_after_kafka_is_unknown(given: str, meant: str) -> None:
+def test_name_without_the_dot_after_kafka_is_unknown(given: str, meant: str) -> None:
     with pytest.raises(ConfigError, match=f"unknown option {given.lower()}") as raised:
         SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", given: "x"})
     assert meant in str(raised.value)

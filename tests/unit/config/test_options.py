@@ -1,4 +1,4 @@
-"""The table against `java_producer_config.tsv`, printed from ProducerConfig.configDef() of 4.3."""
+"""The options against `java_producer_config.tsv`, from ProducerConfig.configDef() of 4.3."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWN_WORDS = {"bootstrap.servers", "metadata.recovery.strategy", "partitioner.cla
 
 
 def javas_words(option: Option) -> str:
-    """The range as Java's validators print it."""
+    """Return the range as Java's validators print it."""
     if option.choices:
         return f"[{', '.join(option.choices)}]"
     if option.also is not None:
@@ -37,14 +37,14 @@ def javas_words(option: Option) -> str:
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_type_and_importance_are_javas(option: Option) -> None:
+def test_type_and_importance_match_java(option: Option) -> None:
     kind = "CLASS" if option.name == "partitioner.class" else option.kind.name
     assert JAVA[option.name]["type"] == kind
     assert JAVA[option.name]["importance"] == option.importance.name
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_default_is_javas(option: Option) -> None:
+def test_default_matches_java(option: Option) -> None:
     expected = {"required": "None", "null": ""}.get(*[JAVA[option.name]["default"]] * 2)
     value = option.java
     assert expected == (str(value).lower() if isinstance(value, bool) else str(value))
@@ -53,13 +53,13 @@ def test_default_is_javas(option: Option) -> None:
 @pytest.mark.parametrize(
     "option", [each for each in SHARED if each.name not in OWN_WORDS], ids=lambda each: each.name
 )
-def test_allowed_values_are_javas(option: Option) -> None:
+def test_allowed_values_match_java(option: Option) -> None:
     allowed = JAVA[option.name]["allowed"]
     if allowed and option.name != "retries":
         assert javas_words(option) == allowed
 
 
-def test_every_name_of_javas_is_accounted_for() -> None:
+def test_every_java_name_is_covered() -> None:
     refused = names.SERIALIZERS | names.UNSAFE_KEYS
     security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REJECTED_SECURITY_KEYS.keys()
     rest = JAVA.keys() - PRODUCER_NAMES - names.IGNORED_PRODUCER_KEYS - refused - security
@@ -69,7 +69,7 @@ def test_every_name_of_javas_is_accounted_for() -> None:
     assert JAVA.keys() >= names.IGNORED_PRODUCER_KEYS
 
 
-def test_deviations_deviate_and_are_few() -> None:
+def test_deviations_differ_and_are_few() -> None:
     assert len(DEVIATIONS) <= 8
     assert all(option.bulk != option.java for option in DEVIATIONS)
 

@@ -40,7 +40,7 @@ def test_every_line_of_a_profile_is_explained(profile: Profile) -> None:
     assert all(block.lstrip().startswith("#") for block in blocks)
 
 
-def test_what_the_profiles_are_for() -> None:
+def test_purposes_of_the_profiles() -> None:
     assert parse(profile="throughput").compression_type is Codec.ZSTD
     assert parse(profile="throughput").linger_ms == 1_000
     assert parse(profile="latency").linger_ms == 0
@@ -53,13 +53,13 @@ def test_java_lists_exactly_the_deviations() -> None:
     assert load_profile(Profile.JAVA) == expected
 
 
-def test_the_users_options_win() -> None:
+def test_user_options_override_profiles() -> None:
     producer = parse(profile="throughput", kafka__linger__ms="3", kafka__compression__type="lz4")
     assert (producer.linger_ms, producer.compression_type) == (3, Codec.LZ4)
     assert producer.buffer_memory == 134_217_728
 
 
-def test_what_a_profile_asks_for_counts_as_asked() -> None:
+def test_profile_options_count_as_explicit() -> None:
     with pytest.raises(ConfigError, match=r"enable\.idempotence .*kafka\.acks=1"):
         parse(profile="safe", kafka__acks="1")
 
@@ -68,7 +68,7 @@ def test_no_profile_sets_nothing() -> None:
     assert load_profile(Profile.NONE) == {}
 
 
-def test_a_file_in_the_package_wins_over_the_checkout(
+def test_file_in_the_package_overrides_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "package"
@@ -89,11 +89,11 @@ def spark_settings(name: str) -> dict[str, int]:
     return {key: int(value) for key, value in found}
 
 
-def test_spark_defaults_bound_a_batch_by_its_bytes() -> None:
+def test_spark_defaults_limit_batches_by_bytes() -> None:
     settings = spark_settings("spark-defaults.conf")
     assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": LARGEST_SLICE}
 
 
-def test_for_small_rows_nothing_is_measured() -> None:
+def test_small_rows_are_not_measured() -> None:
     settings = spark_settings("spark-small-rows.conf")
     assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": UNMEASURED}

@@ -24,7 +24,7 @@ def test_properties(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text) == expected
 
 
-def test_an_escape_that_is_cut_short_is_an_error_without_the_value() -> None:
+def test_error_of_a_truncated_escape_omits_the_value() -> None:
     with pytest.raises(ConfigError, match="value of a") as caught:
         parse_properties("a=sentinel\\u12")
     assert "sentinel" not in str(caught.value)
@@ -35,7 +35,7 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", " 
 
 
 @given(st.dictionaries(_NAMES, st.text()))
-def test_what_is_escaped_comes_back(values: dict[str, str]) -> None:
+def test_escaped_text_round_trips(values: dict[str, str]) -> None:
     lines = (
         name + "=" + "".join(_ESCAPES.get(letter, letter) for letter in value)
         for name, value in values.items()

@@ -25,25 +25,25 @@ def failure(options: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("options", [{"acks": "1"}, {"acks": "0"}, {"retries": "0"}])
-def test_unasked_idempotence_gives_way(options: dict[str, str]) -> None:
+def test_implicit_idempotence_is_disabled(options: dict[str, str]) -> None:
     assert not parse(options).enable_idempotence
 
 
 @pytest.mark.parametrize("options", [{"acks": "1"}, {"acks": "0"}, {"retries": "0"}])
-def test_asked_idempotence_does_not_give_way(options: dict[str, str]) -> None:
+def test_explicit_idempotence_conflicts(options: dict[str, str]) -> None:
     text = failure(options | {"enable.idempotence": "true"})
     ((name, value),) = options.items()
     assert f"conflicts with kafka.{name}={value}." in text
     assert "kafka.enable.idempotence is true" in text
 
 
-def test_all_reasons_against_idempotence_are_named() -> None:
+def test_all_conflicts_with_idempotence_are_named() -> None:
     text = failure({"acks": "1", "retries": "0", "enable.idempotence": "true"})
     assert "conflicts with kafka.acks=1 and kafka.retries=0." in text
 
 
 @pytest.mark.parametrize("more", [{}, {"acks": "1"}, {"enable.idempotence": "true"}])
-def test_more_than_five_in_flight_needs_idempotence_off(more: dict[str, str]) -> None:
+def test_more_than_five_in_flight_requires_disabled_idempotence(more: dict[str, str]) -> None:
     text = failure({IN_FLIGHT: "6"} | more)
     assert f"kafka.{IN_FLIGHT} is 6, above 5" in text
 
@@ -52,14 +52,14 @@ def test_more_than_five_in_flight_without_idempotence() -> None:
     assert parse({IN_FLIGHT: "6", "enable.idempotence": "false"}).max_in_flight == 6
 
 
-def test_delivery_timeout_set_too_short_is_an_error() -> None:
+def test_explicit_delivery_timeout_too_short_is_an_error() -> None:
     text = failure({"delivery.timeout.ms": "30049"})
     assert "is 30049, less than kafka.linger.ms + kafka.request.timeout.ms (50 + 30000)" in text
     assert "Set it to 30050 or more" in text
     assert parse({"delivery.timeout.ms": "30050"}).delivery_timeout_ms == 30050
 
 
-def test_delivery_timeout_left_alone_is_raised() -> None:
+def test_default_delivery_timeout_is_raised() -> None:
     producer = parse({"request.timeout.ms": "200000", "linger.ms": "7"})
     assert producer.delivery_timeout_ms == 200007
 
@@ -69,12 +69,12 @@ def test_delivery_timeout_does_not_overflow() -> None:
     assert producer.delivery_timeout_ms == 2**31 - 1
 
 
-def test_a_reconnect_pause_set_alone_is_constant() -> None:
+def test_single_reconnect_backoff_is_constant() -> None:
     producer = parse({"reconnect.backoff.ms": "70"})
     assert (producer.reconnect_backoff_ms, producer.reconnect_backoff_max_ms) == (70, 70)
 
 
-def test_the_longest_pause_wins_over_the_first() -> None:
+def test_maximum_backoff_overrides_the_initial_one() -> None:
     producer = parse(
         {
             "reconnect.backoff.ms": "900",
@@ -86,13 +86,13 @@ def test_the_longest_pause_wins_over_the_first() -> None:
     assert producer.retry_backoff_ms == producer.retry_backoff_max_ms == 1000
 
 
-def test_a_batch_must_fit_into_the_buffer() -> None:
+def test_batch_must_fit_into_the_buffer() -> None:
     text = failure({"batch.size": "2000", "buffer.memory": "1000"})
     assert "kafka.batch.size is 2000, more than kafka.buffer.memory, 1000" in text
     assert parse({"buffer.memory": "1000"}).batch_size == 1000
 
 
-def test_the_buffer_must_hold_one_record() -> None:
+def test_buffer_must_hold_one_record() -> None:
     columns = Columns(value=pa.array([None], pa.binary()))
     record = encode_records(columns, np.zeros(1, np.int32), None)
     least = HEADER_SIZE + len(slice_records(record, 0, 1))
@@ -102,7 +102,7 @@ def test_the_buffer_must_hold_one_record() -> None:
 
 
 @pytest.mark.parametrize("value", [str(2**63 - 1), "-1"])
-def test_never_becomes_a_time_that_timers_take(value: str) -> None:
+def test_infinite_time_is_limited_to_timer_range(value: str) -> None:
     assert parse({"connections.max.idle.ms": value}).connections_max_idle_ms == 2**31 - 1
 
 
@@ -118,7 +118,7 @@ def test_never_becomes_a_time_that_timers_take(value: str) -> None:
         ({"request.timeout.ms": "2147483647"}, 50),
     ],
 )
-def test_batches_of_a_batch_write_wait_longer_unless_told_otherwise(
+def test_batch_writes_have_a_longer_linger_by_default(
     options: dict[str, str], linger: float
 ) -> None:
     given = {f"kafka.{name}": value for name, value in options.items()}
@@ -126,13 +126,13 @@ def test_batches_of_a_batch_write_wait_longer_unless_told_otherwise(
     assert sink.producer.linger_ms == linger
 
 
-def test_throughput_lets_batches_wait_as_long_as_no_profile_does() -> None:
+def test_profile_throughput_keeps_the_default_linger_of_batch_writes() -> None:
     options = {"kafka.bootstrap.servers": "b:1"}
     with_profile = SinkConfig.parse(options | {"profile": "throughput"}, batch_write=True)
     without = SinkConfig.parse(options, batch_write=True)
     assert with_profile.producer.linger_ms >= without.producer.linger_ms
 
 
-def test_a_profile_says_how_long_batches_of_a_batch_write_wait() -> None:
+def test_profile_sets_the_linger_of_batch_writes() -> None:
     options = {"kafka.bootstrap.servers": "b:1", "profile": "latency"}
     assert SinkConfig.parse(options, batch_write=True).producer.linger_ms == 0

@@ -1,4 +1,4 @@
-"""Partitioners by librdkafka's names, rate limits, shares and breakers as options."""
+"""Options of partitioners, rate limits, shares and breakers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_kafka_sink.config.throttling import (
 
 
 def parse(**options: object) -> SinkConfig:
-    """Options by name; two underscores stand for a dot."""
+    """Parse options by name; two underscores stand for a dot."""
     given = {name.replace("__", "."): str(value) for name, value in options.items()}
     return SinkConfig.parse({"kafka.bootstrap.servers": "b:1"} | given)
 
@@ -29,7 +29,7 @@ def failure(**options: object) -> str:
     return str(caught.value)
 
 
-def test_nothing_given_means_no_limits_but_the_share() -> None:
+def test_default_limits() -> None:
     assert parse().throttling == ThrottlingConfig(
         buffer_share=50, rates=RateLimits(0.0, 0.0), breaker=BreakerConfig()
     )
@@ -37,35 +37,35 @@ def test_nothing_given_means_no_limits_but_the_share() -> None:
     assert not parse().throttling.breaker.job.enabled
 
 
-def test_the_defaults_of_the_table_are_those_of_the_class() -> None:
+def test_table_defaults_match_the_class() -> None:
     values = {option.name: option.default for option in THROTTLING_OPTIONS}
     assert ThrottlingConfig.from_options(values) == ThrottlingConfig()
     assert set(THROTTLING_OPTIONS) <= set(SINK_OPTIONS)
 
 
-def test_a_tasks_own_rates() -> None:
+def test_rates_per_task() -> None:
     rates = parse(rateLimit__recordsPerSecond=500, RATELIMIT__BYTESPERSECOND=7).throttling.rates
     assert rates == RateLimits(500.0, 7.0)
 
 
-def test_a_jobs_rate_is_divided_by_its_tasks() -> None:
+def test_job_rate_is_divided_by_its_tasks() -> None:
     given = {"rateLimit__job__recordsPerSecond": 1_000, "rateLimit__job__tasks": 8}
     assert parse(**given).throttling.rates == RateLimits(125.0, 0.0)
 
 
-def test_the_lower_one_of_two_rates_holds() -> None:
+def test_lower_of_two_rates_applies() -> None:
     given = {"rateLimit__job__bytesPerSecond": 1_000, "rateLimit__job__tasks": 10}
     assert parse(**given, rateLimit__bytesPerSecond=60).throttling.rates.size == 60.0
     assert parse(**given, rateLimit__bytesPerSecond=600).throttling.rates.size == 100.0
 
 
 @pytest.mark.parametrize("name", ["recordsPerSecond", "bytesPerSecond"])
-def test_a_jobs_rate_needs_the_number_of_tasks(name: str) -> None:
+def test_job_rate_requires_the_number_of_tasks(name: str) -> None:
     text = failure(**{f"rateLimit__job__{name}": 9})
     assert f"rateLimit.job.{name} requires rateLimit.job.tasks" in text
 
 
-def test_the_breakers_options() -> None:
+def test_breaker_options() -> None:
     breaker = parse(
         errors__breaker__retryPercent=40,
         errors__breaker__failures=3,
@@ -97,32 +97,32 @@ def test_values_out_of_range(name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("kind", LIBRDKAFKA_PARTITIONERS)
-def test_librdkafkas_partitioners(kind: Partitioner) -> None:
+def test_librdkafka_partitioners(kind: Partitioner) -> None:
     producer = parse(kafka__partitioner=kind.value).producer
     assert (producer.partitioner, producer.partitioner_function) == (kind, None)
 
 
 @pytest.mark.parametrize("name", ["mine:spread", "my.own_1.module:Class.method"])
-def test_a_function_of_the_users(name: str) -> None:
+def test_user_function(name: str) -> None:
     producer = parse(kafka__partitioner=name).producer
     assert (producer.partitioner, producer.partitioner_function) == (Partitioner.FUNCTION, name)
 
 
 @pytest.mark.parametrize("name", ["consistant", "a:b:c", "module:", ":f", "a..b:f", "a b:c"])
-def test_neither_a_partitioner_nor_a_function(name: str) -> None:
+def test_invalid_partitioner(name: str) -> None:
     text = failure(kafka__partitioner=name)
     assert "murmur2_random" in text
     assert "module:function" in text
     assert ("Did you mean consistent?" in text) == (name == "consistant")
 
 
-def test_one_partitioner_at_a_time() -> None:
+def test_only_one_partitioner() -> None:
     java = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     text = failure(kafka__partitioner="fnv1a", kafka__partitioner__class=java)
     assert "partitioner and kafka.partitioner.class are both set" in text
 
 
-def test_gapless_needs_idempotence() -> None:
+def test_gapless_requires_idempotence() -> None:
     assert parse(kafka__enable__gapless__guarantee="true").producer.enable_gapless_guarantee
     text = failure(kafka__enable__gapless__guarantee="true", kafka__acks="1")
     assert "enable.gapless.guarantee requires idempotence" in text

@@ -1,4 +1,4 @@
-"""The options of a topic that the driver creates."""
+"""Options of topics that the driver creates."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def parsed(**options: str) -> TopicCreation:
     return SinkConfig.parse({"kafka.bootstrap.servers": "kafka:9092", **named}).topic_creation
 
 
-def test_what_is_left_out_is_the_brokers_default() -> None:
+def test_missing_options_use_the_brokers_defaults() -> None:
     assert parsed(topic="t") == TopicCreation()
     assert parsed(topic="t", topic__create="true") == TopicCreation(create=True)
 
 
-def test_topics_of_a_column_are_created_as_well() -> None:
+def test_topics_of_a_column_are_created() -> None:
     assert parsed(topic__create="true") == TopicCreation(create=True)
 
 
-def test_settings_of_the_topic() -> None:
+def test_topic_settings() -> None:
     found = parsed(
         topic="t",
         topic__create="true",
@@ -49,16 +49,16 @@ def test_settings_of_the_topic() -> None:
         ({"topic": "t", "topic__creat": "true"}, "mean topic.create"),
     ],
 )
-def test_what_contradicts_itself(options: dict[str, str], says: str) -> None:
+def test_conflicting_options(options: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         parsed(**options)
 
 
-def test_settings_of_the_embedded_broker_are_known() -> None:
+def test_embedded_brokers_topic_settings_are_known() -> None:
     assert TOPIC_KEYS.keys() <= TOPIC_SETTINGS
 
 
-def test_a_setting_that_resembles_one_is_a_typo_and_a_vendors_own_is_not() -> None:
+def test_misspelled_setting_is_rejected_and_vendor_setting_is_accepted() -> None:
     with pytest.raises(ConfigError, match=r"mean topic\.config\.retention\.ms"):
         parsed(topic="t", topic__create="true", topic__config__retentionms="5")
     assert parsed(topic="t", topic__create="true", topic__config__confluent__value__schema="x")
@@ -77,7 +77,7 @@ def test_a_setting_that_resembles_one_is_a_typo_and_a_vendors_own_is_not() -> No
         ("retention.ms", "soon", "an integer, in milliseconds", None),
     ],
 )
-def test_a_setting_of_the_topic_with_a_unit_is_told_the_number(
+def test_setting_with_a_unit_has_the_number_in_its_hint(
     name: str, text: str, says: str, hint: str | None
 ) -> None:
     options = {"topic": "t", "topic.create": "true", f"topic.config.{name}": text}
@@ -90,6 +90,6 @@ def test_a_setting_of_the_topic_with_a_unit_is_told_the_number(
 @pytest.mark.parametrize(
     ("name", "text"), [("retention.ms", "-1"), ("vendor.tier.ms", "1h"), ("cleanup.policy", "x")]
 )
-def test_what_only_the_brokers_can_judge_is_left_to_them(name: str, text: str) -> None:
+def test_values_that_only_brokers_can_validate_are_accepted(name: str, text: str) -> None:
     options = {"topic": "t", "topic.create": "true", f"topic.config.{name}": text}
     assert parsed(**options).configs == ((name, text),)

@@ -1,4 +1,4 @@
-"""Names and passwords: what no broker could have meant is said before anything is sent."""
+"""Invalid user names and passwords are rejected before anything is sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTION = "kafka.sasl.password"
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\n\r\n"])
-def test_a_file_with_line_breaks_at_its_end_is_named(tmp_path: Path, end: bytes) -> None:
+def test_file_that_ends_with_several_line_breaks(tmp_path: Path, end: bytes) -> None:
     file = tmp_path / "password"
     file.write_bytes(b"hunter2" + end)
     for read in (revealed, utf8_text):
@@ -32,8 +32,8 @@ def test_a_file_with_line_breaks_at_its_end_is_named(tmp_path: Path, end: bytes)
     assert revealed(Secret(f"file:{file}", OPTION)) == "hunter2"
 
 
-def test_a_variable_with_a_line_break_at_its_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `echo secret | base64` makes of a Kubernetes secret."""
+def test_variable_that_ends_with_a_line_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a Kubernetes secret created with `echo secret | base64`."""
     monkeypatch.setenv("THE_PASSWORD", "hunter2\n")
     with pytest.raises(ConfigError, match="line break") as said:
         revealed(Secret("env:THE_PASSWORD", OPTION))
@@ -41,7 +41,7 @@ def test_a_variable_with_a_line_break_at_its_end_is_named(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("by_jaas", [False, True])
-def test_a_name_and_a_password_that_look_like_references(*, by_jaas: bool) -> None:
+def test_name_and_password_that_look_like_references(*, by_jaas: bool) -> None:
     name, password = "literal:env:alice", "literal:file:hunter2"
     options = {"kafka.sasl.username": name, "kafka.sasl.password": password}
     if by_jaas:

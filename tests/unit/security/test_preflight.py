@@ -1,4 +1,4 @@
-"""What is found on the driver, before any task runs."""
+"""Security checks on the driver, before any task runs."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def failure(protocol: str, options: dict[str, str]) -> str:
     return str(caught.value)
 
 
-def test_plain_text_needs_nothing() -> None:
+def test_plaintext_needs_no_checks() -> None:
     check("PLAINTEXT", {})
 
 
-def test_a_store_that_does_not_open_is_found(tmp_path: Path) -> None:
+def test_store_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     store = tmp_path / "ca.pem"
     store.write_text("no certificate")
     options = {"kafka.ssl.ca.location": str(store)}
@@ -55,11 +55,11 @@ def test_a_store_that_does_not_open_is_found(tmp_path: Path) -> None:
     check("SSL", options)
 
 
-def test_a_store_that_only_executors_have_is_left_to_them(tmp_path: Path) -> None:
+def test_store_that_exists_only_on_executors_is_skipped(tmp_path: Path) -> None:
     check("SSL", {"kafka.ssl.ca.location": str(tmp_path / "missing.pem")})
 
 
-def test_the_issuers_authorities_are_looked_at_too(tmp_path: Path) -> None:
+def test_issuers_authorities_are_checked(tmp_path: Path) -> None:
     store = tmp_path / "issuer.pem"
     store.write_text("no certificate")
     options = ISSUER | {"kafka.https.ca.location": str(store)}
@@ -75,7 +75,7 @@ def test_the_issuers_authorities_are_looked_at_too(tmp_path: Path) -> None:
         (IAM, "AWS_MSK_IAM", "aws_msk_iam_sasl_signer", "msk-iam"),
     ],
 )
-def test_a_library_that_is_missing_is_named(
+def test_missing_library_is_reported(
     in_a_file: bool,
     jaas: str,
     mechanism: str,
@@ -84,7 +84,7 @@ def test_a_library_that_is_missing_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A login in a file is followed where the driver has the file, and else left to executors."""
+    """A login in a file is checked if the driver has the file, and skipped otherwise."""
     monkeypatch.setitem(sys.modules, module, None)
     file = tmp_path / "jaas.conf"
     place = f"file:{file}" if in_a_file else jaas
@@ -106,7 +106,7 @@ def settings(store: Path) -> SecurityConfig:
     return ProducerConfig.parse(options).security
 
 
-def test_a_stream_outlives_a_store_that_is_being_replaced(
+def test_stream_tolerates_a_store_being_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = tmp_path / "ca.pem"
@@ -122,7 +122,7 @@ def test_a_stream_outlives_a_store_that_is_being_replaced(
         StreamPreflight(settling=0.0).check(security)
 
 
-def test_the_first_look_of_a_stream_waits_for_a_store_that_is_being_replaced(
+def test_first_check_of_a_stream_waits_for_a_store_being_replaced(
     tmp_path: Path,
 ) -> None:
     store = tmp_path / "ca.pem"
@@ -148,7 +148,7 @@ def test_the_first_look_of_a_stream_waits_for_a_store_that_is_being_replaced(
     ],
 )
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_name_or_password_that_can_not_be_one(
+def test_invalid_name_or_password(
     mechanism: str, name: str, password: str, says: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").touch()
@@ -162,7 +162,7 @@ def test_a_name_or_password_that_can_not_be_one(
 
 
 @pytest.mark.parametrize("password", ["file:/nowhere/password", "env:NOT_SET_HERE"])
-def test_a_password_that_only_executors_have_is_left_to_them(password: str) -> None:
+def test_password_that_exists_only_on_executors_is_skipped(password: str) -> None:
     options = {
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.username": "alice",

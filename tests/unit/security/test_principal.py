@@ -1,4 +1,4 @@
-"""Whom the ACLs must name."""
+"""The principal that ACLs must name."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def sasl(login: Login) -> SecurityConfig:
         ),
     ],
 )
-def test_the_name_of_a_login(login: Login, name: str) -> None:
+def test_principal_of_a_login(login: Login, name: str) -> None:
     assert principal_of(sasl(login)) == name
 
 
-def test_a_name_in_a_jaas_configuration_that_is_referred_to(
+def test_name_in_a_referenced_jaas_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = {
@@ -85,12 +85,12 @@ def test_a_name_in_a_jaas_configuration_that_is_referred_to(
 
 
 @pytest.mark.parametrize("protocol", [SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL])
-def test_who_shows_nothing_is_anonymous(protocol: SecurityProtocol) -> None:
+def test_client_without_identity_is_anonymous(protocol: SecurityProtocol) -> None:
     tls = TlsConfig() if protocol.uses_tls else None
     assert principal_of(SecurityConfig(protocol=protocol, tls=tls)) == "User:ANONYMOUS"
 
 
-def test_with_a_certificate_it_is_its_subject() -> None:
+def test_client_with_certificate_is_its_subject() -> None:
     tls = TlsConfig(keystore=KeyStore(type=StoreType.PEM))
     security = SecurityConfig(protocol=SecurityProtocol.SSL, tls=tls)
     assert principal_of(security) == "User:<the subject of the client's certificate>"

@@ -1,4 +1,4 @@
-"""Names without a folder are found where Spark puts the files that it ships."""
+"""File names without a folder are resolved in the folder of Spark's shipped files."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def folder(tmp_path: Path) -> Path:
     return shipped
 
 
-def test_shipped_files_are_found_by_their_names(folder: Path) -> None:
+def test_shipped_files_are_found_by_name(folder: Path) -> None:
     assert located(settings(""), [folder]) == settings(f"{folder}/")
 
 
-def test_the_first_folder_that_has_a_file_counts(folder: Path, tmp_path: Path) -> None:
+def test_first_folder_with_the_file_wins(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "trust.jks").touch()
     found = located(settings(""), [tmp_path, folder])
     assert found.tls is not None
@@ -67,7 +67,7 @@ def test_the_first_folder_that_has_a_file_counts(folder: Path, tmp_path: Path) -
     assert found.tls.truststore.location == str(tmp_path / "trust.jks")
 
 
-def test_the_working_directory_comes_first(
+def test_working_directory_comes_first(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "trust.jks").touch()
@@ -76,13 +76,13 @@ def test_the_working_directory_comes_first(
     assert located(settings(""), [folder]) == settings("")
 
 
-def test_what_is_nowhere_stays_as_it_is(tmp_path: Path) -> None:
+def test_missing_file_keeps_its_name(tmp_path: Path) -> None:
     assert located(settings(""), [tmp_path]) == settings("")
     assert located(settings(""), []) == settings("")
 
 
 @pytest.mark.parametrize("kind", ["token", "keytab"])
-def test_the_files_of_logins_too(folder: Path, kind: str) -> None:
+def test_files_of_logins_are_resolved(folder: Path, kind: str) -> None:
     def sasl(place: str) -> SaslConfig:
         if kind == "token":
             token = Secret(f"file:{place}token", "kafka.sasl.jaas.config")
@@ -119,8 +119,8 @@ JAAS = {
 
 
 @pytest.mark.parametrize("kind", JAAS)
-def test_the_files_that_a_shipped_login_names(folder: Path, kind: str) -> None:
-    """The text is read by whoever logs in; what it names is looked for in the same places."""
+def test_files_named_by_a_shipped_login(folder: Path, kind: str) -> None:
+    """The text is read at login; its file names are resolved in the same folders."""
     mechanism, text = JAAS[kind]
     (folder / "jaas").write_text(text)
     login = JaasLogin(jaas=Secret("file:jaas", "kafka.sasl.jaas.config"), settings=())

@@ -1,4 +1,4 @@
-"""What the readers of columns make of each shape of a column, and of rows that can't be written."""
+"""Column readers with each type of column, and rows that cannot be written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BAD_NAMES = [b"", b".", b"..", b"a/b", b"a b", "tö".encode(), b"x" * 250, b"a\n
 
 
 def text(values: list[bytes | None], kind: pa.DataType | None = None) -> pa.Array[Any]:
-    """Strings that nobody has checked, as they come from Spark."""
+    """Create unvalidated strings, as Spark delivers them."""
     array = pa.array(values, pa.binary())
     if kind is not None:
         return array.cast(pa.large_binary()).view(kind)
@@ -58,7 +58,7 @@ def errors(found: RowChecks, rows: int) -> list[RowError]:
     )
 
 
-# --- bytes
+# --- values
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def errors(found: RowChecks, rows: int) -> list[RowError]:
 )
 @pytest.mark.parametrize("start", [0, 1, 3])
 @pytest.mark.parametrize("stop", [3, 5, 9])
-def test_every_kind_of_text_and_every_slice(kind: pa.DataType, start: int, stop: int) -> None:
+def test_all_text_types_and_slices(kind: pa.DataType, start: int, stop: int) -> None:
     values = ["a", None, "", "Grüße", None, "e", "", "g", None]
     column = pa.array(values, pa.string()).cast(kind).slice(start, stop - start)
     wanted = [None if each is None else each.encode() for each in values[start:stop]]
@@ -89,14 +89,14 @@ def contract(**places: Any) -> Contract:
     return Contract(**{"value": 0, "fixed_topic": fixed, **absent, **places})
 
 
-def test_rows_are_counted_through_a_task() -> None:
+def test_row_numbers_continue_through_a_task() -> None:
     config = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
     batches = [pa.RecordBatch.from_pydict({"value": [b"a"] * rows}) for rows in (3, 0, 2, 4)]
     task = TaskWriter(config, contract())
     assert [rows.first_row for rows in task.read(batches)] == [0, 3, 5]
 
 
-def test_an_error_names_row_spark_partition_and_key() -> None:
+def test_error_names_row_spark_partition_and_key() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"value": ["a", "b"], "topic": ["t", None], "key": ["x", "y"]}
     )
@@ -110,7 +110,7 @@ def test_an_error_names_row_spark_partition_and_key() -> None:
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 @pytest.mark.parametrize("kind", [None, pa.large_string()])
-def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None) -> None:
+def test_invalid_topic_name(name: bytes, kind: pa.DataType | None) -> None:
     column = text([b"a", name, b"b", None, name, b"a"], kind)
     found = checks(6)
     topics, topic_of = read_topics(column, found)
@@ -131,14 +131,14 @@ def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None) ->
 
 
 @pytest.mark.parametrize("column", [[None, None], [b"a/b", None], [b"\xff"]])
-def test_no_good_topic_at_all(column: list[bytes | None]) -> None:
+def test_no_valid_topic(column: list[bytes | None]) -> None:
     found = checks(len(column))
     assert read_topics(text(column), found) == ((), None)
     assert RowError.NONE not in errors(found, len(column))
 
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"c", b"a/b", b"\xff", None]), min_size=1))
-def test_topics_against_a_loop(names: list[bytes | None]) -> None:
+def test_topics_match_a_simple_loop(names: list[bytes | None]) -> None:
     found = checks(len(names))
     topics, topic_of = read_topics(text(names), found)
     codes = errors(found, len(names))
@@ -177,7 +177,7 @@ def part(column: pa.ListArray[Any], start: int, size: int | None = None) -> pa.L
 
 @pytest.mark.parametrize("key", BAD_UTF8)
 @pytest.mark.parametrize("kind", [HEADERS, LARGE], ids=["small", "large"])
-def test_a_header_key_that_is_not_utf8(key: bytes, kind: pa.DataType) -> None:
+def test_header_key_that_is_not_utf_8(key: bytes, kind: pa.DataType) -> None:
     column = header_column(
         [[(b"a", b"1")], None, [], [(b"ok", None), (key, b"2")], [(None, b"3"), (key, b"4")]], kind
     )
@@ -207,7 +207,7 @@ _ENTRIES = st.lists(st.tuples(_TEXT, st.sampled_from([None, b"", b"v", b"\xff" *
     st.integers(0, 5),
     st.sampled_from([HEADERS, LARGE]),
 )
-def test_headers_against_a_loop(rows: list[Any], start: int, kind: pa.DataType) -> None:
+def test_headers_match_a_simple_loop(rows: list[Any], start: int, kind: pa.DataType) -> None:
     start = min(start, len(rows))
     column = part(header_column(rows, kind), start)
     found = checks(len(rows) - start)
@@ -234,8 +234,8 @@ def millis(column: pa.Array[Any], zone: str | None = None) -> list[int]:
     return found
 
 
-def javas(local: datetime, zone: str) -> int:
-    """As ZonedDateTime.ofLocal: the earlier of two offsets, and the one before a gap."""
+def java_offset(local: datetime, zone: str) -> int:
+    """Like ZonedDateTime.ofLocal: the earlier of two offsets, and the one before a gap."""
     moment = local.replace(tzinfo=ZoneInfo(zone), fold=0)
     offset = moment.utcoffset()
     assert offset is not None
@@ -245,35 +245,35 @@ def javas(local: datetime, zone: str) -> int:
 @pytest.mark.parametrize(
     "zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]
 )
-def test_local_times_count_in_the_sessions_zone(zone: str) -> None:
+def test_local_times_use_the_session_time_zone(zone: str) -> None:
     moments = [NEW_YEAR + timedelta(minutes=15 * step) for step in range(4 * 24 * 366)]
     column = pa.array(moments, pa.timestamp("us"))
-    assert millis(column, zone) == [javas(moment, zone) for moment in moments]
+    assert millis(column, zone) == [java_offset(moment, zone) for moment in moments]
 
 
 @pytest.mark.parametrize(
     ("zone", "hours"),
     [("Z", 0), ("+08:00", -8), ("-03:30", 3.5), ("UTC+8", -8), ("GMT-2", 2), ("UT+01:00", -1)],
 )
-def test_zones_that_are_offsets(zone: str, hours: float) -> None:
+def test_offset_time_zones(zone: str, hours: float) -> None:
     column = pa.array([NOON], pa.timestamp("us"))
     moment = NOON + timedelta(hours=hours) - EPOCH
     assert millis(column, zone) == [moment / timedelta(milliseconds=1)]
 
 
-def test_a_zone_that_nobody_knows_is_an_error_that_says_so() -> None:
+def test_unknown_time_zone() -> None:
     column = pa.array([NOON], pa.timestamp("us"))
     with pytest.raises(ColumnError, match="'Mars/Olympus'"):
         millis(column, "Mars/Olympus")
 
 
-def test_without_a_session_the_machines_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_session_the_host_time_zone_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     column = pa.array([NOON], pa.timestamp("us"))
-    assert millis(column) == [javas(NOON, "Asia/Tokyo")]
+    assert millis(column) == [java_offset(NOON, "Asia/Tokyo")]
 
 
-def test_a_column_with_a_zone_states_the_sessions() -> None:
+def test_column_with_time_zone_keeps_the_instant() -> None:
     local = pa.array([NOON], pa.timestamp("us"))
     zoned = pa.array([0], pa.timestamp("us", "America/New_York"))
     batch = pa.RecordBatch.from_arrays([zoned, local], ["other", "timestamp"])
@@ -281,13 +281,13 @@ def test_a_column_with_a_zone_states_the_sessions() -> None:
     batch = batch.append_column("value", values)
     rows = read_rows(batch, contract(value=2, timestamp=1), SystemClock())
     assert rows.columns.timestamps is not None
-    wanted = javas(NOON, "America/New_York")
+    wanted = java_offset(NOON, "America/New_York")
     assert rows.columns.timestamps.tolist() == [wanted]
 
 
 @pytest.mark.parametrize("micros", [-1, -999, -1000, -1001, -(2**62)])
 @pytest.mark.parametrize("tz", ["UTC", None])
-def test_no_timestamp_before_1970(micros: int, tz: str | None) -> None:
+def test_timestamps_before_1970_are_rejected(micros: int, tz: str | None) -> None:
     column = pa.array([0, micros, None, 1_999], pa.timestamp("us", tz))
     found = checks(4)
     stamps = read_timestamps(column, found, NOW_MS, "UTC")
@@ -302,7 +302,7 @@ def test_no_timestamp_before_1970(micros: int, tz: str | None) -> None:
         read_timestamps(column, checks(4, tolerant=False), NOW_MS, "UTC")
 
 
-def test_a_row_keeps_its_first_flaw() -> None:
+def test_first_error_of_a_row_wins() -> None:
     column = pa.array([-1], pa.timestamp("us", "UTC"))
     found = checks(1)
     read_topics(text([b"a/b"]), found)

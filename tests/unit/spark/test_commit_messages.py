@@ -38,7 +38,7 @@ def _task() -> TaskWriter:
 
 
 @pytest.mark.parametrize("messages", MIXES, ids=range(len(MIXES)))
-def test_a_commit_of_what_is_no_delivery_report_fails(
+def test_commit_without_delivery_reports_fails(
     messages: Any,
 ) -> None:
     with pytest.raises(DeliveryError, match=f"1 of {len(messages)} p"):
@@ -48,17 +48,17 @@ def test_a_commit_of_what_is_no_delivery_report_fails(
 
 
 @pytest.mark.parametrize("messages", [(), (KNOWN,), *MIXES], ids=range(2 + len(MIXES)))
-def test_an_abort_takes_whatever_spark_has(messages: Any) -> None:
+def test_abort_accepts_any_messages(messages: Any) -> None:
     batch_writer(_task()).abort(messages)
     stream_writer(_task()).abort(messages, 3)
 
 
-def test_a_commit_of_reports_alone() -> None:
+def test_commit_of_reports() -> None:
     batch_writer(_task()).commit((KNOWN, KNOWN))
     stream_writer(_task()).commit((KNOWN, KNOWN), 3)
 
 
-def test_messages_from_tasks_are_small_and_add_up() -> None:
+def test_messages_of_tasks_are_small_and_summed() -> None:
     """Spark's driver holds 10,000 of them within spark.driver.maxResultSize, 1 GiB."""
     builder = ReportBuilder()
     for partition in range(1_000):
@@ -74,14 +74,14 @@ def test_messages_from_tasks_are_small_and_add_up() -> None:
     assert pickle.dumps(pickle.loads(data)) == data
 
 
-def test_the_slowest_start_of_a_task_counts() -> None:
+def test_slowest_task_start_counts() -> None:
     messages = [replace(KNOWN, startup_ms=ms) for ms in (0, 900, 700)]
     assert committed_report(messages).startup_ms == 900
     assert finished_report((None,)).startup_ms == 0
 
 
-def test_reports_that_add_up_one_by_one_name_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where they did not together: the report is whole, and says nothing of a loss."""
+def test_reports_merged_one_by_one_contain_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed merge of all: the report is complete and mentions no loss."""
 
     def fails_first(*arguments: Any) -> DeliveryReport:
         monkeypatch.setattr(commit_messages, "merge_reports", merge_reports)
@@ -92,7 +92,7 @@ def test_reports_that_add_up_one_by_one_name_no_error(monkeypatch: pytest.Monkey
         assert finished_report([KNOWN] * count) == DeliveryReport(tasks=count)
 
 
-def test_reports_that_do_not_add_up_are_counted() -> None:
+def test_reports_that_cannot_be_merged_are_counted() -> None:
     broken = DeliveryMessage(PackedReport(b"?", b"?"))
     report = committed_report([KNOWN, broken, KNOWN])
     assert report.tasks == 2
@@ -100,14 +100,14 @@ def test_reports_that_do_not_add_up_are_counted() -> None:
 
 
 def _wrote(topic: str, topic_id: UUID, records: int, last_ms: int) -> DeliveryMessage:
-    """As it comes from a task."""
+    """Create a message as it arrives from a task."""
     message = DeliveryMessage(
         DeliveryReport(tasks=1), written=(WrittenTopic(topic, topic_id, records, last_ms),)
     )
     return pickle.loads(pickle.dumps(message))  # type: ignore[no-any-return]
 
 
-def test_a_topic_that_is_recreated_between_tasks_fails_the_write() -> None:
+def test_topic_recreated_between_tasks_fails_the_write() -> None:
     messages = [
         _wrote("t", FIRST, 70, 1_000),
         _wrote("t", SECOND, 20, 3_000),
@@ -123,6 +123,6 @@ def test_a_topic_that_is_recreated_between_tasks_fails_the_write() -> None:
         stream_writer(_task()).commit(messages, 3)
 
 
-def test_topics_of_one_id_each_are_as_they_should_be() -> None:
+def test_topics_with_one_id_each_are_accepted() -> None:
     messages = [_wrote("t", FIRST, 70, 1_000), _wrote("u", SECOND, 6, 2_000)] * 2
     assert committed_report(messages).tasks == 4

@@ -22,7 +22,7 @@ def _process(proc: Path, number: str, parent: str, *threads: str) -> None:
 
 
 def _tree(proc: Path, *queries: str) -> Path:
-    """A Python worker, its daemon, the JVM and what started it."""
+    """Create /proc entries for a Python worker, its daemon, the JVM and their parent."""
     _process(proc, "self", "30", "python")
     _process(proc, "30", "1", "python")
     _process(proc, "1", "0", "java", "dispatcher", *queries)
@@ -30,7 +30,7 @@ def _tree(proc: Path, *queries: str) -> Path:
 
 
 @pytest.mark.parametrize("queries", [(QUERY, EPOCHS), (QUERY, QUERY, EPOCHS, EPOCHS)])
-def test_where_every_query_is_continuous_it_is_refused(
+def test_write_is_rejected_if_every_query_is_continuous(
     tmp_path: Path, queries: tuple[str, ...]
 ) -> None:
     with pytest.raises(ConfigError, match=r"processingTime"):
@@ -38,20 +38,20 @@ def test_where_every_query_is_continuous_it_is_refused(
 
 
 @pytest.mark.parametrize("queries", [(), (QUERY,), (QUERY, QUERY, EPOCHS)])
-def test_where_it_may_be_another_it_is_not(tmp_path: Path, queries: tuple[str, ...]) -> None:
+def test_accepted_if_another_query_may_own_it(tmp_path: Path, queries: tuple[str, ...]) -> None:
     reject_continuous(_tree(tmp_path, *queries))
 
 
-def test_without_proc_nothing_is_seen(tmp_path: Path) -> None:
+def test_nothing_is_detected_without_proc(tmp_path: Path) -> None:
     reject_continuous(tmp_path / "none")
 
 
-def test_a_thread_that_ends_meanwhile(tmp_path: Path) -> None:
+def test_thread_that_ends_during_the_check(tmp_path: Path) -> None:
     (_tree(tmp_path, QUERY) / "1" / "task" / "99").mkdir()
     reject_continuous(tmp_path)
 
 
-def test_the_latest_query_is_that_whose_thread_started_last(tmp_path: Path) -> None:
+def test_latest_query_has_the_last_started_thread(tmp_path: Path) -> None:
     proc = _tree(tmp_path, QUERY, EPOCHS, QUERY, QUERY)
     for number, started in {"12": "300", "13": "900", "14": "500", "15": "500"}.items():
         fields = " ".join(["0"] * 18)

@@ -1,4 +1,4 @@
-"""What is wrong with a frame's columns, and what to write instead."""
+"""Errors of a DataFrame's columns, with the suggested replacement."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ def hint(*columns: tuple[str, DataType]) -> str:
     "kind", [ArrayType(LongType()), MapType(StringType(), LongType())], ids=str
 )
 @pytest.mark.parametrize("name", ["key", "value"])
-def test_what_is_nested_becomes_json(name: str, kind: DataType) -> None:
+def test_nested_value_suggests_json(name: str, kind: DataType) -> None:
     columns = {"value": StringType(), name: kind}
     assert f".withColumn('{name}', to_json('{name}'))" in hint(*columns.items())
 
 
 @pytest.mark.parametrize("name", ["key", "value"])
-def test_a_struct_needs_a_format(name: str) -> None:
+def test_struct_needs_a_format(name: str) -> None:
     columns: dict[str, DataType] = {"value": StringType(), name: STRUCT}
     assert f"set {name}.format" in hint(*columns.items())
 
 
-def test_a_number_is_cast() -> None:
+def test_number_suggests_a_cast() -> None:
     assert "col('value').cast('STRING')" in hint(("value", LongType()))
     number = hint(("value", StringType()), ("partition", LongType()))
     assert "col('partition').cast('INT')" in number
 
 
-def test_a_name_in_capitals_is_not_the_name() -> None:
+def test_column_names_are_case_sensitive() -> None:
     assert ".withColumnRenamed('VALUE', 'value')" in hint(("VALUE", StringType()))
     assert "set value.format, for example to json" in hint(("text", StringType()))
 
 
-def test_a_frame_of_many_columns_is_named_in_short() -> None:
+def test_columns_of_a_wide_frame_are_abbreviated() -> None:
     wide = StructType([StructField(f"c{number}", LongType()) for number in range(200)])
     with pytest.raises(ColumnError, match="`c9` and 190 more"):
         Contract.of(wide, CONFIG)
@@ -66,7 +66,7 @@ def test_a_frame_of_many_columns_is_named_in_short() -> None:
 
 
 def misnamed(caplog: pytest.LogCaptureFixture, *names: str) -> list[str]:
-    """The warnings about the columns of a frame that is written twice."""
+    """Return the warnings about the columns of a DataFrame that is written twice."""
     warn_of_misnamed_columns.cache_clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
@@ -83,7 +83,7 @@ def misnamed(caplog: pytest.LogCaptureFixture, *names: str) -> list[str]:
         ("PARTITION", "partition", "the partitioner chooses"),
     ],
 )
-def test_a_column_whose_name_differs_in_capitals_is_named(
+def test_column_that_differs_only_in_case_is_reported(
     name: str, meant: str, effect: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (told,) = misnamed(caplog, name)
@@ -95,20 +95,20 @@ def test_a_column_whose_name_differs_in_capitals_is_named(
 @pytest.mark.parametrize(
     "names",
     [
-        ("id", "keys", "my_topic"),  # other columns, which are ignored as well
-        ("key", "KEY"),  # the sink's own is there
-        ("Topic",),  # the option wins over a column topic, too
+        ("id", "keys", "my_topic"),  # other columns, which are ignored too
+        ("key", "KEY"),  # the expected name is present
+        ("Topic",),  # the option also overrides a column topic
         ("Timestamp",),  # without useTimestampColumn
         ("VALUE",),
     ],
 )
-def test_columns_that_mean_nothing_to_the_sink_are_not_named(
+def test_unrelated_columns_are_not_reported(
     names: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert misnamed(caplog, *names) == []
 
 
-def test_a_missing_topic_and_timestamp_name_the_column_in_capitals() -> None:
+def test_missing_topic_and_timestamp_errors_name_the_similar_column() -> None:
     servers = {"kafka.bootstrap.servers": "h:9092"}
     schema = StructType([StructField(name, StringType()) for name in ("value", "Topic")])
     with pytest.raises(ColumnError) as caught:

@@ -1,4 +1,4 @@
-"""What the data source can't do, in words."""
+"""Unsupported operations of the data source."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ SOURCE = KafkaProdDataSource({"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 
 
 @pytest.mark.parametrize("read", [SOURCE.reader, SOURCE.streamReader])
-def test_reading_is_for_another_format(read: Callable[[StructType], object]) -> None:
+def test_reading_is_not_supported(read: Callable[[StructType], object]) -> None:
     with pytest.raises(ConfigError, match=r"format\('kafka'\)"):
         read(StructType([]))
 
 
-def test_a_stream_has_no_dry_run() -> None:
+def test_stream_has_no_dry_run() -> None:
     source = KafkaProdDataSource({**SOURCE.options, "dryRun": "true"})
     with pytest.raises(ConfigError, match="foreachBatch"):
         source.streamWriter(StructType([StructField("value", StringType())]), overwrite=False)
 
 
-def test_a_place_that_no_task_can_write_statistics_to_is_refused_by_the_driver() -> None:
+def test_unwritable_statistics_path_is_rejected_on_the_driver() -> None:
     source = KafkaProdDataSource({**SOURCE.options, "statisticsPath": "s3a://logs/statistics"})
     with pytest.raises(ReportError, match="s3a://logs/statistics"):
         source.writer(StructType([StructField("value", StringType())]), overwrite=False)
 
 
-def test_an_overwrite_says_what_spark_has_done_to_the_table() -> None:
+def test_overwrite_error_describes_the_dropped_table() -> None:
     with pytest.raises(ConfigError, match="dropped the table"):
         SOURCE.writer(StructType([]), overwrite=True)
 
 
-def test_a_buffer_that_is_smaller_than_a_record_may_be_is_warned_of(
+def test_buffer_smaller_than_a_record_is_warned_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     schema = StructType([StructField("value", StringType())])

@@ -1,4 +1,4 @@
-"""Nothing but delivery fails a commit: each thing that is done after it is broken in turn."""
+"""Only delivery errors fail a commit: each later step fails once in these tests."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def _read(path: Path) -> DeliveryReport:
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "dbfs:/x", "s3a://b/x", "/dev/null/x", "{folder}"])
-def test_a_bad_report_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_report_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _commit_and_abort(_task(reportPath=path.format(folder=tmp_path)))
     assert "no report of the write was written; data in Kafka is unaffected" in caplog.text
 
 
-def test_streams_without_a_name_share_a_path(
+def test_unnamed_streams_share_a_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only the ids of their queries tell them apart, which tasks report."""
+    """Only the query ids, which tasks report, distinguish them."""
     here = ReportFolder.of(tmp_path / "files")
     monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
     path = tmp_path / "reports"
@@ -74,10 +74,10 @@ def test_streams_without_a_name_share_a_path(
     assert caplog.text.count("is used by another stream") == 1
 
 
-def test_a_failure_of_an_unknown_stream_replaces_no_report(
+def test_failure_of_an_unknown_stream_replaces_no_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """If no task has finished, nobody knows the query."""
+    """If no task has finished, the query is unknown."""
     here = ReportFolder.of(tmp_path / "files")
     monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
     path = tmp_path / "reports"
@@ -93,9 +93,7 @@ def test_a_failure_of_an_unknown_stream_replaces_no_report(
     assert _read(other).error
 
 
-def test_a_store_that_hangs(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_hanging_store(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def hangs(path: str, *_: str) -> None:
         raise ReportError(f"no answer for {path}")
 
@@ -113,12 +111,12 @@ def test_a_store_that_hangs(
         {"metrics__opentelemetry": "true"},
     ],
 )
-def test_exporters_without_their_place(options: dict[str, str]) -> None:
+def test_exporters_without_destination(options: dict[str, str]) -> None:
     _commit_and_abort(_task(**options))
 
 
-class _Broken:
-    """Raises whatever is asked of it."""
+class _Failing:
+    """Raises an error on any attribute access."""
 
     def __getattr__(self, name: str) -> object:
         raise RecursionError(name)
@@ -129,7 +127,7 @@ class _Broken:
 )
 def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    broken: dict[str, Any] = {part: _Broken()}
+    broken: dict[str, Any] = {part: _Failing()}
     strange = DeliveryMessage(replace(REPORT, **broken))
     _commit_and_abort(_task(), strange)
     batch_writer(_task(reportPath=str(path))).commit([DONE, strange, DONE])
@@ -138,8 +136,8 @@ def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     assert "1 of 3 tasks' reports cannot be merged" in report.error
 
 
-def test_a_report_that_lacks_a_field() -> None:
-    """As one that an executor with an older version of this package has pickled."""
+def test_report_without_a_field() -> None:
+    """As pickled by an executor with an older version of this package."""
     names = [field.name for field in fields(DeliveryReport)]
     state = [getattr(REPORT, name) for name in names][:-1]
     older = object.__new__(DeliveryReport)
@@ -151,7 +149,7 @@ def test_a_report_that_lacks_a_field() -> None:
 @pytest.mark.parametrize(
     ("module", "name"), [(publication, "summarize"), (text_and_html, "advise")]
 )
-def test_a_summary_that_fails(
+def test_failing_summary(
     module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fails(*_: object) -> None:
@@ -163,7 +161,7 @@ def test_a_summary_that_fails(
     assert (path / "batch-7.json").is_file() or (path / "batch-7.json").is_dir()
 
 
-def test_a_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with (tmp_path / "closed").open("w") as stream:
         handler = logging.StreamHandler(stream)
     logger = logging.getLogger("spark_kafka_sink")
@@ -175,7 +173,7 @@ def test_a_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         logger.removeHandler(handler)
 
 
-def test_the_report_of_each_end(tmp_path: Path) -> None:
+def test_report_of_each_outcome(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     task = _task(reportPath=str(path))
     Publication.of(task.config, task.origin).announce()
@@ -196,7 +194,7 @@ def test_the_report_of_each_end(tmp_path: Path) -> None:
     assert running.written_at <= failed.written_at <= done.written_at
 
 
-def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: Path) -> None:
+def test_interrupted_micro_batch_mentions_that_a_stop_is_no_error(tmp_path: Path) -> None:
     task = _task(reportPath=str(tmp_path))
     planned = "2026-01-02T03:04:05.000+00:00"
     file = PlanFile(str(tmp_path / "session" / "q.planned"))
@@ -211,13 +209,13 @@ def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: P
     assert "writes the micro-batch again" in error
 
 
-def test_a_place_that_cannot_be_written_to_fails_the_announcement(tmp_path: Path) -> None:
+def test_unwritable_path_fails_the_announcement(tmp_path: Path) -> None:
     for path in ("/dev/full", str(tmp_path), "dbfs:/x", "s3a://b/x"):
         with pytest.raises(ReportError):
             Publication.of(_task(reportPath=path).config, WriteOrigin()).announce()
 
 
-def test_the_writers_are_pickled_to_tasks() -> None:
+def test_writers_can_be_pickled() -> None:
     for kind in (batch_writer, stream_writer):
         copy = pickle.loads(pickle.dumps(kind(_task(reportPath="/x"))))
         assert copy.task.config.report_path == "/x"
@@ -233,7 +231,7 @@ def test_the_writers_are_pickled_to_tasks() -> None:
         ("{batchId}.json", "7.json"),
     ],
 )
-def test_where_the_report_of_a_micro_batch_lies(
+def test_path_of_a_micro_batch_report(
     given: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -263,7 +261,7 @@ def test_where_the_report_of_a_micro_batch_lies(
         ({"summary": "off"}, "", "", ""),
     ],
 )
-def test_how_much_is_said(
+def test_verbosity(
     option: dict[str, str],
     of_write: str,
     of_micro_batch: str,
@@ -302,7 +300,7 @@ def test_how_much_is_said(
     ],
     ids=["success", "foreachBatch", "dropped rows"],
 )
-def test_only_trouble_is_a_warning(
+def test_only_problems_are_warnings(
     report: DeliveryReport, level: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

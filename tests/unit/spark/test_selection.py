@@ -1,4 +1,4 @@
-"""Which columns become the key and the value, and which choices are refused."""
+"""Selection of the columns of key and value, and rejected selections."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_fields_are_written_in_the_order_of_the_option() -> None:
     assert found.value_plan.fields == (1, 0)
 
 
-def test_a_raw_key_is_one_column_of_bytes() -> None:
+def test_raw_key_is_one_column_of_bytes() -> None:
     found = contract(TWO, **JSON, **{"key.fields": "id"})
     assert (found.key, found.key_plan) == (0, None)
     error = refused(TWO, **JSON, **{"key.fields": "amount"})
@@ -67,7 +67,7 @@ def test_a_raw_key_is_one_column_of_bytes() -> None:
     assert "lists 2 columns" in str(refused(TWO, **JSON, **{"key.fields": "id,amount"}))
 
 
-def test_the_value_may_lack_the_fields_of_the_key() -> None:
+def test_value_may_exclude_the_fields_of_the_key() -> None:
     except_key = {"value.fields-include": "EXCEPT_KEY", "key.fields": "id"}
     found = contract(TWO, **JSON, **except_key)
     assert found.value_plan is not None
@@ -76,7 +76,7 @@ def test_the_value_may_lack_the_fields_of_the_key() -> None:
     assert "no fields" in str(refused(TWO, **JSON, **every))
 
 
-def test_a_struct_column_is_the_value_or_the_key() -> None:
+def test_struct_column_is_the_value_or_the_key() -> None:
     found = contract(
         {"value": STRUCT, "key": STRUCT, "more": LongType()}, **JSON, **{"key.format": "json"}
     )
@@ -87,7 +87,7 @@ def test_a_struct_column_is_the_value_or_the_key() -> None:
     assert contract({"value": STRUCT, "key": StringType()}, **JSON).key == 1
 
 
-def test_a_value_that_is_no_struct_is_no_guess() -> None:
+def test_value_that_is_not_a_struct_is_rejected() -> None:
     error = refused({"value": StringType(), "id": LongType()}, **JSON)
     assert "`value` has type string" in str(error)
     assert "value.fields=" in str(error)
@@ -96,7 +96,7 @@ def test_a_value_that_is_no_struct_is_no_guess() -> None:
     assert found.value_plan.fields == (0,)
 
 
-def test_two_choices_of_the_value_are_refused() -> None:
+def test_two_selections_of_the_value_are_rejected() -> None:
     error = refused({"value": STRUCT, "id": LongType()}, **JSON, **{"value.fields": "id"})
     assert "both define the value" in str(error)
 
@@ -112,13 +112,13 @@ def test_two_choices_of_the_value_are_refused() -> None:
         ("timestamp", TimestampType()),
     ],
 )
-def test_a_column_with_two_meanings_is_refused(name: str, kind: DataType) -> None:
+def test_column_with_two_meanings_is_rejected(name: str, kind: DataType) -> None:
     error = refused({"id": StringType(), name: kind}, **JSON)
     assert f"the column `{name}` could be a field" in str(error)
     assert "value.fields=id" in str(error)
 
 
-def test_the_list_of_fields_decides() -> None:
+def test_list_of_fields_has_priority() -> None:
     columns = {"id": StringType(), "partition": IntegerType(), "timestamp": TimestampType()}
     role = contract(columns, **JSON, **{"value.fields": "id"}, useTimestampColumn="true")
     assert (role.partition, role.timestamp, role.used) == (1, 2, [0, 1, 2])
@@ -126,7 +126,7 @@ def test_the_list_of_fields_decides() -> None:
     assert (field.partition, field.used) == (None, [0, 1])
 
 
-def test_key_is_a_field_and_the_key_if_both_are_named() -> None:
+def test_key_is_field_and_key_if_both_are_named() -> None:
     columns = {"key": StringType(), "id": LongType()}
     found = contract(columns, **JSON, **{"key.fields": "key"})
     assert found.key == 0

@@ -1,4 +1,4 @@
-"""What a task takes from the settings of its Spark session."""
+"""Settings of the Spark session that a task uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_kafka_sink.spark import worker_context as session_conf
         ("x" * 300, "", f"kafkaprod-{'x' * 100}"),
     ],
 )
-def test_the_client_id_names_application_and_query(
+def test_client_id_contains_application_and_query(
     application: str | None, query: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_conf, "setting", {"spark.app.name": application}.get)
@@ -37,7 +37,7 @@ def test_the_client_id_names_application_and_query(
         ({"spark.sql.cbo.enabled": "true"}, False),
     ],
 )
-def test_a_task_of_a_stream_without_its_query(
+def test_stream_task_without_query(
     changed: dict[str, str | None], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {

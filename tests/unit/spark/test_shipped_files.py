@@ -1,4 +1,4 @@
-"""Where a task finds what Spark ships: in a folder of the session, if there is one."""
+"""The folder of shipped files that a task uses: the session's, if it has one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SESSION = "b53e6105-6eed-414c-bd3d-574e0edcb2c1"
 
 
 def in_worker(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
-    """As a Python worker is that was told this folder."""
+    """Set the shipped-files root as in a Python worker."""
     monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
     monkeypatch.setattr(SparkFiles, "_root_directory", str(root))
 
@@ -36,21 +36,21 @@ def location(session: str | None) -> str | None:
 
 @pytest.fixture
 def shipped(tmp_path: Path) -> Path:
-    """The folder of all, with that of a session of Spark Connect in it."""
+    """Create the common folder with a Spark Connect session's folder in it."""
     (tmp_path / SESSION).mkdir()
     (tmp_path / SESSION / "trust.p12").touch()
     return tmp_path
 
 
-def test_a_batch_of_a_session(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Driver and task are told the session's folder."""
+def test_batch_of_a_session(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Driver and task both use the session's folder."""
     in_worker(monkeypatch, shipped / SESSION)
     assert session_folder() == SESSION
     assert location(session_folder()) == str(shipped / SESSION / "trust.p12")
 
 
-def test_a_stream_of_a_session(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task is told the folder of all, where the driver's file of that name is another one."""
+def test_stream_of_a_session(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task uses the common folder, in which the driver's file of that name differs."""
     (shipped / "trust.p12").touch()
     in_worker(monkeypatch, shipped)
     assert location(SESSION) == str(shipped / SESSION / "trust.p12")
@@ -62,7 +62,7 @@ def test_without_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert location("userFiles-of-the-driver") == str(tmp_path / "trust.p12")
 
 
-def test_where_there_is_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkFiles, "_sc", None)
     assert session_folder() is None
     assert location(None) == "trust.p12"

@@ -1,4 +1,4 @@
-"""Which secrets Spark would show, and which travel to the tasks."""
+"""Secrets that Spark would show, and secrets that are sent to the tasks."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         ("kafka.sasl.jaas.config", f'{PLAIN} username="a" password="{SENTINEL}";', False),
     ],
 )
-def test_secrets_that_spark_does_not_hide(option: str, value: str, shown: bool) -> None:
+def test_secrets_that_spark_does_not_redact(option: str, value: str, shown: bool) -> None:
     assert displayed_secrets(MINIMAL | {option: value}) == ([option] if shown else [])
 
 
-def test_the_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
-    name = "kafka.ssl.key.pem"  # no other test of this process uses it
+def test_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    name = "kafka.ssl.key.pem"  # used by no other test of this process
     for _ in range(2):
         warn_of_displayed_secrets(MINIMAL | {name: KEY})
     (record,) = caplog.records
@@ -46,10 +46,10 @@ def test_the_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptu
     assert SENTINEL not in caplog.text
 
 
-def test_a_writer_holds_secrets_in_its_pickle_alone_and_references_as_they_are(
+def test_writer_pickles_literal_secrets_and_keeps_references(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A task must have a literal secret; what is not used does not travel."""
+    """A task needs the literal secret; unused secrets are not sent."""
     monkeypatch.setenv("LEAK_SHOWN", SENTINEL)
     login = {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "alice"}
     schema = StructType([StructField("value", StringType())])
@@ -68,7 +68,7 @@ def test_a_writer_holds_secrets_in_its_pickle_alone_and_references_as_they_are(
 
 
 @pytest.mark.parametrize("option", ["kafka.acks", "kafka.linger.ms", "kafka.security.protocol"])
-def test_a_value_that_spark_would_hide_is_not_repeated(option: str) -> None:
+def test_value_that_spark_would_redact_is_not_repeated(option: str) -> None:
     with pytest.raises(ConfigError) as caught:
         SinkConfig.parse(MINIMAL | {option: f"password={SENTINEL}"})
     assert option in str(caught.value)

@@ -1,4 +1,4 @@
-"""Arrow batches that are small come together, and large ones are read in slices."""
+"""Small Arrow batches are combined, and large ones are read in slices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def contract(**places: Any) -> Contract:
 
 
 def huge(rows: int, row_bytes: int) -> pa.LargeBinaryArray:
-    """Zeros that take no memory until somebody writes them; all rows of one length."""
+    """Create zeros of equal length per row that use no memory until written."""
     zeros = mmap.mmap(-1, rows * row_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     offsets = np.arange(rows + 1, dtype=np.int64) * row_bytes
     buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(zeros)]
@@ -43,7 +43,7 @@ def huge(rows: int, row_bytes: int) -> pa.LargeBinaryArray:
 
 
 @pytest.mark.parametrize("first", [0, 100])
-def test_columns_of_more_than_two_gib_come_in_slices(first: int) -> None:
+def test_columns_over_two_gib_are_sliced(first: int) -> None:
     rows, row_bytes = 5_000, 1_000_000
     ids = pa.array(range(rows), pa.int32())
     batch = pa.RecordBatch.from_arrays([huge(rows, row_bytes), ids], ["value", "partition"])
@@ -59,14 +59,14 @@ def test_columns_of_more_than_two_gib_come_in_slices(first: int) -> None:
     assert seen == rows - first
 
 
-def test_headers_and_values_count_together_and_unused_columns_do_not() -> None:
+def test_headers_and_values_count_and_unused_columns_do_not() -> None:
     values = huge(4, 1_000_000)
     batch = pa.RecordBatch.from_arrays([values, values, values], ["value", "key", "other"])
     assert list(slices(batch, [0])) == [(0, 4)]
     assert list(slices(batch, [0, 1])) == [(0, 2), (2, 4)]
 
 
-def test_a_dictionary_does_not_count_in_each_slice() -> None:
+def test_dictionary_does_not_count_in_each_slice() -> None:
     values = pa.array([bytes(1_999) + b"%d" % (number % 10) for number in range(5_000)])
     numbers = pa.array([number % 5_000 for number in range(100_000)], pa.int32())
     batch = pa.RecordBatch.from_arrays([pa.DictionaryArray.from_arrays(numbers, values)], ["value"])
@@ -75,7 +75,7 @@ def test_a_dictionary_does_not_count_in_each_slice() -> None:
     assert (found[0][0], found[-1][1]) == (0, 99_999)
 
 
-def test_a_value_of_a_dictionary_counts_for_each_row_that_has_it() -> None:
+def test_dictionary_value_counts_for_each_of_its_rows() -> None:
     numbers = pa.array([0, 0, None, 1, 1, None], pa.int8())
     column = pa.DictionaryArray.from_arrays(numbers, huge(2, 3_000_000))
     batch = pa.RecordBatch.from_arrays([column, huge(6, 1_500_000)], ["value", "key"])
@@ -87,17 +87,17 @@ def test_a_value_of_a_dictionary_counts_for_each_row_that_has_it() -> None:
     assert decoded == [1, 2, 1, 2]
 
 
-def test_rows_of_a_few_bytes_come_in_slices_too() -> None:
+def test_rows_of_a_few_bytes_are_sliced() -> None:
     batch = pa.RecordBatch.from_arrays([pa.nulls(MOST_ROWS + 2, pa.binary())], ["value"])
     assert [stop - start for start, stop in slices(batch, [0])] == [MOST_ROWS // 2 + 1] * 2
 
 
-def test_a_slice_may_have_as_many_rows_as_the_limit_says() -> None:
+def test_slice_has_at_most_the_maximum_number_of_rows() -> None:
     batch = pa.RecordBatch.from_arrays([pa.nulls(MOST_ROWS, pa.binary())], ["value"])
     assert list(slices(batch, [0])) == [(0, MOST_ROWS)]
 
 
-def test_what_is_made_of_a_large_arrow_batch_is_never_there_as_a_whole() -> None:
+def test_large_arrow_batch_is_never_converted_as_a_whole() -> None:
     entry = [{"key": "trace", "value": bytes(50_000)}]
     headers = pa.array([entry] * 1_000, HEADERS)
     batch = pa.RecordBatch.from_arrays([huge(1_000, 100), headers], ["value", "headers"])
@@ -110,14 +110,14 @@ def test_what_is_made_of_a_large_arrow_batch_is_never_there_as_a_whole() -> None
     assert peak < 2 * MOST_GATHERED + 1_000_000, "one slice beside the one before it"
 
 
-def test_a_row_of_its_own_is_as_small_as_it_gets() -> None:
+def test_single_row_is_the_minimum_slice() -> None:
     batch = pa.RecordBatch.from_arrays([huge(3, 1_500_000_000)], ["value"])
     assert list(slices(batch, [0])) == [(0, 1), (1, 2), (2, 3)]
     parts = list(read_chunks(batch, contract(), SystemClock()))
     assert [len(part) for part in parts] == [1, 1, 1]
 
 
-def test_an_error_in_a_later_slice_names_the_row_of_the_batch() -> None:
+def test_error_in_a_later_slice_names_the_row_of_the_batch() -> None:
     topics = pa.array(["t"] * 2_999 + [None], pa.string())
     batch = pa.RecordBatch.from_arrays([huge(3_000, 1_000_000), topics], ["value", "topic"])
     with pytest.raises(ColumnError, match="row 2,999"):
@@ -127,7 +127,7 @@ def test_an_error_in_a_later_slice_names_the_row_of_the_batch() -> None:
 @pytest.mark.parametrize(
     ("wanted", "expected"), [(0, [3, 2, 4, 1]), (4, [5, 4, 1]), (100, [10])], ids=str
 )
-def test_small_arrow_batches_come_together(wanted: int, expected: list[int]) -> None:
+def test_small_arrow_batches_are_combined(wanted: int, expected: list[int]) -> None:
     values = [b"%d" % number for number in range(10)]
     whole = pa.RecordBatch.from_pydict({"value": values, "more": values})
     cuts = [(0, 3), (3, 5), (5, 9), (9, 10)]
@@ -137,18 +137,18 @@ def test_small_arrow_batches_come_together(wanted: int, expected: list[int]) -> 
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches([whole]))
 
 
-def test_large_arrow_batches_come_alone() -> None:
+def test_large_arrow_batches_are_separate() -> None:
     batch = pa.RecordBatch.from_arrays([huge(3, MOST_GATHERED)], ["value"])
     batches = [batch.slice(row, 1) for row in range(3)]
     assert [each.num_rows for each in gather(batches, lambda: 100)] == [1, 1, 1]
 
 
-def test_empty_arrow_batches_come_together() -> None:
+def test_empty_arrow_batches_are_combined() -> None:
     empty = pa.RecordBatch.from_pydict({"value": pa.array([], pa.string())})
     assert sum(batch.num_rows for batch in gather([empty, empty], lambda: 100)) == 0
 
 
-def test_a_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
+def test_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
     small = pa.RecordBatch.from_arrays([huge(1, 10)], ["value"])
     large = pa.RecordBatch.from_arrays([huge(3, MOST_GATHERED)], ["value"])
     found = list(gather([small, small, large, small], lambda: 100))
@@ -156,7 +156,7 @@ def test_a_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
     assert found[1] is large
 
 
-def test_batches_come_together_as_long_as_one_more_like_the_last_has_room() -> None:
+def test_batches_are_combined_while_another_of_the_last_size_fits() -> None:
     asked = []
     batch = pa.RecordBatch.from_arrays([huge(1, MOST_GATHERED // 4 - 8)], ["value"])
     assert 4 * batch.nbytes == MOST_GATHERED
@@ -170,7 +170,7 @@ def test_batches_come_together_as_long_as_one_more_like_the_last_has_room() -> N
     assert found == [(4, 4), (2, 6)], "the fourth is not held until the fifth is there"
 
 
-def test_a_slow_batch_waits_for_no_other() -> None:
+def test_slow_batch_is_not_delayed() -> None:
     now = [0.0]
     batch = pa.RecordBatch.from_pydict({"value": [b"a"] * 500})
 
@@ -184,7 +184,7 @@ def test_a_slow_batch_waits_for_no_other() -> None:
 
 
 @pytest.mark.parametrize(("more", "count"), [(0, 1), (1, 2)])
-def test_a_slice_may_be_as_large_as_the_largest(more: int, count: int) -> None:
+def test_slice_may_have_the_maximum_size(more: int, count: int) -> None:
     offsets = 2 * 4  # as Arrow counts them
     value = b"." * (LARGEST_SLICE - offsets - 1 + more)
     batch = pa.RecordBatch.from_arrays([pa.array([value, b"."], pa.binary())], ["value"])

@@ -1,4 +1,4 @@
-"""What Spark keeps of a table: its options, and never a secret."""
+"""The options of a table that Spark stores contain no secret."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECURED = {
         "kafka.sasl.oauthbearer.client.secret",
     ],
 )
-def test_a_secret_among_the_options_of_a_table_is_refused(name: str) -> None:
+def test_secret_in_table_options_is_rejected(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name.lower()} is a secret") as caught:
         table_schema(SECURED | {name: "sentinel"})
     assert "sentinel" not in str(caught.value)
@@ -35,7 +35,7 @@ def test_a_secret_among_the_options_of_a_table_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("reference", ["env:KAFKA_PASSWORD", "file:/run/secrets/kafka"])
-def test_a_reference_is_kept(reference: str) -> None:
+def test_reference_is_kept(reference: str) -> None:
     options = SECURED | {"kafka.sasl.password": reference}
     assert write_options(table_schema(options), {}) == options
 
@@ -53,7 +53,7 @@ KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
         f'{SCRAM} username=a password="env:P" ssl.truststore.location="/etc/ca.jks";',
     ],
 )
-def test_a_login_that_only_says_where_its_secrets_are_is_kept(login: str) -> None:
+def test_login_with_references_only_is_kept(login: str) -> None:
     options = SECURED | {"kafka.sasl.jaas.config": login}
     assert write_options(table_schema(options), {}) == options
 
@@ -67,7 +67,7 @@ def test_a_login_that_only_says_where_its_secrets_are_is_kept(login: str) -> Non
         f'{SCRAM} username="alice" password="env:P" "sentinel;',
     ],
 )
-def test_a_login_that_holds_a_secret_is_refused(login: str) -> None:
+def test_login_with_a_secret_is_rejected(login: str) -> None:
     with pytest.raises(ConfigError, match="is a secret") as caught:
         table_schema(SECURED | {"kafka.sasl.jaas.config": login})
     assert "sentinel" not in str(caught.value)
@@ -84,6 +84,6 @@ PUBLIC = {
 
 
 @pytest.mark.parametrize("name", sorted(SECRETS - PUBLIC))
-def test_every_secret_is_taken_for_one(name: str) -> None:
+def test_every_secret_option_is_rejected(name: str) -> None:
     with pytest.raises(ConfigError, match="is a secret"):
         table_schema({f"kafka.{name}": "sentinel"})

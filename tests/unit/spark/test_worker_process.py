@@ -1,4 +1,4 @@
-"""What lives in a worker process before its first task is not looked at after each of its tasks."""
+"""Objects that exist before a worker's first task are excluded from garbage collection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _in_a_task() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_thawed", "_in_a_task")
-def test_the_first_two_tasks_of_a_process_freeze_what_is_loaded() -> None:
+def test_first_two_tasks_freeze_loaded_objects() -> None:
     kept: list[list[list[int]]] = []
     tasks, frozen = count(), []
     for _ in range(4):

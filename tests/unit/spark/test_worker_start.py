@@ -1,4 +1,4 @@
-"""The start of a Python worker, given a `/proc` and the loop that serves its requests."""
+"""The start time of a Python worker, from a `/proc` and the request loop."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def processes(folder: Path, *, worker_s: float, daemon_s: float, busy_s: float) 
     [(2.0, 4.0, 1.9, 4.0), (2.0, 4.0, 1.0, 2.0), (2.0, 40.0, 2.0, 2.0)],
     ids=["daemon for this worker", "daemon was idle", "old daemon"],
 )
-def test_a_daemon_counts_if_it_was_started_for_the_worker(
+def test_daemon_counts_if_it_was_started_for_the_worker(
     worker_s: float, daemon_s: float, busy_s: float, expected_s: float, tmp_path: Path
 ) -> None:
     proc = processes(tmp_path, worker_s=worker_s, daemon_s=daemon_s, busy_s=busy_s)
@@ -59,7 +59,7 @@ def test_a_daemon_counts_if_it_was_started_for_the_worker(
 
 
 @pytest.mark.parametrize(("module", "frozen"), [("pyspark.daemon", "True"), ("job", "False")])
-def test_only_a_worker_freezes_what_is_loaded(module: str, frozen: str) -> None:
+def test_only_workers_freeze_loaded_objects(module: str, frozen: str) -> None:
     program = (
         "import gc, sys; from importlib.machinery import ModuleSpec; "
         f"sys.modules['__main__'].__spec__ = ModuleSpec({module!r}, None); "
@@ -69,7 +69,7 @@ def test_only_a_worker_freezes_what_is_loaded(module: str, frozen: str) -> None:
     assert subprocess.check_output(child, text=True).strip() == frozen
 
 
-def test_nothing_is_known_elsewhere(tmp_path: Path) -> None:
+def test_unknown_elsewhere(tmp_path: Path) -> None:
     proc = processes(tmp_path, worker_s=1, daemon_s=2, busy_s=1)
     assert startup_ms(proc) == 0
     assert served(proc, 1, module="another.daemon") == [0]

@@ -1,4 +1,4 @@
-"""Which message of a login goes when, with an exchange that follows a script."""
+"""The order of login messages, with a scripted exchange."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE, UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 0, 33, 34, 58
 
 
 class Script:
-    """An exchange whose messages are given; None ends it."""
+    """An exchange with given messages; None ends it."""
 
     def __init__(self, *messages: bytes | None, mechanism: str = "SCRAM-SHA-256") -> None:
         self.mechanism = mechanism
@@ -68,7 +68,7 @@ def asked(request: Any) -> Any:
     return decode(kind, memoryview(b"".join(request.body)))[0]
 
 
-def test_a_login_of_several_messages() -> None:
+def test_login_with_several_messages() -> None:
     script = Script(b"first", b"proof", None)
     one = authenticator(script)
     handshake = one.resume(step(one))
@@ -78,7 +78,7 @@ def test_a_login_of_several_messages() -> None:
     first = one.agreed(handshake_answer())
     assert (first.api, first.version) == (ApiKey.SASL_AUTHENTICATE, 2)
     assert asked(first).auth_bytes == b"first"
-    assert one.take_step() is None  # the broker's turn
+    assert one.take_step() is None  # waiting for the broker
     one.answered(answer(b"salt"))
     proof = one.resume(step(one))
     assert proof is not None
@@ -90,7 +90,7 @@ def test_a_login_of_several_messages() -> None:
     assert one.lifetime == 0.0
 
 
-def test_the_last_answer_tells_the_lifetime() -> None:
+def test_last_response_contains_the_session_lifetime() -> None:
     one = authenticator(Script(b"first", None))
     one.resume(step(one))
     one.agreed(handshake_answer())
@@ -100,13 +100,13 @@ def test_the_last_answer_tells_the_lifetime() -> None:
     assert one.lifetime == 7.5
 
 
-def test_no_message_stands_in_a_repr() -> None:
+def test_repr_contains_no_message() -> None:
     one = authenticator(Script(b"hush", None))
     request = one.resume(step(one))
     assert "hush" not in repr(request) + repr(one.agreed(handshake_answer()))
 
 
-def test_an_unknown_mechanism_names_those_that_there_are() -> None:
+def test_unsupported_mechanism_error_names_the_supported_ones() -> None:
     one = authenticator(Script(b"first"))
     one.resume(step(one))
     with pytest.raises(AuthenticationError, match="GSSAPI, PLAIN") as seen:
@@ -115,7 +115,7 @@ def test_an_unknown_mechanism_names_those_that_there_are() -> None:
     assert "kafka.sasl.mechanism" in str(seen.value)
 
 
-def test_a_listener_without_sasl() -> None:
+def test_listener_without_sasl() -> None:
     one = authenticator(Script(b"first"))
     one.resume(step(one))
     with pytest.raises(AuthenticationError, match=r"does not use SASL.*kafka\.security\.proto"):
@@ -135,7 +135,7 @@ def test_a_listener_without_sasl() -> None:
         (Mechanism.GSSAPI, "GSSAPI", "GSSAPI", "kafka.sasl.kerberos.service.name"),
     ],
 )
-def test_a_refusal_has_the_brokers_words(
+def test_rejection_contains_the_brokers_message(
     mechanism: Mechanism, wire: str, name: str, check: str
 ) -> None:
     one = authenticator(Script(b"first", mechanism=wire), mechanism)
@@ -148,8 +148,8 @@ def test_a_refusal_has_the_brokers_words(
     assert seen.value.error == "SASL_AUTHENTICATION_FAILED"
 
 
-class Failing(Script):
-    """Says what is wrong with no word of the mechanism; with messages left, at the second."""
+class FailingScript(Script):
+    """Fails without naming the mechanism: at the first message, or after the given ones."""
 
     def first(self) -> bytes:
         return super().first() if self._messages else self._fail()
@@ -163,10 +163,10 @@ class Failing(Script):
 
 @pytest.mark.parametrize("messages", [(), (b"first",)], ids=["first", "answer"])
 @pytest.mark.parametrize("mechanism", [Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM])
-def test_what_goes_wrong_on_this_side_names_the_mechanism(
+def test_client_side_errors_name_the_mechanism(
     mechanism: Mechanism, messages: tuple[bytes, ...]
 ) -> None:
-    one = authenticator(Failing(*messages), mechanism)
+    one = authenticator(FailingScript(*messages), mechanism)
     if messages:
         one.resume(step(one))
         one.agreed(handshake_answer())
@@ -177,7 +177,7 @@ def test_what_goes_wrong_on_this_side_names_the_mechanism(
     assert isinstance(seen.value.__cause__, KeyError)
 
 
-def test_brokers_that_are_too_old_or_have_no_sasl() -> None:
+def test_brokers_too_old_or_without_sasl() -> None:
     with pytest.raises(AuthenticationError, match="does not support SASL"):
         authenticator(Script(), metadata=VersionRange(0, 9))
     with pytest.raises(AuthenticationError, match=r"SASL_AUTHENTICATE.*Kafka 1\.0"):
@@ -189,7 +189,7 @@ def test_brokers_that_are_too_old_or_have_no_sasl() -> None:
 
 
 @pytest.mark.parametrize(("highest", "version"), [(0, 0), (1, 1), (9, 2)])
-def test_versions_are_agreed_on(highest: int, version: int) -> None:
+def test_version_negotiation(highest: int, version: int) -> None:
     one = authenticator(
         Script(b"first", None),
         sasl_handshake=VersionRange(0, 1),

@@ -1,4 +1,4 @@
-"""What a library raises while a context is made ends a connection, and nothing else."""
+"""An error of a library during the creation of a context ends only the connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ssl
 
 
-def test_an_unknown_error_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_error_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(config: TlsConfig) -> ssl.SSLContext:
         raise LookupError("hunter2")
 

@@ -1,4 +1,4 @@
-"""When it makes no sense to try any longer: pure decisions, with the clock passed in."""
+"""When connection failures become fatal, with explicit times."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MISMATCH = Diagnosis("what?", Verdict.MISMATCH, AuthenticationError("what?"))
 PASSING = Diagnosis("later")
 
 
-def test_the_only_server_refuses() -> None:
+def test_only_server_rejects() -> None:
     failures = ConnectionFailures([ONE])
     failures.record_failure(ONE, REFUSED, 1.0)
     assert failures.fatal is REFUSED.error
     assert failures.reasons == {ONE: "no"}
 
 
-def test_each_bootstrap_server_has_its_turn() -> None:
+def test_each_bootstrap_server_is_tried() -> None:
     failures = ConnectionFailures([ONE, TWO])
     failures.record_failure(ONE, REFUSED, 1.0)
     assert failures.fatal is None
@@ -32,7 +32,7 @@ def test_each_bootstrap_server_has_its_turn() -> None:
     assert failures.fatal is REFUSED.error
 
 
-def test_one_that_refuses_does_not_matter_where_another_accepts() -> None:
+def test_one_rejecting_server_is_ignored_if_another_accepts() -> None:
     failures = ConnectionFailures([ONE, TWO])
     failures.record_failure(ONE, REFUSED, 1.0)
     failures.record_success(TWO)
@@ -41,7 +41,7 @@ def test_one_that_refuses_does_not_matter_where_another_accepts() -> None:
     assert failures.reasons == {ONE: "no"}
 
 
-def test_a_password_is_not_tried_often() -> None:
+def test_password_is_not_retried_often() -> None:
     failures = ConnectionFailures([ONE, TWO])
     failures.record_failure(TWO, PASSING, 1.0)
     for _ in range(REPEATED):
@@ -50,7 +50,7 @@ def test_a_password_is_not_tried_often() -> None:
     assert failures.fatal is REFUSED.error
 
 
-def test_a_slow_server_has_its_time() -> None:
+def test_slow_server_has_time() -> None:
     failures = ConnectionFailures([ONE, TWO])
     for _ in range(2 * REPEATED):
         failures.record_failure(ONE, REFUSED, 1.0)
@@ -59,7 +59,7 @@ def test_a_slow_server_has_its_time() -> None:
     assert failures.fatal is REFUSED.error
 
 
-def test_a_server_that_is_away_does_not_hide_one_that_refuses() -> None:
+def test_unreachable_server_does_not_hide_a_rejecting_one() -> None:
     failures = ConnectionFailures([ONE, TWO])
     for _ in range(REPEATED):
         failures.record_failure(TWO, PASSING, 1.0)
@@ -67,7 +67,7 @@ def test_a_server_that_is_away_does_not_hide_one_that_refuses() -> None:
     assert failures.fatal is REFUSED.error
 
 
-def test_later_a_refusal_must_repeat_and_last() -> None:
+def test_after_success_a_rejection_must_repeat_and_last() -> None:
     failures = ConnectionFailures([ONE])
     failures.record_success(ONE)
     for _ in range(10 * REPEATED):
@@ -77,7 +77,7 @@ def test_later_a_refusal_must_repeat_and_last() -> None:
     assert failures.fatal is REFUSED.error
 
 
-def test_later_a_broker_that_accepts_again_begins_anew() -> None:
+def test_accepted_login_resets_later_rejections() -> None:
     failures = ConnectionFailures([ONE])
     failures.record_success(ONE)
     for at in range(100):
@@ -89,7 +89,7 @@ def test_later_a_broker_that_accepts_again_begins_anew() -> None:
     assert failures.fatal is None
 
 
-def test_a_broker_that_others_work_without_is_fatal_too() -> None:
+def test_rejecting_broker_is_fatal_even_if_others_work() -> None:
     failures = ConnectionFailures([ONE])
     failures.record_success(ONE)
     for at in range(REPEATED):
@@ -98,19 +98,19 @@ def test_a_broker_that_others_work_without_is_fatal_too() -> None:
     assert failures.fatal is REFUSED.error
 
 
-def test_a_mismatch_must_repeat_and_last_everywhere() -> None:
+def test_protocol_mismatch_must_repeat_and_last_on_all_servers() -> None:
     failures = ConnectionFailures([ONE, TWO])
     for _ in range(REPEATED):
         failures.record_failure(ONE, MISMATCH, 0.0)
     failures.record_failure(ONE, MISMATCH, LASTING_S)
-    assert failures.fatal is None  # the other one may work
+    assert failures.fatal is None  # the other server may work
     for _ in range(REPEATED):
         failures.record_failure(TWO, PASSING, LASTING_S)
     failures.record_failure(ONE, MISMATCH, LASTING_S)
     assert failures.fatal is MISMATCH.error
 
 
-def test_a_mismatch_is_a_restart_once_a_broker_has_worked() -> None:
+def test_mismatch_after_success_is_a_restart() -> None:
     failures = ConnectionFailures([ONE])
     failures.record_success(ONE)
     for at in range(100):
@@ -118,7 +118,7 @@ def test_a_mismatch_is_a_restart_once_a_broker_has_worked() -> None:
     assert failures.fatal is None
 
 
-def test_what_may_pass_is_waited_for() -> None:
+def test_transient_failures_are_retried() -> None:
     failures = ConnectionFailures([ONE])
     for at in range(100):
         failures.record_failure(ONE, PASSING, at * LASTING_S)

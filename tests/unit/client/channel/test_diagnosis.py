@@ -1,4 +1,4 @@
-"""Why a connection ended: the sentence, the option in it, and whether to try again."""
+"""Diagnosis of a closed connection: the message, the option in it, and whether it is fatal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def tls_error(reason: str) -> ssl.SSLError:
     ],
 )
 @pytest.mark.parametrize("error", [GONE, ConnectionResetError(104, "Connection reset by peer")])
-def test_a_server_that_closes_where_brokers_do_not(
+def test_server_that_closes_where_brokers_do_not(
     protocol: SecurityProtocol, state: State, says: str, kind: type, error: OSError
 ) -> None:
     found = diagnose(error, at(protocol, state))
@@ -86,39 +86,39 @@ def test_a_server_that_closes_where_brokers_do_not(
         at(BOTH, State.RESOLVING),
     ],
 )
-def test_a_connection_that_just_ends(circumstances: Circumstances) -> None:
+def test_ordinary_disconnect(circumstances: Circumstances) -> None:
     found = diagnose(GONE, circumstances)
     assert (found.reason, found.verdict) == (str(GONE), Verdict.TEMPORARY)
 
 
 @pytest.mark.parametrize("state", list(State))
-def test_too_late_is_never_final(state: State) -> None:
+def test_timeout_is_never_fatal(state: State) -> None:
     assert diagnose(TimeoutError("too late"), at(BOTH, state)).verdict is Verdict.TEMPORARY
 
 
 @pytest.mark.parametrize("reason", ["WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"])
-def test_a_port_that_answers_without_tls(reason: str) -> None:
+def test_port_without_tls(reason: str) -> None:
     found = diagnose(tls_error(reason), at(BOTH, State.TLS_HANDSHAKE))
     assert found.verdict is Verdict.REJECTED
     assert "does not use TLS" in found.reason
     assert "kafka.security.protocol" in found.reason
 
 
-def test_an_alert_after_the_handshake_is_final() -> None:
+def test_alert_after_the_handshake_is_fatal() -> None:
     error = tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")
     found = diagnose(error, at(SSL, State.NEGOTIATING))
     assert found.verdict is Verdict.REJECTED
     assert isinstance(found.error, TlsError)
 
 
-def test_a_damaged_record_in_mid_stream_is_an_accident() -> None:
+def test_damaged_record_in_the_stream_is_transient() -> None:
     error = tls_error("DECRYPTION_FAILED_OR_BAD_RECORD_MAC")
     found = diagnose(error, at(SSL, State.READY, has_answered=True, is_accepted=True))
     assert found.verdict is Verdict.TEMPORARY
     assert "DECRYPTION_FAILED" in found.reason
 
 
-def test_a_tls_alert_to_a_plain_client() -> None:
+def test_tls_alert_to_a_plaintext_client() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x15\x03\x03\x00\x02\x02\x28")
     found = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
@@ -129,7 +129,7 @@ def test_a_tls_alert_to_a_plain_client() -> None:
     assert "kafka.security.protocol=SASL_SSL" in found.reason
 
 
-def test_a_web_server() -> None:
+def test_http_server() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"HTTP/1.1 400 Bad Request")
     found = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
@@ -137,7 +137,7 @@ def test_a_web_server() -> None:
     assert "web server" in found.reason
 
 
-def test_a_frame_that_is_too_large_is_no_refusal() -> None:
+def test_oversized_frame_is_not_a_rejection() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x01\x03\x03\x00")
     assert diagnose(seen.value, at(PLAIN, State.NEGOTIATING)).verdict is Verdict.TEMPORARY
@@ -146,7 +146,7 @@ def test_a_frame_that_is_too_large_is_no_refusal() -> None:
 @pytest.mark.parametrize(
     "error", [AuthenticationError("no", broker="proxy:1"), ConfigError("no file")]
 )
-def test_a_refusal_names_the_broker_once(error: AuthenticationError | ConfigError) -> None:
+def test_rejection_names_the_broker_once(error: AuthenticationError | ConfigError) -> None:
     found = diagnose(error, at(SASL, State.AUTHENTICATING))
     assert found.verdict is Verdict.REJECTED
     assert found.error is not None
@@ -157,7 +157,7 @@ def test_a_refusal_names_the_broker_once(error: AuthenticationError | ConfigErro
 
 @pytest.mark.parametrize("protocol", [SSL, BOTH])
 @pytest.mark.parametrize("error", [GONE, tls_error("WRONG_VERSION_NUMBER")])
-def test_to_give_up_encryption_is_advised_last_and_with_what_it_means(
+def test_disabling_encryption_is_the_last_hint_and_explains_the_consequence(
     protocol: SecurityProtocol, error: OSError
 ) -> None:
     reason = diagnose(error, at(protocol, State.TLS_HANDSHAKE)).reason
@@ -165,7 +165,7 @@ def test_to_give_up_encryption_is_advised_last_and_with_what_it_means(
     assert places == sorted(places)
 
 
-def test_a_client_without_tls_is_not_led_to_a_listener_without() -> None:
+def test_plaintext_client_is_not_sent_to_an_unencrypted_listener() -> None:
     found = diagnose(OtherProtocolError("TLS"), at(SASL, State.NEGOTIATING))
     assert "kafka.security.protocol=SASL_SSL" in found.reason
     assert "without TLS" not in found.reason

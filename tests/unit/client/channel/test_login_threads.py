@@ -1,4 +1,4 @@
-"""Steps of logins on real threads: at once, one that hangs, and more than there is room for."""
+"""Login steps on real threads: concurrent, hanging and more than there are threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 10.0
 
 @pytest.fixture
 def released() -> Iterator[Event]:
-    """Set at the end, so that no thread stays behind."""
+    """An event that is set at the end, so that no thread remains."""
     event = Event()
     yield event
     event.set()
@@ -29,7 +29,7 @@ def _thread_name() -> bytes:
 
 
 class Steps:
-    """Steps under way, and how many have come back."""
+    """Running steps and the number of results."""
 
     def __init__(self) -> None:
         self.threads = LoginThreads()
@@ -39,12 +39,12 @@ class Steps:
         self.threads.run(owner, step, self._woken.release)
 
     def wait(self) -> list[StepResult]:
-        """The results after the next wake-up."""
+        """Return the results after the next wakeup."""
         assert self._woken.acquire(timeout=PATIENCE)
         return self.threads.results()
 
 
-def test_a_step_is_made_on_another_thread() -> None:
+def test_step_runs_in_another_thread() -> None:
     steps, owner = Steps(), object()
     steps.run(owner, _thread_name)
     (result,) = steps.wait()
@@ -54,7 +54,7 @@ def test_a_step_is_made_on_another_thread() -> None:
     assert steps.threads.results() == []
 
 
-def test_an_error_is_a_result() -> None:
+def test_error_is_a_result() -> None:
     steps, error = Steps(), ValueError("no")
 
     def fail() -> bytes:
@@ -65,7 +65,7 @@ def test_an_error_is_a_result() -> None:
     assert (result.message, result.error) == (None, error)
 
 
-def test_one_that_hangs_holds_up_nobody(released: Event) -> None:
+def test_hanging_step_blocks_no_other(released: Event) -> None:
     steps = Steps()
     steps.run("slow", lambda: released.wait(PATIENCE) and b"late")
     steps.run("fast", lambda: b"soon")
@@ -74,7 +74,7 @@ def test_one_that_hangs_holds_up_nobody(released: Event) -> None:
     assert [result.message for result in steps.wait()] == [b"late"]
 
 
-def test_there_are_so_many_threads_and_the_rest_has_its_turn(released: Event) -> None:
+def test_threads_are_limited_and_queued_steps_follow(released: Event) -> None:
     steps, begun = Steps(), Semaphore(0)
 
     def wait() -> bytes:

@@ -1,4 +1,4 @@
-"""Names: looked up beside the sender's loop, every address of a name tried in turn."""
+"""Host names: resolved outside the sender's loop, with every address tried in turn."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ def address(port: int) -> Address:
     return (int(socket.AF_INET), ("127.0.0.1", port))
 
 
-class Scene:
-    """A network, fake brokers 1 to 3, names that a test answers; ports in `broken` are no use.
-
-    A broker in `dying` hangs up when it has answered ApiVersions.
+class NetworkScene:
+    """A network with fake brokers 1 to 3 and scripted names; ports in `broken` fail.
+    / A broker in `dying` disconnects after its ApiVersions response.
     """
 
     def __init__(self, **options: object) -> None:
@@ -76,7 +75,7 @@ def waited_for(resolver: ThreadResolver, done: threading.Event) -> list[Resoluti
     return resolver.resolutions()
 
 
-def test_a_slow_name_delays_no_other() -> None:
+def test_slow_name_delays_no_other() -> None:
     release, woken = threading.Event(), threading.Event()
 
     def look_up(host: str, port: int) -> list[Address]:
@@ -95,7 +94,7 @@ def test_a_slow_name_delays_no_other() -> None:
     assert (found.host, found.error) == ("slow.test", None)
 
 
-def test_a_name_that_is_being_looked_up_is_not_asked_for_again() -> None:
+def test_pending_lookup_is_not_repeated() -> None:
     release, woken, asked = threading.Event(), threading.Event(), []
 
     def look_up(host: str, port: int) -> list[Address]:
@@ -117,7 +116,7 @@ def test_a_name_that_is_being_looked_up_is_not_asked_for_again() -> None:
 @pytest.mark.parametrize(
     "host", ["no-such-host.invalid", "a..b", "x" * 64 + ".test", "nul\0.test", "", "ü" * 80]
 )
-def test_what_is_no_name_is_an_error_that_is_handed_back(host: str) -> None:
+def test_unknown_name_returns_an_error(host: str) -> None:
     woken = threading.Event()
     resolver = ThreadResolver()
     resolver.ask(host, 9092, woken.set)
@@ -126,7 +125,7 @@ def test_what_is_no_name_is_an_error_that_is_handed_back(host: str) -> None:
     assert found.addresses == []
 
 
-def test_a_process_that_may_have_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_without_free_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -138,29 +137,29 @@ def test_a_process_that_may_have_no_more_threads(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "10.1.2.3"])
-def test_a_literal_address_needs_no_look_up(host: str) -> None:
+def test_literal_address_needs_no_lookup(host: str) -> None:
     (found,) = literal(host, 9092) or []
     assert found[1][:2] == (host.strip("[]"), 9092)
 
 
-def test_a_name_is_no_literal_address() -> None:
+def test_name_is_not_a_literal_address() -> None:
     assert literal("localhost", 9092) is None
 
 
-def test_an_address_keeps_its_scope() -> None:
+def test_address_keeps_its_scope() -> None:
     (found,) = resolve("fe80::1%lo", 9092)
     assert found[1][3] == socket.if_nametoindex("lo")
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65_536, 1 << 31])
 @pytest.mark.parametrize("host", ["127.0.0.1", "one.test"])
-def test_a_port_that_is_none_is_an_error(host: str, port: int) -> None:
+def test_invalid_port_is_an_error(host: str, port: int) -> None:
     with pytest.raises(OSError, match="is not a valid port"):
         literal(host, port)
 
 
-def test_the_loop_goes_on_while_a_name_is_looked_up() -> None:
-    scene = Scene()
+def test_loop_continues_during_a_lookup() -> None:
+    scene = NetworkScene()
     scene.turns(4, NAMED, OTHER)
     assert scene.network.broker(1).connection.state is State.RESOLVING
     assert list(scene.network.connected()) == [OTHER]
@@ -171,8 +170,8 @@ def test_the_loop_goes_on_while_a_name_is_looked_up() -> None:
     scene.close()
 
 
-def test_a_name_server_that_does_not_answer_is_given_up_for_now() -> None:
-    scene = Scene(socket_connection_setup_timeout_ms=2_000)
+def test_unresponsive_name_server_times_out() -> None:
+    scene = NetworkScene(socket_connection_setup_timeout_ms=2_000)
     scene.turn(NAMED)
     scene.clock.advance(1.9)
     scene.turn(NAMED)
@@ -190,24 +189,24 @@ def test_a_name_server_that_does_not_answer_is_given_up_for_now() -> None:
     scene.close()
 
 
-def test_the_deadline_of_a_look_up_is_waited_for() -> None:
-    scene = Scene(socket_connection_setup_timeout_ms=700)
+def test_loop_waits_until_the_lookup_deadline() -> None:
+    scene = NetworkScene(socket_connection_setup_timeout_ms=700)
     now = scene.clock.monotonic()
     scene.network.connect(NAMED, now)
     assert scene.network.next_deadline(now) == pytest.approx(0.7)
     scene.close()
 
 
-def test_an_unknown_name_is_a_failure_with_its_reason() -> None:
-    scene = Scene()
+def test_unknown_name_is_a_failure_with_its_reason() -> None:
+    scene = NetworkScene()
     scene.names.known["one.test"] = socket.gaierror(-2, "Name or service not known")
     scene.turns(2, NAMED)
     assert scene.network.failures.reasons == {"one.test:40001": "Name or service not known"}
     scene.close()
 
 
-def test_an_answer_that_nobody_waits_for_any_more_changes_nothing() -> None:
-    scene = Scene()
+def test_late_answer_is_ignored() -> None:
+    scene = NetworkScene()
     scene.turn(NAMED)
     scene.network.connect(Node(1, "127.0.0.1", 40_003), scene.clock.monotonic())
     scene.names.known["one.test"] = [address(40_001)]
@@ -216,16 +215,16 @@ def test_an_answer_that_nobody_waits_for_any_more_changes_nothing() -> None:
     scene.close()
 
 
-def unreachable(scene: Scene) -> None:
+def unreachable(scene: NetworkScene) -> None:
     scene.unreachable.add(40_001)
 
 
-def refusing(scene: Scene) -> None:
+def refusing(scene: NetworkScene) -> None:
     scene.cluster.alive.discard(1)
 
 
-def hanging_up_on_sight(scene: Scene) -> None:
-    """It accepts, and dies in ApiVersions."""
+def disconnecting_immediately(scene: NetworkScene) -> None:
+    """Brokers that accept connections and fail at ApiVersions."""
     serve = scene.cluster._serve
 
     def hang_up(peer: Peer, frame: memoryview) -> None:
@@ -237,8 +236,8 @@ def hanging_up_on_sight(scene: Scene) -> None:
     scene.cluster._serve = hang_up  # type: ignore[method-assign]
 
 
-def hanging_up_when_ready(scene: Scene) -> None:
-    """It answers ApiVersions, and dies then."""
+def disconnecting_when_ready(scene: NetworkScene) -> None:
+    """Brokers that respond to ApiVersions and then fail."""
     serve = scene.cluster._serve
 
     def answer_once(peer: Peer, frame: memoryview) -> None:
@@ -249,17 +248,17 @@ def hanging_up_when_ready(scene: Scene) -> None:
     scene.cluster._serve = answer_once  # type: ignore[method-assign]
 
 
-def saying_nothing(scene: Scene) -> None:
+def unresponsive(scene: NetworkScene) -> None:
     serve = scene.cluster._serve
     scene.cluster._serve = lambda peer, frame: None if peer.node == 1 else serve(peer, frame)  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(
     "trouble",
-    [unreachable, refusing, hanging_up_on_sight, hanging_up_when_ready, saying_nothing],
+    [unreachable, refusing, disconnecting_immediately, disconnecting_when_ready, unresponsive],
 )
-def test_a_bad_address_leads_on_to_the_next_one(trouble: Callable[[Scene], None]) -> None:
-    scene = Scene(socket_connection_setup_timeout_ms=500, reconnect_backoff_max_ms=50)
+def test_next_address_is_tried_after_a_failure(trouble: Callable[[NetworkScene], None]) -> None:
+    scene = NetworkScene(socket_connection_setup_timeout_ms=500, reconnect_backoff_max_ms=50)
     scene.names.known["one.test"] = [address(40_001), address(40_002)]
     trouble(scene)
     scene.turns(80, NAMED)
@@ -269,8 +268,8 @@ def test_a_bad_address_leads_on_to_the_next_one(trouble: Callable[[Scene], None]
     scene.close()
 
 
-def test_each_new_connection_looks_the_name_up_again() -> None:
-    scene = Scene(reconnect_backoff_max_ms=50)
+def test_each_new_connection_resolves_the_name_again() -> None:
+    scene = NetworkScene(reconnect_backoff_max_ms=50)
     scene.names.known["one.test"] = [address(40_001)]
     scene.turns(5, NAMED)
     scene.names.known["one.test"] = [address(40_002)]
@@ -282,8 +281,8 @@ def test_each_new_connection_looks_the_name_up_again() -> None:
     scene.close()
 
 
-def test_all_addresses_have_their_turn_when_each_dies_in_turn() -> None:
-    scene = Scene(reconnect_backoff_max_ms=50)
+def test_all_addresses_are_tried_if_each_fails_in_turn() -> None:
+    scene = NetworkScene(reconnect_backoff_max_ms=50)
     scene.names.known["one.test"] = [address(40_000 + number) for number in (1, 2, 3)]
     serve = scene.cluster._serve
 

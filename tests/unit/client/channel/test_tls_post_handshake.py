@@ -1,4 +1,4 @@
-"""What a server sends of its own accord after the handshake (RFC 8446, section 4.6)."""
+"""Messages that a server sends after the handshake (RFC 8446, section 4.6)."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ HEADER = 5
 HELLO_REQUEST = b"\x16\x03\x03\x00\x04\x00\x00\x00\x00"
 
 
-def test_tickets_without_end_leave_others_their_turn(tmp_path: Path) -> None:
-    """Thousands, made by OpenSSL: a megabyte that holds nothing for the caller."""
+def test_endless_tickets_do_not_block_other_connections(tmp_path: Path) -> None:
+    """Thousands of tickets from OpenSSL: a megabyte without application data."""
     contexts = Contexts(tmp_path)
     contexts.server.num_tickets = 5_000
     wire = Wire()
     transport = TlsTransport(wire, contexts.client, HOST)
     server = TlsServer(contexts.server, wire, PIECE)
     while not (transport.finish_connect() and server.is_open):
-        server.carry()
+        server.transfer()
     server.tls.write(b"answer")
     server.flush()
     turns, read = 0, None
@@ -52,8 +52,8 @@ def test_tickets_without_end_leave_others_their_turn(tmp_path: Path) -> None:
     assert turns >= 4
 
 
-def test_a_handshake_without_end_leaves_others_their_turn(tmp_path: Path) -> None:
-    """A client ignores each HelloRequest that comes in a handshake (RFC 5246, section 7.4.1.1)."""
+def test_endless_handshake_does_not_block_other_connections(tmp_path: Path) -> None:
+    """A client ignores each HelloRequest during a handshake (RFC 5246, section 7.4.1.1)."""
     wire = Wire()
     transport = TlsTransport(wire, Contexts(tmp_path).client, HOST)
     assert not transport.finish_connect()
@@ -64,7 +64,7 @@ def test_a_handshake_without_end_leaves_others_their_turn(tmp_path: Path) -> Non
 
 
 class Relay:
-    """Between a wire in memory and a server: records come one by one."""
+    """Relay records one by one between an in-memory wire and a server."""
 
     def __init__(self, port: int, wire: Wire) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
@@ -89,9 +89,8 @@ class Relay:
 
 @pytest.fixture
 def relayed(tmp_path: Path) -> Iterator[tuple[TlsTransport, Wire, Relay]]:
-    """A connection to OpenSSL's server, whose tickets take two records each.
-
-    A ticket holds the client's certificate, and records hold 512 bytes here.
+    """Return a connection to OpenSSL's server, whose tickets take two records each.
+    / A ticket contains the client's certificate, and records have 512 bytes here.
     """
     contexts, wire = Contexts(tmp_path), Wire()
     contexts.client.load_cert_chain(contexts.client_pem)
@@ -103,7 +102,7 @@ def relayed(tmp_path: Path) -> Iterator[tuple[TlsTransport, Wire, Relay]]:
 
 
 def open_relayed(port: int, contexts: Contexts, wire: Wire) -> tuple[TlsTransport, Relay]:
-    """A connection whose handshake is done."""
+    """Return a connection after its handshake."""
     relay = Relay(port, wire)
     transport = TlsTransport(wire, contexts.client, HOST)
     while not transport.finish_connect():
@@ -113,7 +112,7 @@ def open_relayed(port: int, contexts: Contexts, wire: Wire) -> tuple[TlsTranspor
     return transport, relay
 
 
-def test_half_a_ticket_delays_what_is_written(
+def test_partial_ticket_delays_writes(
     relayed: tuple[TlsTransport, Wire, Relay],
 ) -> None:
     """OpenSSL encrypts nothing between the records of one message."""
@@ -129,10 +128,10 @@ def test_half_a_ticket_delays_what_is_written(
     assert transport.write(request) == len(request[0])
 
 
-def test_nobody_asks_a_socket_for_room_that_is_not_needed(
+def test_write_interest_only_if_needed(
     relayed: tuple[TlsTransport, Wire, Relay],
 ) -> None:
-    """A selector would return at once, again and again."""
+    """Otherwise a selector would return immediately again and again."""
     transport, _, relay = relayed
     broker = BrokerConnection(Node(1, HOST, 9092), "client")
     broker.transport = transport
@@ -149,7 +148,7 @@ def test_nobody_asks_a_socket_for_room_that_is_not_needed(
 
 
 def next_read(transport: TlsTransport, relay: Relay) -> bytes | None:
-    """What the next record holds, and what is to be said of it."""
+    """Return the content of the next record, or None."""
     relay.next_record()
     read = transport.read()
     relay.send()
@@ -157,7 +156,7 @@ def next_read(transport: TlsTransport, relay: Relay) -> bytes | None:
 
 
 @pytest.mark.parametrize("command", ["k", "K"], ids=["new keys", "new keys, asked of both"])
-def test_keys_change_in_both_directions(tmp_path: Path, command: str) -> None:
+def test_key_update_in_both_directions(tmp_path: Path, command: str) -> None:
     contexts, wire = Contexts(tmp_path), Wire()
     with commanded_openssl_server(contexts.server_pem, "-tls1_3") as (port, say):
         transport, relay = open_relayed(port, contexts, wire)
@@ -173,17 +172,17 @@ def test_keys_change_in_both_directions(tmp_path: Path, command: str) -> None:
         relay.close()
 
 
-def test_a_server_that_takes_no_answers_is_left(
+def test_server_that_reads_no_responses_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TLS 1.2: each HelloRequest is answered with an alert, as nothing is renegotiated."""
+    """TLS 1.2: each HelloRequest is answered with an alert, because renegotiation is disabled."""
     monkeypatch.setattr(tls_transport, "MAX_UNSENT", 300)
     contexts, wire = Contexts(tmp_path), Wire()
     contexts.client.options |= ssl.OP_NO_RENEGOTIATION
     with commanded_openssl_server(contexts.server_pem, "-tls1_2") as (port, say):
         transport, relay = open_relayed(port, contexts, wire)
         wire.room = 0
-        for _ in range(10):  # the answers have 31 bytes
+        for _ in range(10):  # each response has 31 bytes
             say("r")
             assert next_read(transport, relay) is None
         with pytest.raises(ConnectionAbortedError, match="does not read the responses"):

@@ -1,4 +1,4 @@
-"""TLS between memory buffers: every direction, every size of piece, and every way to end."""
+"""TLS over memory buffers: both directions, all chunk sizes, and every way to end."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
 
 
 def connect(contexts: Contexts, step: int = EVERYTHING) -> tuple[TlsTransport, TlsServer, Wire]:
-    """A connection whose handshake is done."""
+    """Return a connection after its handshake."""
     wire = Wire()
     transport, server = (
         TlsTransport(wire, contexts.client, HOST),
         TlsServer(contexts.server, wire, step),
     )
     while not (transport.finish_connect() and server.is_open):
-        server.carry()
+        server.transfer()
     while wire.arriving:
         assert transport.read() is None  # session tickets
     return transport, server, wire
 
 
 def write_all(transport: TlsTransport, buffers: list[memoryview]) -> int:
-    """Write as a connection does: what is not counted yet is offered again; the calls it took."""
+    """Write like a connection: offer uncounted bytes again; return the number of calls."""
     left, calls = list(buffers), 0
     while left:
         count, calls = transport.write(left), calls + 1
@@ -51,10 +51,10 @@ def write_all(transport: TlsTransport, buffers: list[memoryview]) -> int:
 
 
 @pytest.mark.parametrize("step", [1, 7, EVERYTHING])
-def test_bytes_go_both_ways_in_any_pieces(contexts: Contexts, step: int) -> None:
+def test_data_in_both_directions_in_any_chunks(contexts: Contexts, step: int) -> None:
     transport, server, _ = connect(contexts, step)
     write_all(transport, [memoryview(b"request")])
-    server.carry()
+    server.transfer()
     assert server.received == b"request"
     server.tls.write(b"answer")
     server.flush()
@@ -63,7 +63,7 @@ def test_bytes_go_both_ways_in_any_pieces(contexts: Contexts, step: int) -> None
     assert transport.cipher.startswith("TLSv1.3 TLS_")
 
 
-def test_the_handshake_waits_for_the_direction_that_it_needs(contexts: Contexts) -> None:
+def test_handshake_waits_for_the_required_direction(contexts: Contexts) -> None:
     wire = Wire()
     wire.room = 100
     transport, server = (
@@ -71,19 +71,19 @@ def test_the_handshake_waits_for_the_direction_that_it_needs(contexts: Contexts)
         TlsServer(contexts.server, wire),
     )
     assert not transport.finish_connect()
-    assert transport.unsent  # the ClientHello is longer than the socket takes
+    assert transport.unsent  # the ClientHello exceeds the socket's room
     wire.room = None
     assert transport.write([]) == 0
     assert not transport.unsent
-    # Nothing to send: the server has to answer.
+    # Nothing to send: the server must respond.
     assert not transport.finish_connect()  # type: ignore[unreachable]
     assert not transport.unsent
-    server.carry()
+    server.transfer()
     assert transport.finish_connect()
 
 
-def test_what_is_decrypted_already_is_read_without_the_socket(contexts: Contexts) -> None:
-    """A selector sees no bytes that OpenSSL holds."""
+def test_buffered_plaintext_is_read_without_the_socket(contexts: Contexts) -> None:
+    """A selector does not see bytes buffered by OpenSSL."""
     transport, server, wire = connect(contexts)
     for part in (b"a" * RECORD, b"b" * RECORD, b"c"):
         server.tls.write(part)
@@ -98,7 +98,7 @@ def test_small_buffers_are_joined_and_records_are_full(contexts: Contexts) -> No
     parts = [bytes([number % 256]) * 700 for number in range(100)]
     parts += [b"x" * (3 * RECORD + 5), b"y" * 11, b"z" * (RECORD - 1)]
     write_all(transport, [memoryview(part) for part in parts])
-    server.carry()
+    server.transfer()
     whole = b"".join(parts)
     assert server.received == whole
     assert server.records == [RECORD] * (len(whole) // RECORD) + [len(whole) % RECORD]
@@ -110,11 +110,11 @@ def test_each_window_is_one_write_to_the_socket(contexts: Contexts) -> None:
     buffers = [memoryview(b"k" * 61), memoryview(bytes(3 * WINDOW))]
     assert transport.write(buffers) == 3 * WINDOW + 61
     assert wire.writes - before == 3
-    server.carry()
+    server.transfer()
     assert len(server.received) == 3 * WINDOW + 61
 
 
-def test_no_more_is_encrypted_than_the_socket_takes(contexts: Contexts) -> None:
+def test_no_more_is_encrypted_than_the_socket_accepts(contexts: Contexts) -> None:
     transport, _, wire = connect(contexts)
     wire.room = 3 * WINDOW
     counted = transport.write([memoryview(bytes(100 * WINDOW))])
@@ -124,8 +124,8 @@ def test_no_more_is_encrypted_than_the_socket_takes(contexts: Contexts) -> None:
 
 
 @pytest.mark.parametrize("room", [1, 1_000, RECORD + 22, 3 * RECORD])
-def test_bytes_count_once_their_records_have_left(contexts: Contexts, room: int) -> None:
-    """And none is encrypted twice, though it is offered again."""
+def test_bytes_count_after_their_records_are_sent(contexts: Contexts, room: int) -> None:
+    """No bytes are encrypted twice, although they are offered again."""
     transport, server, wire = connect(contexts)
     buffers = [memoryview(b"h" * 100), memoryview(b"v" * (2 * RECORD)), memoryview(b"t" * 50)]
     expected, counted = b"".join(buffers), 0
@@ -133,10 +133,10 @@ def test_bytes_count_once_their_records_have_left(contexts: Contexts, room: int)
         wire.room = room
         rest, skip = [], counted
         for buffer in buffers:
-            rest.append(memoryview(bytes(buffer[skip:])))  # at another place in memory
+            rest.append(memoryview(bytes(buffer[skip:])))  # at another address in memory
             skip = max(0, skip - buffer.nbytes)
         counted += transport.write(rest)
-        server.carry()
+        server.transfer()
         assert counted <= len(server.received)
         if counted < len(expected):
             assert transport.unsent or len(server.received) == counted
@@ -144,15 +144,15 @@ def test_bytes_count_once_their_records_have_left(contexts: Contexts, room: int)
 
 
 @pytest.mark.parametrize("windows", [1, 2])
-def test_what_has_left_before_an_error_is_counted(contexts: Contexts, windows: int) -> None:
-    """The error is raised by the next call, and by each one after it."""
+def test_bytes_sent_before_an_error_are_counted(contexts: Contexts, windows: int) -> None:
+    """The next call, and each later one, raises the error."""
     transport, server, wire = connect(contexts)
     wire.room = windows * (WINDOW + WINDOW // RECORD * 22)
     wire.error = ConnectionResetError("reset")
     buffers = [memoryview(bytes(WINDOW)), memoryview(bytes(5 * WINDOW))]
     assert transport.write(buffers) == windows * WINDOW
     assert transport.unsent
-    server.carry()
+    server.transfer()
     assert len(server.received) == windows * WINDOW
     wire.error = BrokenPipeError("what a socket says from then on")
     for _ in range(2):
@@ -160,26 +160,26 @@ def test_what_has_left_before_an_error_is_counted(contexts: Contexts, windows: i
             transport.write([memoryview(bytes(6 * WINDOW))[windows * WINDOW :]])
 
 
-def test_an_error_before_anything_has_left_is_raised_at_once(contexts: Contexts) -> None:
+def test_error_before_any_sent_byte_is_raised_immediately(contexts: Contexts) -> None:
     transport, _, wire = connect(contexts)
     wire.room, wire.error = RECORD, ConnectionResetError("reset")
     with pytest.raises(ConnectionResetError):
         transport.write([memoryview(bytes(5 * WINDOW))])
 
 
-def test_nothing_leaves_uncounted_by_reading_or_closing(contexts: Contexts) -> None:
+def test_reading_and_closing_send_no_uncounted_bytes(contexts: Contexts) -> None:
     transport, server, wire = connect(contexts)
     wire.room = 10
     assert transport.write([memoryview(b"a request")]) == 0
     wire.room = None
     assert transport.read() is None
     transport.close()
-    server.carry()
+    server.transfer()
     assert server.received == b""
     assert wire.is_closed
 
 
-def test_a_goodbye_ends_the_stream_and_is_returned(contexts: Contexts) -> None:
+def test_close_notify_ends_the_stream_and_is_returned(contexts: Contexts) -> None:
     transport, server, wire = connect(contexts)
     server.tls.write(b"last")
     with pytest.raises(ssl.SSLWantReadError):
@@ -188,17 +188,17 @@ def test_a_goodbye_ends_the_stream_and_is_returned(contexts: Contexts) -> None:
     assert [transport.read(), transport.read()] == [b"last", b""]
     transport.close()
     assert wire.sent
-    server.carry()
+    server.transfer()
     assert wire.is_closed
 
 
 @pytest.mark.parametrize("during", ["handshake", "stream"])
-def test_a_connection_that_just_ends(contexts: Contexts, during: str) -> None:
+def test_connection_without_close_notify(contexts: Contexts, during: str) -> None:
     wire = Wire()
     transport, server = TlsTransport(wire, contexts.client, HOST), TlsServer(contexts.server, wire)
     if during == "stream":
         while not (transport.finish_connect() and server.is_open):
-            server.carry()
+            server.transfer()
     wire.arriving.append(b"")
     if during == "stream":
         assert transport.read() == b""
@@ -207,31 +207,31 @@ def test_a_connection_that_just_ends(contexts: Contexts, during: str) -> None:
             transport.finish_connect()
 
 
-def test_a_refused_certificate_is_told_to_the_server(contexts: Contexts) -> None:
+def test_rejected_certificate_is_reported_to_the_server(contexts: Contexts) -> None:
     wire = Wire()
     transport = TlsTransport(wire, contexts.client, "other.test")
     server = TlsServer(contexts.server, wire)
     assert not transport.finish_connect()
-    server.carry()
+    server.transfer()
     with pytest.raises(ssl.SSLCertVerificationError, match=r"other\.test"):
         transport.finish_connect()
     with pytest.raises(ssl.SSLError, match=r"(?i)alert bad certificate"):
-        server.carry()
+        server.transfer()
 
 
-def test_the_server_refuses_the_client_after_its_handshake(contexts: Contexts) -> None:
-    """TLS 1.3: certificate_required comes when the client has sent its first request."""
+def test_server_rejects_the_client_after_its_handshake(contexts: Contexts) -> None:
+    """TLS 1.3: certificate_required arrives after the client has sent its first request."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(contexts.server_pem)
     context.verify_mode = ssl.CERT_REQUIRED
     wire = Wire()
     transport, server = TlsTransport(wire, contexts.client, HOST), TlsServer(context, wire)
     assert not transport.finish_connect()
-    server.carry()
+    server.transfer()
     assert transport.finish_connect()
     assert transport.write([memoryview(b"ApiVersions")]) == 11
     with pytest.raises(ssl.SSLError) as refused:
-        server.carry()
+        server.transfer()
     assert refused.value.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
     with pytest.raises(ssl.SSLError) as caught:
         transport.read()
@@ -239,7 +239,7 @@ def test_the_server_refuses_the_client_after_its_handshake(contexts: Contexts) -
 
 
 @pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64)])
-def test_a_server_that_speaks_no_tls(contexts: Contexts, garbage: bytes) -> None:
+def test_server_without_tls(contexts: Contexts, garbage: bytes) -> None:
     wire = Wire()
     transport = TlsTransport(wire, contexts.client, HOST)
     assert not transport.finish_connect()
@@ -249,7 +249,7 @@ def test_a_server_that_speaks_no_tls(contexts: Contexts, garbage: bytes) -> None
 
 
 @pytest.mark.parametrize("host", ["", ".broker", "x" * 64 + ".test"])
-def test_a_host_that_no_certificate_can_be_for(contexts: Contexts, host: str) -> None:
+def test_invalid_host_name(contexts: Contexts, host: str) -> None:
     with pytest.raises(OSError, match="not a valid host name"):
         TlsTransport(Wire(), contexts.client, host)
 
@@ -257,10 +257,10 @@ def test_a_host_that_no_certificate_can_be_for(contexts: Contexts, host: str) ->
 @pytest.mark.parametrize(
     ("host", "named"), [("[::1]", "::1"), ("broker.test.", "broker.test"), ("10.0.0.1", "10.0.0.1")]
 )
-def test_hosts_as_they_are_written(tmp_path: Path, host: str, named: str) -> None:
+def test_host_name_formats(tmp_path: Path, host: str, named: str) -> None:
     contexts = Contexts(tmp_path, named)
     wire = Wire()
     transport, server = TlsTransport(wire, contexts.client, host), TlsServer(contexts.server, wire)
     while not (transport.finish_connect() and server.is_open):
-        server.carry()
+        server.transfer()
     assert transport.cipher

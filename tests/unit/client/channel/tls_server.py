@@ -1,4 +1,4 @@
-"""A TLS server in memory, and the transport that leads to it byte by byte."""
+"""A TLS server in memory, and a transport that is connected to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Contexts:
 
 
 class Wire:
-    """A transport in memory: what is written waits in `sent`, what is in `arriving` is read."""
+    """An in-memory transport: written bytes go to `sent`, bytes in `arriving` are read."""
 
     unsent = False
     wants_read = False
@@ -72,7 +72,7 @@ class Wire:
 
 
 class TlsServer:
-    """The other end of a wire; `step` is how many bytes are carried at once."""
+    """The other end of a wire; `step` is the number of bytes transferred at once."""
 
     def __init__(self, context: ssl.SSLContext, wire: Wire, step: int = 1 << 20) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -84,8 +84,8 @@ class TlsServer:
         """Bytes of each record that brought data."""
         self.is_open = False
 
-    def carry(self) -> None:
-        """Take what the client has sent, and put the answer on the wire."""
+    def transfer(self) -> None:
+        """Read the client's bytes and put the response on the wire."""
         self._incoming.write(bytes(self._wire.sent))
         self._wire.sent.clear()
         try:

@@ -61,7 +61,7 @@ OPTIONS = (
 
 
 def error_of(options: Mapping[str, str]) -> KafkaProdError | None:
-    """What parsing and preflight raise, if anything."""
+    """Return the error of parsing and preflight, if any."""
     try:
         config = SinkConfig.parse({"kafka.bootstrap.servers": "broker:9092"} | dict(options))
         assert CANARY not in repr(config).lower()
@@ -72,13 +72,13 @@ def error_of(options: Mapping[str, str]) -> KafkaProdError | None:
 
 
 def all_of(error: BaseException) -> str:
-    """Everything that a traceback shows of it."""
+    """Return all text that a traceback shows of the error."""
     return f"{error!r}\n{''.join(traceback.format_exception(error))}".lower()
 
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("option", OPTIONS)
-def test_no_error_shows_a_secret_in_whichever_option(
+def test_no_error_shows_a_secret_in_any_option(
     option: str, base: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name, secret in SECRETS.items():
@@ -97,14 +97,14 @@ def test_no_error_shows_a_secret_in_whichever_option(
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("name", ["{}", "kafka.{}", "kafka.sasl.{}", "sasl.{}", "topic{}"])
-def test_no_error_shows_a_secret_that_is_a_name(name: str, secret: str) -> None:
+def test_no_error_shows_a_secret_used_as_name(name: str, secret: str) -> None:
     error = error_of({name.format(secret): "x"})
     assert isinstance(error, ConfigError)
     assert CANARY not in all_of(error)
 
 
 @pytest.mark.parametrize("name", ["kafka.sasl.password=canary99", "sasl.password=canary99"])
-def test_no_error_shows_a_password_behind_a_name(name: str) -> None:
+def test_no_error_shows_a_password_after_a_name(name: str) -> None:
     error = error_of({name: ""})
     assert isinstance(error, ConfigError)
     assert CANARY not in all_of(error)
@@ -120,7 +120,7 @@ def test_no_error_shows_a_short_value_that_is_no_typo(option: str) -> None:
 @pytest.mark.parametrize(
     "option", ["kafka.ssl.keystore.location", "kafka.ssl.key.location", "kafka.ssl.keystore.key"]
 )
-def test_no_error_shows_a_password_that_is_no_path(option: str) -> None:
+def test_no_error_shows_a_password_used_as_path(option: str) -> None:
     value = CANARY if option.endswith("location") else f"file:{CANARY}"
     other = {"kafka.ssl.keystore.certificate.chain": CERTIFICATE}
     given = {"kafka.security.protocol": "SSL", option: value}
@@ -131,7 +131,7 @@ def test_no_error_shows_a_password_that_is_no_path(option: str) -> None:
         assert CANARY not in all_of(error).replace(CERTIFICATE.lower(), "")
 
 
-def test_the_error_says_where_a_key_belongs() -> None:
+def test_error_names_the_right_option_for_a_key() -> None:
     error = error_of({"kafka.security.protocol": "SSL", "kafka.ssl.key.location": KEY})
     assert str(error) == (
         f"option kafka.ssl.key.location contains a text of {len(KEY)} characters that looks like a "

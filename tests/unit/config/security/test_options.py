@@ -1,4 +1,4 @@
-"""The table against Java's ProducerConfig, printed to `java_producer_config.tsv`."""
+"""The security options against Java's ProducerConfig, printed to `java_producer_config.tsv`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET_HERE = {"sasl.oauthbearer.client.credentials.client.id"}
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_type_rank_and_range_are_javas(option: Option) -> None:
+def test_type_importance_and_range_match_java(option: Option) -> None:
     java = JAVA[option.name]
     kind = "PASSWORD" if option.name in SECRET_HERE else java["type"]
     assert KINDS.get(kind, kind) == option.kind.name
@@ -34,29 +34,29 @@ def test_type_rank_and_range_are_javas(option: Option) -> None:
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_default_is_javas(option: Option) -> None:
+def test_default_matches_java(option: Option) -> None:
     java = JAVA[option.name]["default"].removeprefix("class ").strip("[]").replace(", ", ",")
     named: dict[object, str] = {None: "null", False: "false", True: "true"}
     assert java == named.get(option.java, str(option.java))
 
 
-def test_protocols_are_javas() -> None:
+def test_protocols_match_java() -> None:
     (protocol,) = (option for option in SHARED if option.name == "security.protocol")
     java = JAVA["security.protocol"]["allowed"].partition("[")[2].strip("]").split(", ")
     assert set(protocol.choices) == set(java)
     assert not protocol.of_java or protocol.java in protocol.choices
 
 
-def test_options_of_other_clients_are_not_javas() -> None:
+def test_options_of_other_clients_do_not_exist_in_java() -> None:
     assert not {option.name for option in SECURITY_OPTIONS if not option.of_java} & JAVA.keys()
 
 
-def test_every_row_says_something() -> None:
+def test_every_row_has_a_description() -> None:
     assert all(option.doc.endswith(".") for option in SECURITY_OPTIONS)
     assert len({option.name for option in SECURITY_OPTIONS}) == len(SECURITY_OPTIONS)
 
 
-def test_librdkafkas_password_keeps_its_spaces_as_java_trims_its_own() -> None:
+def test_librdkafka_password_keeps_spaces_and_java_trims() -> None:
     options = {
         "kafka.bootstrap.servers": "h:9092",
         "kafka.security.protocol": "SASL_SSL",

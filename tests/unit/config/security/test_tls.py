@@ -1,4 +1,4 @@
-"""ssl.* options, given as a user gives them."""
+"""ssl.* options as users set them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def secret(value: str, name: str) -> Secret:
     return Secret(value, f"kafka.{name}")
 
 
-def test_nothing_given_believes_the_systems_authorities_and_checks_the_name() -> None:
+def test_defaults_trust_system_authorities_and_verify_the_host() -> None:
     assert parse({}) == TlsConfig()
     assert parse({}).check_hostname
     assert parse({}).protocols == (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
@@ -110,7 +110,7 @@ def test_nothing_given_believes_the_systems_authorities_and_checks_the_name() ->
         ({"ssl.truststore.location": ""}, None),
     ],
 )
-def test_whom_to_believe(options: dict[str, str], expected: TrustStore | None) -> None:
+def test_truststore_options(options: dict[str, str], expected: TrustStore | None) -> None:
     assert parse(options).truststore == expected
 
 
@@ -175,7 +175,7 @@ def test_whom_to_believe(options: dict[str, str], expected: TrustStore | None) -
         ({"ssl.keystore.type": "PKCS12", "ssl.key.password": "sentinel"}, None),
     ],
 )
-def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -> None:
+def test_keystore_options(options: dict[str, str], expected: KeyStore | None) -> None:
     assert parse(options).keystore == expected
 
 
@@ -295,7 +295,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
         ),
     ],
 )
-def test_what_contradicts_or_is_missing_is_a_sentence(options: dict[str, str], says: str) -> None:
+def test_conflicting_or_missing_options(options: dict[str, str], says: str) -> None:
     assert says in failure(options)
 
 
@@ -303,7 +303,7 @@ def test_what_contradicts_or_is_missing_is_a_sentence(options: dict[str, str], s
     ("given", "checked"),
     [("https", True), ("HTTPS", True), ("", False), (" ", False), ("none", False)],
 )
-def test_the_hosts_name_is_checked_unless_the_user_says_no(given: str, checked: bool) -> None:
+def test_host_name_is_verified_unless_disabled(given: str, checked: bool) -> None:
     assert parse({"ssl.endpoint.identification.algorithm": given}).check_hostname is checked
 
 
@@ -320,7 +320,7 @@ def test_versions(given: str, expected: tuple[TlsVersion, ...]) -> None:
     assert parse({"ssl.enabled.protocols": given}).protocols == expected
 
 
-def test_an_old_version_beside_a_good_one_is_left_out_with_a_warning(
+def test_old_version_is_dropped_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -331,9 +331,9 @@ def test_an_old_version_beside_a_good_one_is_left_out_with_a_warning(
 
 
 @pytest.mark.parametrize("given", ["A_B,C_D", "A_B:C_D", " A_B , C_D "])
-def test_cipher_suites_have_commas_as_in_java_or_colons_as_in_openssl(given: str) -> None:
+def test_cipher_suites_are_separated_by_commas_or_colons(given: str) -> None:
     assert parse({"ssl.cipher.suites": given}).cipher_suites == ("A_B", "C_D")
 
 
-def test_verification_that_is_asked_for_is_no_news() -> None:
+def test_redundant_verification_option_logs_nothing() -> None:
     assert parse({"enable.ssl.certificate.verification": "true"}) == TlsConfig()

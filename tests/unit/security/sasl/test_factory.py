@@ -1,4 +1,4 @@
-"""Each mechanism's library is asked for by name, where and when it is needed."""
+"""Optional libraries of SASL mechanisms are imported on demand, and errors name them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOGINS: list[tuple[Mechanism, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("mechanism", "login", "module", "extra"), LOGINS)
-def test_a_missing_library_names_the_extra(
+def test_missing_library_names_the_extra(
     mechanism: Mechanism, login: Any, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -37,7 +37,7 @@ def test_a_missing_library_names_the_extra(
         exchange_for(SaslConfig(mechanism=mechanism, login=login), "broker.test")
 
 
-def test_a_login_that_stands_elsewhere_is_read_when_it_is_needed(
+def test_unresolved_jaas_config_is_read_at_login(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -50,8 +50,8 @@ def test_a_login_that_stands_elsewhere_is_read_when_it_is_needed(
         assert exchange_for(config, "broker.test").first() == f"\0a\0{password}".encode()
 
 
-def test_a_library_that_can_not_be_loaded_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found, and broken: as compiled ones are without the system's part of them."""
+def test_library_that_cannot_be_loaded_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module exists, but its import fails, as for compiled modules without a system library."""
     monkeypatch.setitem(sys.modules, "authlib.integrations.requests_client", None)
     monkeypatch.delitem(
         sys.modules, "spark_kafka_sink.security.tokens.token_endpoint", raising=False

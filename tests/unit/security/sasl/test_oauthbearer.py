@@ -1,4 +1,4 @@
-"""OAUTHBEARER: one message, and a broker's error that ends in a sentence."""
+"""OAUTHBEARER: one message, and the broker's error."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.security.sasl.exchange import SaslExchange
 
 
-class Counting:
-    """A source that is shared, and gives another token each time."""
+class CountingSource:
+    """A shared source that returns a different token each time."""
 
     shared = "settings"
 
@@ -49,7 +49,7 @@ def begun() -> SaslExchange:
     return made
 
 
-def test_the_message_of_rfc_7628() -> None:
+def test_message_of_rfc_7628() -> None:
     made = exchange()
     assert made.mechanism == "OAUTHBEARER"
     assert made.first() == b"n,,\x01auth=Bearer abc.def\x01\x01"
@@ -67,12 +67,12 @@ def test_extensions_follow_the_token() -> None:
     "extension",
     [("auth", "x"), ("", "x"), ("a1", "x"), ("name", ""), ("name", "a\x01b"), ("name", "é")],
 )
-def test_extensions_that_can_not_be_sent(extension: tuple[str, str]) -> None:
+def test_invalid_extensions(extension: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match="extension"):
         exchange(extensions=(extension,)).first()
 
 
-def test_an_unsecured_token() -> None:
+def test_unsecured_token() -> None:
     login = UnsecuredTokenLogin(claims=(("sub", "alice"),), extensions=(("traceId", "7"),))
     config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=login)
     first = exchange_for(config, "broker.test").first()
@@ -96,7 +96,7 @@ def test_an_unsecured_token() -> None:
         (b'{"status":"\\u0000\\n' + b"x" * 5_000 + b'"}', "rejected"),
     ],
 )
-def test_an_error_is_acknowledged_and_then_told(error: bytes, says: str) -> None:
+def test_error_is_acknowledged_and_then_raised(error: bytes, says: str) -> None:
     made = begun()
     assert made.answer(error) == b"\x01"
     with pytest.raises(AuthenticationError) as caught:
@@ -108,14 +108,14 @@ def test_an_error_is_acknowledged_and_then_told(error: bytes, says: str) -> None
 
 
 @pytest.mark.parametrize("error", [b"\xff\xfe", b"x" * 100_000])
-def test_an_error_that_is_none(error: bytes) -> None:
+def test_invalid_error_message(error: bytes) -> None:
     with pytest.raises(AuthenticationError):
         begun().answer(error)
 
 
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.binary(min_size=1, max_size=300))
-def test_garbage_never_ends_well(challenge: bytes) -> None:
+def test_garbage_never_succeeds(challenge: bytes) -> None:
     made = begun()
     try:
         assert made.answer(challenge) == b"\x01"
@@ -125,8 +125,8 @@ def test_garbage_never_ends_well(challenge: bytes) -> None:
         made.answer(challenge)
 
 
-def test_a_refused_token_is_not_used_again() -> None:
-    source, cache = Counting(), TokenCache()
+def test_rejected_token_is_not_reused() -> None:
+    source, cache = CountingSource(), TokenCache()
     first = OAuthBearerExchange(source, RefreshPolicy(), cache=cache)
     again = OAuthBearerExchange(source, RefreshPolicy(), cache=cache)
     after = OAuthBearerExchange(source, RefreshPolicy(), cache=cache)

@@ -1,4 +1,4 @@
-"""PLAIN: one message, and nothing in it that would make it another."""
+"""PLAIN: one message, without separators in its values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_message_is_name_and_password_in_utf_8() -> None:
+def test_message_is_name_and_password_in_utf_8() -> None:
     config = SaslConfig(mechanism=Mechanism.PLAIN, login=password_login("aliçe", "se,c=ret"))
     exchange = exchange_for(config, "broker.test")
     assert exchange.mechanism == "PLAIN"
@@ -25,7 +25,7 @@ def test_the_message_is_name_and_password_in_utf_8() -> None:
 
 
 @pytest.mark.parametrize("noise", [b"", b"x" * 1_000, b"\xff\x00"])
-def test_what_the_broker_adds_has_no_meaning(noise: bytes) -> None:
+def test_extra_response_is_ignored(noise: bytes) -> None:
     exchange = PlainExchange(password_login("alice", "secret"))
     exchange.first()
     assert exchange.answer(noise) is None  # type: ignore[func-returns-value]
@@ -42,7 +42,7 @@ def test_what_the_broker_adds_has_no_meaning(noise: bytes) -> None:
         ("alice", "env:NOT_SET_ANYWHERE", "kafka.sasl.password"),
     ],
 )
-def test_what_can_not_be_sent_names_the_option_and_not_the_value(
+def test_invalid_value_names_the_option_and_not_the_value(
     name: str, password: str, option: str
 ) -> None:
     with pytest.raises(ConfigError, match=option) as caught:
@@ -50,7 +50,7 @@ def test_what_can_not_be_sent_names_the_option_and_not_the_value(
     assert "topsecret" not in str(caught.value).replace("\0", "").replace("\udcff", "")
 
 
-def test_a_file_is_read_anew_at_each_login(tmp_path: Path) -> None:
+def test_file_is_read_at_each_login(tmp_path: Path) -> None:
     path = tmp_path / "password"
     login = password_login("alice", f"file:{path}")
     path.write_text("old\n")
@@ -59,5 +59,5 @@ def test_a_file_is_read_anew_at_each_login(tmp_path: Path) -> None:
     assert PlainExchange(login).first() == b"\0alice\0new"
 
 
-def test_no_secret_in_the_repr() -> None:
+def test_repr_contains_no_secret() -> None:
     assert "topsecret" not in repr(PlainExchange(password_login("alice", "topsecret")))

@@ -1,4 +1,4 @@
-"""SCRAM against the RFC's vectors, and against brokers that cheat."""
+"""SCRAM: the RFC's test vectors, and dishonest brokers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def proven(mechanism: Mechanism = Mechanism.SCRAM_SHA_256) -> ScramExchange:
     return made
 
 
-def test_the_vector_of_rfc_7677() -> None:
+def test_vector_of_rfc_7677() -> None:
     scram = exchange()
     assert scram.mechanism == "SCRAM-SHA-256"
     assert scram.first() == f"n,,n=user,r={NONCE}".encode()
@@ -53,7 +53,7 @@ def test_the_vector_of_rfc_7677() -> None:
     assert scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
 
 
-def served(
+def server_messages(
     first: bytes,
     password: bytes,
     algorithm: str,
@@ -61,7 +61,7 @@ def served(
     salt: bytes = b"0123456789abcdef",
     iterations: int = 4_096,
 ) -> tuple[bytes, bytes, bytes]:
-    """A server that only has RFC 5802's text: its challenge, proof expected, and signature."""
+    """Compute challenge, expected proof and signature by RFC 5802 alone."""
     bare = first.removeprefix(b"n,,")
     nonce = bare.split(b",")[1].removeprefix(b"r=") + b"server"
     challenge = b"r=%s,s=%s,i=%d" % (nonce, b64encode(salt), iterations)
@@ -76,31 +76,31 @@ def served(
 
 
 @BOTH
-def test_both_hashes_by_the_formulas(mechanism: Mechanism) -> None:
+def test_both_hashes_match_the_formulas(mechanism: Mechanism) -> None:
     algorithm = {Mechanism.SCRAM_SHA_256: "sha256"}.get(mechanism, "sha512")
     config = SaslConfig(mechanism=mechanism, login=password_login("a=b,c", "pässword"))
     scram = exchange_for(config, "broker.test")
     assert scram.mechanism == mechanism.value
     first = scram.first()
     assert first.startswith(b"n,,n=a=3Db=2Cc,r=")
-    challenge, expected, signature = served(first, "pässword".encode(), algorithm)
+    challenge, expected, signature = server_messages(first, "pässword".encode(), algorithm)
     assert scram.answer(challenge) == expected
     assert scram.answer(b"v=" + signature) is None
 
 
-def test_a_delegation_token_says_so() -> None:
+def test_delegation_token_is_announced() -> None:
     login = password_login("token-id", "hmac", token_auth=True)
     made = ScramExchange(Mechanism.SCRAM_SHA_256, login, nonce=NONCE)
     assert made.first() == f"n,,n=token-id,r={NONCE},tokenauth=true".encode()
 
 
-def test_nonces_are_never_the_same() -> None:
+def test_nonces_differ() -> None:
     login = password_login("user", "pencil")
     made = {ScramExchange(Mechanism.SCRAM_SHA_512, login).first() for _ in range(50)}
     assert len(made) == 50
 
 
-def test_names_are_not_normalised_as_in_kafka() -> None:
+def test_names_are_not_normalized_as_in_kafka() -> None:
     made = ScramExchange(Mechanism.SCRAM_SHA_256, password_login("\u2168\u00ad", "x"), nonce="n")
     assert made.first() == "n,,n=\u2168\u00ad,r=n".encode()
 
@@ -128,7 +128,7 @@ def test_names_are_not_normalised_as_in_kafka() -> None:
         (SERVER_FIRST + b"\n", "malformed"),
     ],
 )
-def test_a_challenge_that_is_refused(challenge: bytes, says: str) -> None:
+def test_challenge_is_rejected(challenge: bytes, says: str) -> None:
     with pytest.raises(AuthenticationError, match=says) as caught:
         begun().answer(challenge)
     assert len(str(caught.value)) < 600
@@ -136,7 +136,7 @@ def test_a_challenge_that_is_refused(challenge: bytes, says: str) -> None:
     assert "pencil" not in str(caught.value)
 
 
-def test_extensions_of_the_challenge_are_passed_over_and_signed() -> None:
+def test_optional_extensions_are_ignored_and_signed() -> None:
     first = begun().answer(SERVER_FIRST)
     assert begun().answer(SERVER_FIRST + b",x=y") != first
 
@@ -155,21 +155,21 @@ def test_extensions_of_the_challenge_are_passed_over_and_signed() -> None:
         (b"", "malformed"),
     ],
 )
-def test_a_broker_that_can_not_prove_itself(
+def test_broker_that_cannot_prove_its_identity(
     mechanism: Mechanism, message: bytes, says: str
 ) -> None:
     with pytest.raises(AuthenticationError, match=says):
         proven(mechanism).answer(message)
 
 
-def test_nothing_comes_after_the_end() -> None:
+def test_message_after_the_end_is_rejected() -> None:
     scram = proven()
     scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
     with pytest.raises(AuthenticationError, match="after its end"):
         scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
 
 
-def test_a_wrong_signature_is_final() -> None:
+def test_wrong_signature_is_final() -> None:
     scram = proven()
     with pytest.raises(AuthenticationError):
         scram.answer(b"v=6rri")
@@ -179,21 +179,21 @@ def test_a_wrong_signature_is_final() -> None:
 
 @HOSTILE
 @given(challenge=st.binary(max_size=300))
-def test_garbage_is_refused_as_challenge(challenge: bytes) -> None:
+def test_garbage_challenge_is_rejected(challenge: bytes) -> None:
     with pytest.raises(AuthenticationError):
         begun().answer(challenge)
 
 
 @HOSTILE
 @given(message=st.binary(max_size=300) | st.binary(max_size=90).map(lambda b: b"v=" + b64encode(b)))
-def test_garbage_is_refused_as_signature(message: bytes) -> None:
+def test_garbage_signature_is_rejected(message: bytes) -> None:
     with pytest.raises(AuthenticationError):
         proven().answer(message)
 
 
 @HOSTILE
 @given(data=st.data())
-def test_a_mutated_challenge_either_parses_or_is_refused(data: st.DataObject) -> None:
+def test_mutated_challenge_is_parsed_or_rejected(data: st.DataObject) -> None:
     challenge = bytearray(SERVER_FIRST)
     at = data.draw(st.integers(0, len(challenge)))
     challenge[at : at + data.draw(st.integers(0, 4))] = data.draw(
@@ -207,7 +207,7 @@ def test_a_mutated_challenge_either_parses_or_is_refused(data: st.DataObject) ->
     assert answer.startswith(f"c=biws,r={NONCE}".encode())
 
 
-def test_a_password_is_hashed_once_for_many_connections() -> None:
+def test_password_is_hashed_once_for_many_connections() -> None:
     kept = SaltedPasswords()
     salt = b"0123456789abcdef"
     began = time.process_time()
@@ -218,7 +218,7 @@ def test_a_password_is_hashed_once_for_many_connections() -> None:
     assert time.process_time() - began < once
 
 
-def test_kept_passwords_differ_by_all_that_goes_into_them() -> None:
+def test_cache_key_contains_all_inputs() -> None:
     kept = SaltedPasswords()
     made = {
         kept.salted(*what)
@@ -234,7 +234,7 @@ def test_kept_passwords_differ_by_all_that_goes_into_them() -> None:
     assert len(made) == 6
 
 
-def test_the_oldest_salted_password_makes_room() -> None:
+def test_oldest_salted_password_is_evicted() -> None:
     kept = SaltedPasswords()
     first = kept.salted("sha256", b"pencil", b"0", 4_096)
     for number in range(1, 40):
@@ -245,6 +245,6 @@ def test_the_oldest_salted_password_makes_room() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a\udcff"])
-def test_a_name_that_can_not_be_sent(name: str) -> None:
+def test_invalid_user_name(name: str) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.sasl\.username"):
         ScramExchange(Mechanism.SCRAM_SHA_256, password_login(name, "x")).first()

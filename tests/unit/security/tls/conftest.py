@@ -1,4 +1,4 @@
-"""Stores written by Java's keytool and by openssl, once for all tests of this folder."""
+"""Stores created by Java's keytool and by openssl, once for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY_PASSWORD = "key-password"
 
 @dataclass(frozen=True)
 class Stores:
-    """`folder` holds trust-* with two authorities each, client-* with the client's key."""
+    """`folder` contains trust-* with two authorities each, and client-* with the client's key."""
 
     folder: Path
     authority: CertificateAuthority

@@ -1,4 +1,4 @@
-"""Names of cipher suites, judged by openssl itself."""
+"""Names of cipher suites, compared with openssl's."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from spark_kafka_sink.security.tls.context import TLS_1_3_SUITES, cipher_suites, openssl_name
 
 
-def suites_of_openssl() -> dict[str, str]:
-    """IANA's names and openssl's of all suites that certificates are used with."""
+def openssl_suites() -> dict[str, str]:
+    """Return IANA and openssl names of all suites that use certificates."""
     listed = subprocess.run(
         ["openssl", "ciphers", "-stdname", "-v", "aRSA:aECDSA:!PSK:!kSRP:!ARIA"],
         capture_output=True,
@@ -22,7 +22,7 @@ def suites_of_openssl() -> dict[str, str]:
 
 
 def test_every_suite_with_certificates_has_openssls_name() -> None:
-    known = suites_of_openssl()
+    known = openssl_suites()
     assert len(known) > 20
     assert {name: openssl_name(name) for name in known} == known
 
@@ -34,7 +34,7 @@ def test_every_suite_with_certificates_has_openssls_name() -> None:
         ("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
     ],
 )
-def test_old_names_of_java_and_those_of_openssl(name: str, expected: str) -> None:
+def test_old_java_names_and_openssl_names(name: str, expected: str) -> None:
     assert openssl_name(name) == expected
 
 

@@ -1,4 +1,4 @@
-"""A context from PEM stores, proven by handshakes between real ssl objects in memory."""
+"""Contexts from PEM stores, verified by handshakes between real ssl objects in memory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def inline_keys(client: IssuedCertificate, password: str | None = None) -> KeySt
     )
 
 
-def test_a_pem_file_is_trusted(tmp_path: Path) -> None:
+def test_pem_file_is_trusted(tmp_path: Path) -> None:
     location = str(AUTHORITY.write(tmp_path))
     config = TlsConfig(truststore=TrustStore(type=StoreType.PEM, location=location))
     near = handshake(client_context(config), server_context(tmp_path, SERVER), "localhost")
@@ -56,20 +56,20 @@ def test_a_pem_file_is_trusted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("separator", [" ", "\\n", "\r\n", "\n  "])
-def test_certificates_in_an_option_may_stand_on_one_line(tmp_path: Path, separator: str) -> None:
+def test_certificates_in_an_option_may_be_on_one_line(tmp_path: Path, separator: str) -> None:
     text = AUTHORITY.certificate_pem.strip().replace("\n", separator)
     context = client_context(TlsConfig(truststore=pem_trust(text)))
     handshake(context, server_context(tmp_path, SERVER), "127.0.0.1")
 
 
-def test_another_authority_is_not_believed(tmp_path: Path) -> None:
+def test_other_authority_is_rejected(tmp_path: Path) -> None:
     other = CertificateAuthority("Another")
     context = client_context(TlsConfig(truststore=pem_trust(other.certificate_pem)))
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(context, server_context(tmp_path, SERVER), "localhost")
 
 
-def test_a_wrong_host_is_refused_unless_the_check_is_off(tmp_path: Path) -> None:
+def test_wrong_host_is_rejected_unless_the_check_is_disabled(tmp_path: Path) -> None:
     trust = pem_trust(AUTHORITY.certificate_pem)
     server = server_context(tmp_path, SERVER)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -78,7 +78,7 @@ def test_a_wrong_host_is_refused_unless_the_check_is_off(tmp_path: Path) -> None
     handshake(unchecked, server, "broker.example.com")
 
 
-def test_without_the_check_of_names_the_chain_is_still_verified(tmp_path: Path) -> None:
+def test_chain_is_verified_without_host_name_check(tmp_path: Path) -> None:
     trust = pem_trust(CertificateAuthority("Another").certificate_pem)
     context = client_context(TlsConfig(truststore=trust, check_hostname=False))
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -86,13 +86,13 @@ def test_without_the_check_of_names_the_chain_is_still_verified(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("version", list(TlsVersion))
-def test_one_version_alone(tmp_path: Path, version: TlsVersion) -> None:
+def test_single_version(tmp_path: Path, version: TlsVersion) -> None:
     config = TlsConfig(truststore=pem_trust(AUTHORITY.certificate_pem), protocols=(version,))
     near = handshake(client_context(config), server_context(tmp_path, SERVER), "localhost")
     assert near.version() == version.value
 
 
-def test_any_certificate_in_the_truststore_ends_a_chain(tmp_path: Path) -> None:
+def test_any_certificate_in_the_truststore_is_a_trust_anchor(tmp_path: Path) -> None:
     """As with Java's PKIX: an intermediate authority, or the broker's own certificate."""
     intermediate = CertificateAuthority("Intermediate", parent=AUTHORITY)
     server = intermediate.server("localhost")
@@ -107,7 +107,7 @@ def test_any_certificate_in_the_truststore_ends_a_chain(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", list(TlsVersion))
 @pytest.mark.parametrize("kind", [KeyKind.EC, KeyKind.RSA])
 @pytest.mark.parametrize("password", [None, "it's secret"])
-def test_a_client_shows_its_certificate(
+def test_client_sends_its_certificate(
     tmp_path: Path, version: TlsVersion, kind: KeyKind, password: str | None
 ) -> None:
     client = AUTHORITY.client("alice", kind=kind)
@@ -118,7 +118,7 @@ def test_a_client_shows_its_certificate(
     handshake(client_context(config), server, "localhost")
 
 
-def test_a_wrong_key_password_is_said_without_the_password() -> None:
+def test_wrong_key_password_is_reported_without_the_password() -> None:
     keystore = KeyStore(
         type=StoreType.PEM,
         certificate_chain=Secret(CLIENT.chain_pem, "kafka.ssl.keystore.certificate.chain"),
@@ -130,7 +130,7 @@ def test_a_wrong_key_password_is_said_without_the_password() -> None:
     assert "hunter2" not in str(said.value)
 
 
-def test_a_key_of_another_certificate_is_said() -> None:
+def test_key_of_another_certificate_is_reported() -> None:
     keystore = KeyStore(
         type=StoreType.PEM,
         certificate_chain=Secret(CLIENT.chain_pem, "kafka.ssl.keystore.certificate.chain"),
@@ -140,7 +140,7 @@ def test_a_key_of_another_certificate_is_said() -> None:
         client_context(TlsConfig(keystore=keystore))
 
 
-def test_a_missing_truststore_is_named_with_option_and_host(tmp_path: Path) -> None:
+def test_missing_truststore_names_option_and_path(tmp_path: Path) -> None:
     store = TrustStore(type=StoreType.PEM, location=str(tmp_path / "nowhere.pem"))
     with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location .*nowhere\.pem"):
         client_context(TlsConfig(truststore=store))
@@ -158,7 +158,7 @@ BROAD = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
         ((BROAD, "TLS_AES_256_GCM_SHA384"), "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
     ],
 )
-def test_suites_choose_the_version_too(
+def test_suites_select_the_version(
     tmp_path: Path, suites: tuple[str, ...], version: str, agreed: str
 ) -> None:
     trust = pem_trust(AUTHORITY.certificate_pem)
@@ -169,8 +169,8 @@ def test_suites_choose_the_version_too(
     assert (near.version(), cipher[0]) == (version, agreed)
 
 
-def test_a_suite_of_tls_1_3_that_was_not_named_is_refused(tmp_path: Path) -> None:
-    """Which the client can't leave out of its offer: it hangs up before it has sent a byte."""
+def test_unlisted_tls_1_3_suite_is_rejected(tmp_path: Path) -> None:
+    """OpenSSL always offers the suite: the client disconnects before it sends data."""
     trust = pem_trust(AUTHORITY.certificate_pem)
     suites = ("TLS_CHACHA20_POLY1305_SHA256",)
     context = client_context(TlsConfig(truststore=trust, cipher_suites=suites))
@@ -187,7 +187,7 @@ def test_a_suite_of_tls_1_3_that_was_not_named_is_refused(tmp_path: Path) -> Non
         (("TLS_ECDHE_RSA_WITH_NULL_SHA",), tuple(TlsVersion), "OpenSSL supports none"),
     ],
 )
-def test_suites_that_leave_nothing_are_an_error(
+def test_unusable_suites_are_rejected(
     suites: tuple[str, ...], protocols: tuple[TlsVersion, ...], words: str
 ) -> None:
     config = TlsConfig(cipher_suites=suites, protocols=protocols)
@@ -195,8 +195,8 @@ def test_suites_that_leave_nothing_are_an_error(
         client_context(config)
 
 
-def test_the_driver_finds_a_wrong_password(tmp_path: Path) -> None:
-    """Before any task: Spark would run each of them four times."""
+def test_driver_detects_wrong_password(tmp_path: Path) -> None:
+    """Before any task: Spark would run each task four times."""
     path = CLIENT.write(tmp_path, "client", password="right")
     wrong = Secret("wrong", "kafka.ssl.key.password")
     keystore = KeyStore(type=StoreType.PEM, location=str(path), key_password=wrong)
@@ -204,7 +204,7 @@ def test_the_driver_finds_a_wrong_password(tmp_path: Path) -> None:
         check_stores(TlsConfig(keystore=keystore))
 
 
-def test_the_driver_leaves_alone_what_is_on_executors_only(tmp_path: Path) -> None:
+def test_driver_skips_files_that_exist_only_on_executors(tmp_path: Path) -> None:
     nowhere, elsewhere = str(tmp_path / "nowhere.pem"), f"file:{tmp_path}/nowhere"
     here = str(CLIENT.write(tmp_path, "client", password="right"))
     unset = Secret("env:NOT_SET_ON_THE_DRIVER", "kafka.ssl.key.password")
@@ -217,14 +217,14 @@ def test_the_driver_leaves_alone_what_is_on_executors_only(tmp_path: Path) -> No
         check_stores(TlsConfig(truststore=truststore, keystore=keystore))
 
 
-def test_the_driver_finds_suites_that_fit_no_version() -> None:
+def test_driver_detects_suites_without_version() -> None:
     config = TlsConfig(cipher_suites=(BROAD,), protocols=(TlsVersion.TLS_1_3,))
     with pytest.raises(ConfigError, match=r"kafka\.ssl\.enabled\.protocols"):
         check_stores(config)
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_a_private_key_is_in_no_file_unencrypted(
+def test_private_key_is_never_written_unencrypted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
 ) -> None:
     if not in_memory:
@@ -245,8 +245,8 @@ def test_a_private_key_is_in_no_file_unencrypted(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_server_is_told_which_host_is_asked_for(tmp_path: Path) -> None:
-    """Server Name Indication, by which a proxy finds the broker; addresses are not told."""
+def test_server_name_indication(tmp_path: Path) -> None:
+    """Proxies use it to find the broker; IP addresses are not sent."""
     asked: list[str | None] = []
     server = server_context(tmp_path, SERVER)
     server.sni_callback = lambda _connection, name, _context: asked.append(name)

@@ -1,4 +1,4 @@
-"""Contexts are shared, and renewed with the files that they came from."""
+"""Contexts are shared, and recreated if their files change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_equal_settings_share_a_context(tmp_path: Path) -> None:
     assert cache.context(replace(config, check_hostname=False)) is not cache.context(config)
 
 
-def test_settings_that_differ_in_a_secret_alone_do_not(tmp_path: Path) -> None:
+def test_settings_with_different_secrets_do_not_share_a_context(tmp_path: Path) -> None:
     cache = ContextCache()
     made = [
         cache.context(
@@ -54,12 +54,12 @@ def test_settings_that_differ_in_a_secret_alone_do_not(tmp_path: Path) -> None:
     assert made[0] is not made[1]
 
 
-def test_the_systems_authorities_have_a_context_too() -> None:
+def test_system_authorities_have_a_context() -> None:
     cache = ContextCache()
     assert cache.context(TlsConfig()) is cache.context(TlsConfig())
 
 
-def test_a_truststore_that_is_replaced_is_read_again(tmp_path: Path) -> None:
+def test_replaced_truststore_is_read_again(tmp_path: Path) -> None:
     cache, config = ContextCache(), trusting(AUTHORITY.write(tmp_path))
     server = server_context(tmp_path, NEXT.server("localhost"))
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -68,7 +68,7 @@ def test_a_truststore_that_is_replaced_is_read_again(tmp_path: Path) -> None:
     handshake(cache.context(config), server, "localhost")
 
 
-def test_a_renewed_client_certificate_is_shown_by_the_next_connection(tmp_path: Path) -> None:
+def test_renewed_client_certificate_is_used_by_the_next_connection(tmp_path: Path) -> None:
     cache = ContextCache()
     path = AUTHORITY.client("alice").write(tmp_path, "client")
     config = replace(
@@ -82,7 +82,7 @@ def test_a_renewed_client_certificate_is_shown_by_the_next_connection(tmp_path: 
     handshake(cache.context(config), server, "localhost")
 
 
-def test_a_secret_in_a_file_is_read_again(tmp_path: Path) -> None:
+def test_secret_in_a_file_is_read_again(tmp_path: Path) -> None:
     cache, path = ContextCache(), AUTHORITY.write(tmp_path)
     certificates = Secret(f"file:{path}", "kafka.ssl.truststore.certificates")
     config = TlsConfig(truststore=TrustStore(type=StoreType.PEM, certificates=certificates))
@@ -101,7 +101,7 @@ def test_a_secret_in_a_file_is_read_again(tmp_path: Path) -> None:
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "not enough data"),
     ],
 )
-def test_files_that_can_not_be_read_leave_the_last_context(
+def test_unreadable_files_keep_the_last_context(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str, words: str
 ) -> None:
     cache, path = ContextCache(), AUTHORITY.write(tmp_path)
@@ -117,7 +117,7 @@ def test_files_that_can_not_be_read_leave_the_last_context(
     assert cache.context(config) is not first
 
 
-def test_whatever_fails_leaves_the_last_context_and_no_secret_in_the_log(
+def test_any_failure_keeps_the_last_context_and_logs_no_secret(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)]
@@ -139,7 +139,7 @@ def test_whatever_fails_leaves_the_last_context_and_no_secret_in_the_log(
 
 
 def renewed_while_making(files: dict[Path, str]) -> ContextCache:
-    """A cache whose first look finds the files as they are, and each later one the texts given."""
+    """Create a cache whose first read finds the current files, and later ones the given texts."""
 
     def make(config: TlsConfig) -> ssl.SSLContext:
         try:
@@ -151,7 +151,7 @@ def renewed_while_making(files: dict[Path, str]) -> ContextCache:
     return ContextCache(make, settling=PATIENCE_S)
 
 
-def test_a_certificate_that_comes_before_its_key_has_a_moment_in_a_new_process(
+def test_new_process_waits_for_the_key_of_a_new_certificate(
     tmp_path: Path,
 ) -> None:
     old, new = AUTHORITY.client("alice"), AUTHORITY.client("alice")
@@ -171,15 +171,13 @@ def test_a_certificate_that_comes_before_its_key_has_a_moment_in_a_new_process(
     renewed_while_making({key: new.key_pem()}).context(config)
 
 
-def test_a_store_that_is_empty_for_a_moment_is_read_when_it_is_written(tmp_path: Path) -> None:
+def test_temporarily_empty_store_is_read_after_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "live.pem"
     path.touch()
     renewed_while_making({path: AUTHORITY.certificate_pem}).context(trusting(path))
 
 
-def test_a_store_that_nobody_touches_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_empty_store_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "live.pem"
     path.touch()
     monkeypatch.setattr(credentials, "RECENT_CHANGE_S", 0.0)
@@ -187,12 +185,12 @@ def test_a_store_that_nobody_touches_is_not_waited_for(
         ContextCache(settling=3_600).context(trusting(path))
 
 
-def test_without_a_context_before_it_is_an_error(tmp_path: Path) -> None:
+def test_missing_file_without_earlier_context_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.pem"):
         ContextCache().context(trusting(tmp_path / "nowhere.pem"))
 
 
-def test_few_are_kept_and_those_in_use(tmp_path: Path) -> None:
+def test_least_recently_used_contexts_are_dropped(tmp_path: Path) -> None:
     made: list[TlsConfig] = []
 
     def make(config: TlsConfig) -> ssl.SSLContext:
@@ -209,8 +207,8 @@ def test_few_are_kept_and_those_in_use(tmp_path: Path) -> None:
     assert made[-1] == others[0]
 
 
-class Hanging:
-    """Makes a context at once, and another one when it is released."""
+class BlockingFactory:
+    """Creates the first context immediately and the second one after a release."""
 
     def __init__(self) -> None:
         self.begun, self.released = Event(), Event()
@@ -225,14 +223,14 @@ class Hanging:
 
 
 @pytest.fixture
-def hanging() -> Iterator[Hanging]:
-    made = Hanging()
+def hanging() -> Iterator[BlockingFactory]:
+    made = BlockingFactory()
     yield made
     made.released.set()
 
 
-def test_files_that_do_not_answer_hold_up_one_thread(tmp_path: Path, hanging: Hanging) -> None:
-    """The others go on with what was read before, and other settings are not concerned."""
+def test_hanging_files_block_one_thread(tmp_path: Path, hanging: BlockingFactory) -> None:
+    """Other threads use the last context, and other settings are not affected."""
     cache, config = ContextCache(hanging, wait_s=0.05), trusting(AUTHORITY.write(tmp_path))
     first = cache.context(config)
     NEXT.write(tmp_path)
@@ -246,9 +244,7 @@ def test_files_that_do_not_answer_hold_up_one_thread(tmp_path: Path, hanging: Ha
     assert cache.context(config) is slow.result()
 
 
-def test_who_comes_while_files_are_read_gets_what_they_hold(
-    tmp_path: Path, hanging: Hanging
-) -> None:
+def test_concurrent_caller_gets_the_new_context(tmp_path: Path, hanging: BlockingFactory) -> None:
     cache, config = ContextCache(hanging, PATIENCE_S), trusting(AUTHORITY.write(tmp_path))
     cache.context(config)
     NEXT.write(tmp_path)

@@ -1,4 +1,4 @@
-"""Every sentence by a real connection that fails: to openssl's server, or to what isn't TLS."""
+"""Each TLS error message, produced by a real connection to openssl's server or to other servers."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def keys(client: IssuedCertificate) -> KeyStore:
     )
 
 
-def said_of(
+def failure_message(
     folder: Path,
     config: TlsConfig,
     server: IssuedCertificate = SERVER,
     options: tuple[str, ...] = (),
 ) -> str:
-    """The error that a connection to an openssl server ends with, which must be final."""
+    """Return the final error of a connection to an openssl server."""
     with openssl_server(server.write(folder), *options) as port:
         error = connection_error(client_context(config), port, "localhost")
     failure = tls_failure(error, config, BROKER)
@@ -71,8 +71,8 @@ def said_of(
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What the server shows, and what is said of it."""
+class CertificateCase:
+    """A server certificate and the expected message."""
 
     certificate: IssuedCertificate
     words: str
@@ -80,88 +80,88 @@ class Shown:
 
 
 SHOWN = {
-    "unknown authority": Shown(
+    "unknown authority": CertificateCase(
         STRANGER.server("localhost"),
         r"signed by an authority that is not trusted, CN=Stranger",
         r"Add the authority's certificate to .* kafka\.ssl\.truststore\.certificates",
     ),
-    "self-signed": Shown(
+    "self-signed": CertificateCase(
         self_signed("localhost"), "self-signed and not in the truststore", "truststore"
     ),
-    "expired": Shown(
+    "expired": CertificateCase(
         AUTHORITY.server("localhost", validity=EXPIRED),
         r"has expired: its own certificate is valid until \d{4}-\d\d-\d\d \d\d:\d\d UTC",
         "Renew the certificate on the broker",
     ),
-    "not yet valid": Shown(
+    "not yet valid": CertificateCase(
         AUTHORITY.server("localhost", validity=NOT_YET_VALID),
         r"is not yet valid: its own certificate is valid from \d{4}-\d\d-\d\d",
         "clocks",
     ),
-    "another host": Shown(
+    "another host": CertificateCase(
         AUTHORITY.server("kafka-1.example", "10.0.0.1"),
         r"is valid for kafka-1\.example, 10\.0\.0\.1, not for localhost",
         r"advertised\.listeners.*kafka\.ssl\.endpoint\.identification\.algorithm",
     ),
-    "no host": Shown(AUTHORITY.server(), "is valid for broker, not for localhost", "bootstrap"),
-    "many hosts": Shown(
+    "no host": CertificateCase(
+        AUTHORITY.server(), "is valid for broker, not for localhost", "bootstrap"
+    ),
+    "many hosts": CertificateCase(
         AUTHORITY.server(*(f"kafka-{n}.example" for n in range(50))),
         r"kafka-9\.example, …, not for localhost",
         "bootstrap",
     ),
-    "a client's": Shown(AUTHORITY.client("alice"), "invalid: .*purpose", "serverAuth"),
+    "a client's": CertificateCase(AUTHORITY.client("alice"), "invalid: .*purpose", "serverAuth"),
 }
 
 
 @pytest.mark.parametrize("protocols", [TLS_1_2, TLS_1_3])
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_certificate_that_is_not_accepted(
-    tmp_path: Path, name: str, protocols: tuple[TlsVersion, ...]
-) -> None:
+def test_rejected_certificate(tmp_path: Path, name: str, protocols: tuple[TlsVersion, ...]) -> None:
     shown = SHOWN[name]
-    said = said_of(tmp_path, replace(CONFIG, protocols=protocols), shown.certificate)
+    said = failure_message(tmp_path, replace(CONFIG, protocols=protocols), shown.certificate)
     assert re.search(shown.words, said)
     assert re.search(shown.hint, said)
 
 
-def test_an_unknown_authority_where_the_systems_are_believed(tmp_path: Path) -> None:
-    said = said_of(tmp_path, TlsConfig())
+def test_unknown_authority_with_system_trust(tmp_path: Path) -> None:
+    said = failure_message(tmp_path, TlsConfig())
     assert re.search(r"not trusted, CN=Test Authority", said)
     assert "Set kafka.ssl.truststore.location to a file with the authority's certificate" in said
 
 
-def test_a_missing_link_between_the_certificates(tmp_path: Path) -> None:
+def test_missing_intermediate_certificate(tmp_path: Path) -> None:
     issuing = CertificateAuthority("Issuing", parent=AUTHORITY)
     lonely = replace(issuing.server("localhost"), issuers=())
-    said = said_of(tmp_path, CONFIG, lonely)
+    said = failure_message(tmp_path, CONFIG, lonely)
     assert "not trusted, CN=Issuing" in said
     assert "A broker must send all intermediate certificates" in said
 
 
-def test_an_issuer_that_is_no_authority(tmp_path: Path) -> None:
+def test_issuer_that_is_not_an_authority(tmp_path: Path) -> None:
     pretender = CertificateAuthority("Pretender", parent=AUTHORITY, is_ca=False)
-    said = said_of(tmp_path, CONFIG, pretender.server("localhost"))
+    said = failure_message(tmp_path, CONFIG, pretender.server("localhost"))
     assert re.search(r"invalid: invalid CA certificate.*CA:TRUE", said)
 
 
-def test_keys_that_are_too_short(tmp_path: Path) -> None:
+def test_short_keys(tmp_path: Path) -> None:
     short = AUTHORITY.server("localhost", kind=KeyKind.SHORT_RSA)
-    said = said_of(tmp_path, CONFIG, short, ("-cipher", "ALL:@SECLEVEL=0"))
+    said = failure_message(tmp_path, CONFIG, short, ("-cipher", "ALL:@SECLEVEL=0"))
     assert re.search(r"invalid: EE certificate key too weak.*2048 bits.*@SECLEVEL=1", said)
 
 
-def test_diffie_hellman_of_few_bits(tmp_path: Path) -> None:
+def test_short_diffie_hellman_parameters(tmp_path: Path) -> None:
     parameters = tmp_path / "dh.pem"
     group = ("-algorithm", "DH", "-pkeyopt", "group:modp_1536")
     openssl("genpkey", "-genparam", *group, "-out", str(parameters))
     weak = ("-tls1_2", "-cipher", "DHE:@SECLEVEL=0", "-dhparam", str(parameters))
     server = AUTHORITY.server("localhost", kind=KeyKind.RSA)
-    said = said_of(tmp_path, replace(CONFIG, protocols=TLS_1_2), server, weak)
+    said = failure_message(tmp_path, replace(CONFIG, protocols=TLS_1_2), server, weak)
     assert re.search(r"Diffie-Hellman parameters have fewer than 2048 bits.*@SECLEVEL=1", said)
 
 
 def signed_by_sha_1(folder: Path) -> tuple[TlsConfig, Path]:
-    """A certificate for localhost that only SHA-1 holds together, and who trusts its authority."""
+    """Create a certificate for localhost signed with SHA-1, and a configuration that trusts it."""
     authority, request = folder / "authority.pem", folder / "request.pem"
     key, names, server = folder / "key.pem", folder / "names", folder / "server.pem"
     names.write_text("subjectAltName=DNS:localhost\n")
@@ -178,8 +178,8 @@ def signed_by_sha_1(folder: Path) -> tuple[TlsConfig, Path]:
     return TlsConfig(truststore=TrustStore(type=StoreType.PEM, certificates=certificates)), server
 
 
-def entered(config: TlsConfig, certificate: Path) -> str | None:
-    """Which version of TLS a client comes in by, at a server that takes anything."""
+def negotiated_version(config: TlsConfig, certificate: Path) -> str | None:
+    """Return the TLS version negotiated with a permissive server."""
     with (
         openssl_server(certificate, "-cipher", "ALL:@SECLEVEL=0") as port,
         socket.create_connection(("127.0.0.1", port), 20) as plain,
@@ -188,13 +188,13 @@ def entered(config: TlsConfig, certificate: Path) -> str | None:
         return client.version()
 
 
-def test_a_level_that_the_user_lowers_takes_short_keys(
+def test_lowered_security_level_accepts_short_keys(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As Java does; the versions of TLS and the suites stay what they were."""
+    """As in Java; TLS versions and suites are not changed."""
     warn_level.cache_clear()
     path = AUTHORITY.server("localhost", kind=KeyKind.SHORT_RSA).write(tmp_path)
-    assert entered(replace(CONFIG, cipher_suites=("@SECLEVEL=1",)), path) == "TLSv1.3"
+    assert negotiated_version(replace(CONFIG, cipher_suites=("@SECLEVEL=1",)), path) == "TLSv1.3"
     assert "lowers OpenSSL's security level to 1" in caplog.text
     usual, lowered = (
         client_context(replace(CONFIG, cipher_suites=suites)).get_ciphers()
@@ -203,15 +203,15 @@ def test_a_level_that_the_user_lowers_takes_short_keys(
     assert [suite["name"] for suite in usual] == [suite["name"] for suite in lowered]
 
 
-def test_a_level_that_the_user_lowers_takes_sha_1(tmp_path: Path) -> None:
+def test_lowered_security_level_accepts_sha_1(tmp_path: Path) -> None:
     config, path = signed_by_sha_1(tmp_path)
     with pytest.raises(ssl.SSLCertVerificationError, match="digest algorithm"):
-        entered(replace(config, cipher_suites=("@SECLEVEL=1",)), path)
-    assert entered(replace(config, cipher_suites=("@SECLEVEL=0",)), path) == "TLSv1.3"
+        negotiated_version(replace(config, cipher_suites=("@SECLEVEL=1",)), path)
+    assert negotiated_version(replace(config, cipher_suites=("@SECLEVEL=0",)), path) == "TLSv1.3"
 
 
 @pytest.mark.parametrize("level", ["6", "", "x", "1:ALL"])
-def test_a_level_that_is_none(level: str) -> None:
+def test_invalid_security_level(level: str) -> None:
     with pytest.raises(ConfigError, match="SECLEVEL"):
         client_context(replace(CONFIG, cipher_suites=(f"@SECLEVEL={level}",)))
 
@@ -229,13 +229,13 @@ DEMANDING = ("-Verify", "1", "-verify_return_error")
         (SERVER, r"unsupported certificate.*clientAuth"),
     ],
 )
-def test_a_client_that_the_broker_does_not_accept(
+def test_client_rejected_by_the_broker(
     tmp_path: Path, client: IssuedCertificate, words: str, protocols: tuple[TlsVersion, ...]
 ) -> None:
-    """With TLS 1.3 the alert comes after the client's handshake is done."""
+    """With TLS 1.3, the alert arrives after the client's handshake is complete."""
     config = replace(CONFIG, protocols=protocols, keystore=keys(client))
     options = (*DEMANDING, "-CAfile", str(AUTHORITY.write(tmp_path)))
-    said = said_of(tmp_path, config, SERVER, options)
+    said = failure_message(tmp_path, config, SERVER, options)
     assert re.search(rf"rejected the client's certificate: {words}", said)
 
 
@@ -246,11 +246,11 @@ def test_a_client_that_the_broker_does_not_accept(
         (TLS_1_3, r"requires a client certificate, but received none \(certificate required\)"),
     ],
 )
-def test_a_broker_that_wants_a_certificate(
+def test_broker_requires_a_certificate(
     tmp_path: Path, protocols: tuple[TlsVersion, ...], words: str
 ) -> None:
     options = (*DEMANDING, "-CAfile", str(AUTHORITY.write(tmp_path)))
-    said = said_of(tmp_path, replace(CONFIG, protocols=protocols), SERVER, options)
+    said = failure_message(tmp_path, replace(CONFIG, protocols=protocols), SERVER, options)
     assert re.search(words, said)
     assert "kafka.ssl.keystore.location" in said
 
@@ -260,7 +260,7 @@ def test_a_broker_that_wants_a_certificate(
 )
 def test_no_common_version(tmp_path: Path, protocols: tuple[TlsVersion, ...], server: str) -> None:
     config = replace(CONFIG, protocols=protocols)
-    said = said_of(tmp_path, config, SERVER, (server, "-cipher", "ALL:@SECLEVEL=0"))
+    said = failure_message(tmp_path, config, SERVER, (server, "-cipher", "ALL:@SECLEVEL=0"))
     assert f"none of the client's TLS versions: {protocols[0].value}" in said
     assert "kafka.ssl.enabled.protocols" in said
 
@@ -268,21 +268,21 @@ def test_no_common_version(tmp_path: Path, protocols: tuple[TlsVersion, ...], se
 def test_no_common_cipher(tmp_path: Path) -> None:
     suites = ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",)
     config = replace(CONFIG, cipher_suites=suites, keystore=keys(AUTHORITY.client()))
-    said = said_of(tmp_path, config, SERVER, ("-cipher", "ECDHE-ECDSA-AES256-GCM-SHA384"))
+    said = failure_message(tmp_path, config, SERVER, ("-cipher", "ECDHE-ECDSA-AES256-GCM-SHA384"))
     assert re.search(r"handshake failure.*no version or cipher suite in common", said)
     assert "client's certificate" not in said
 
 
-def test_a_cipher_that_was_not_named(tmp_path: Path) -> None:
+def test_unlisted_cipher(tmp_path: Path) -> None:
     config = replace(CONFIG, cipher_suites=("TLS_CHACHA20_POLY1305_SHA256",))
-    said = said_of(tmp_path, config)
+    said = failure_message(tmp_path, config)
     assert "TLS_AES_256_GCM_SHA384, which is not in kafka.ssl.cipher.suites" in said
 
 
 @pytest.mark.parametrize(
     "reply", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x04\0\0\0\0", b"SSH-2.0-OpenSSH_9\r\n"]
 )
-def test_a_port_that_does_not_speak_tls(reply: bytes) -> None:
+def test_port_without_tls(reply: bytes) -> None:
     with plain_server(reply) as port:
         error = connection_error(client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
@@ -290,7 +290,7 @@ def test_a_port_that_does_not_speak_tls(reply: bytes) -> None:
     assert re.search(r"port does not use TLS.*kafka\.security\.protocol", str(failure))
 
 
-def test_an_alert_without_a_sentence_of_its_own() -> None:
+def test_alert_without_specific_message() -> None:
     with plain_server(b"\x15\x03\x03\x00\x02\x02\x50") as port:
         error = connection_error(client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
@@ -305,7 +305,7 @@ def test_an_alert_without_a_sentence_of_its_own() -> None:
         (True, r"connection was lost \(Connection reset by peer\)"),
     ],
 )
-def test_a_connection_that_breaks_is_worth_another_try(reset: bool, words: str) -> None:
+def test_connection_reset_is_retriable(reset: bool, words: str) -> None:
     with plain_server(None, reset=reset) as port:
         error = connection_error(client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)

@@ -1,4 +1,4 @@
-"""What a server sends is described as far as it can be read, whatever it is."""
+"""Descriptions of a server's certificate, even if it is malformed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ODD_NAMES = {
 UNKNOWN_AUTHORITY, OTHER_HOST = 20, 62
 
 
-def odd(names: bytes) -> bytes:
-    """A server's certificate with such a subjectAltName."""
+def certificate_with_names(names: bytes) -> bytes:
+    """Create a server certificate with this subjectAltName."""
     return AUTHORITY.server_with_names(names).der
 
 
@@ -32,22 +32,28 @@ def error(code: int) -> ssl.SSLCertVerificationError:
 
 
 @pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
-def test_names_that_can_not_be_read_leave_the_rest(names: bytes) -> None:
-    shown = describe(odd(names))
+def test_unreadable_names_are_skipped(names: bytes) -> None:
+    shown = describe(certificate_with_names(names))
     assert shown is not None
     assert (shown.names, shown.issuer) == (None, "CN=Stranger")
 
 
 @pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
-def test_the_sentence_is_the_usual_one(names: bytes) -> None:
+def test_message_is_the_usual_one(names: bytes) -> None:
     config, broker = TlsConfig(), "kafka-1:9093"
-    said = str(verification_failure(error(UNKNOWN_AUTHORITY), odd(names), config, broker))
+    said = str(
+        verification_failure(
+            error(UNKNOWN_AUTHORITY), certificate_with_names(names), config, broker
+        )
+    )
     assert "signed by an authority that is not trusted, CN=Stranger" in said
-    said = str(verification_failure(error(OTHER_HOST), odd(names), config, broker))
+    said = str(
+        verification_failure(error(OTHER_HOST), certificate_with_names(names), config, broker)
+    )
     assert "the broker's certificate is not valid for kafka-1 " in said
 
 
-def test_a_version_that_there_is_not() -> None:
+def test_invalid_version() -> None:
     certificate = AUTHORITY.server("localhost").der
     version_3, version_10 = bytes.fromhex("a003020102"), bytes.fromhex("a003020109")
     assert certificate.count(version_3) == 1

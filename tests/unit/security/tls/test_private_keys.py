@@ -1,4 +1,4 @@
-"""Private keys in every form that openssl writes."""
+"""Private keys in every format that openssl writes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def numbers(key: PrivateKeyTypes) -> bytes:
 @pytest.mark.parametrize("kind", ["EC", "RSA"])
 @pytest.mark.parametrize("form", ["-traditional", None])
 @pytest.mark.parametrize("password", [None, "not needed"])
-def test_keys_that_are_not_encrypted(
+def test_unencrypted_keys(
     plain_keys: dict[str, Path], tmp_path: Path, kind: str, form: str | None, password: str | None
 ) -> None:
     written = tmp_path / "key.pem"
@@ -86,7 +86,7 @@ def test_encrypted_keys(plain_keys: dict[str, Path], tmp_path: Path, kind: str, 
 
 
 @pytest.mark.parametrize("cipher", ["-aes256", "-des3"])
-def test_keys_encrypted_the_way_of_rfc_1421(
+def test_keys_encrypted_as_in_rfc_1421(
     plain_keys: dict[str, Path], tmp_path: Path, cipher: str
 ) -> None:
     written = tmp_path / "key.pem"
@@ -102,7 +102,7 @@ def test_keys_encrypted_the_way_of_rfc_1421(
         read(text)
 
 
-def test_a_key_with_its_parameters_in_a_block_before(tmp_path: Path) -> None:
+def test_key_after_a_block_of_parameters(tmp_path: Path) -> None:
     written = tmp_path / "key.pem"
     openssl("ecparam", "-genkey", "-name", "prime256v1", "-out", str(written))
     assert "BEGIN EC PARAMETERS" in written.read_text()
@@ -123,12 +123,12 @@ def test_a_key_with_its_parameters_in_a_block_before(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_key_is_said(text: str, words: str) -> None:
+def test_invalid_key_is_described(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         read(text)
 
 
-def test_a_sealed_key_opens_with_its_own_passphrase_alone(plain_keys: dict[str, Path]) -> None:
+def test_sealed_key_opens_only_with_its_own_passphrase(plain_keys: dict[str, Path]) -> None:
     key = read(plain_keys["EC"].read_text())
     text, passphrase = sealed(key)
     assert text.startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
@@ -136,7 +136,7 @@ def test_a_sealed_key_opens_with_its_own_passphrase_alone(plain_keys: dict[str, 
     assert sealed(key)[1] != passphrase
 
 
-def test_a_password_that_is_not_utf_8_is_not_shown(plain_keys: dict[str, Path]) -> None:
+def test_password_that_is_not_utf_8_is_not_shown(plain_keys: dict[str, Path]) -> None:
     text = sealed(read(plain_keys["EC"].read_text()))[0].decode()
     with pytest.raises(ConfigError, match=r"key\.password .*UTF-8") as said:
         read(text, "hunter2\udcff")

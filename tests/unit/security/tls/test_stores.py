@@ -1,4 +1,4 @@
-"""JKS and PKCS12 as keytool and openssl write them, proven by handshakes."""
+"""JKS and PKCS12 stores of keytool and openssl, verified by handshakes."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ def keys(path: str, password: str | None, key_password: str | None = None) -> Ke
 
 @pytest.mark.parametrize("name", TRUST)
 @pytest.mark.parametrize("declared", [StoreType.JKS, StoreType.PKCS12])
-def test_truststores_hold_every_authority(stores: Stores, name: str, declared: StoreType) -> None:
-    """Whichever of the two types is declared, as with Java's keystore.type.compat."""
+def test_truststores_contain_every_authority(
+    stores: Stores, name: str, declared: StoreType
+) -> None:
+    """With either declared type, as with Java's keystore.type.compat."""
     found = trusted_certificates(trust(stores.path(name), STORE_PASSWORD, declared))
     assert sorted(map(ssl.DER_cert_to_PEM_cert, found)) == sorted(
         [stores.authority.certificate_pem, stores.other.certificate_pem]
@@ -63,7 +65,7 @@ def test_truststores_hold_every_authority(stores: Stores, name: str, declared: S
 
 
 @pytest.mark.parametrize("name", ["trust.jks", "trust-unprotected.p12"])
-def test_what_java_opens_without_a_password_opens(stores: Stores, name: str) -> None:
+def test_stores_that_java_opens_without_password(stores: Stores, name: str) -> None:
     assert len(trusted_certificates(trust(stores.path(name), None))) == 2
 
 
@@ -75,7 +77,7 @@ def test_what_java_opens_without_a_password_opens(stores: Stores, name: str) -> 
         ("trust.p12", None, "needs a password"),
     ],
 )
-def test_a_wrong_password_names_its_option(
+def test_wrong_password_names_its_option(
     stores: Stores, name: str, password: str | None, words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words) as said:
@@ -88,10 +90,10 @@ def test_a_wrong_password_names_its_option(
     ("name", "key_password"),
     [("client.jks", KEY_PASSWORD), ("client.p12", None), ("client-openssl.p12", None)],
 )
-def test_a_keystores_chain_and_key_open_a_door(
+def test_chain_and_key_of_a_keystore_are_accepted(
     stores: Stores, tmp_path: Path, name: str, key_password: str | None
 ) -> None:
-    """The server knows the root alone: the issuing authority's certificate must come along."""
+    """The server knows only the root: the issuing authority's certificate must be sent too."""
     config = TlsConfig(
         truststore=trust(stores.path("trust.p12"), STORE_PASSWORD),
         keystore=keys(stores.path(name), STORE_PASSWORD, key_password),
@@ -116,7 +118,7 @@ def test_wrong_passwords_of_a_jks_keystore(
         client_identity(keys(stores.path("client.jks"), password, key_password))
 
 
-def test_a_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
+def test_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.ssl\.keystore\.password") as caught:
         client_identity(keys(stores.path("client.p12"), "wrong"))
     assert "A key with a password other than the store's is not supported" in str(caught.value)
@@ -126,13 +128,13 @@ def test_a_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
 
 
 @pytest.mark.parametrize("name", ["trust.jks", "trust.p12"])
-def test_a_truststore_is_no_keystore(stores: Stores, name: str) -> None:
+def test_truststore_is_not_a_keystore(stores: Stores, name: str) -> None:
     with pytest.raises(ConfigError, match="no private key"):
         client_identity(keys(stores.path(name), STORE_PASSWORD))
 
 
-def test_of_a_key_in_a_truststore_its_own_certificate_is_trusted(stores: Stores) -> None:
-    """As by Java; with one store for both uses a broker may show the very certificate."""
+def test_certificate_of_a_key_in_a_truststore_is_trusted(stores: Stores) -> None:
+    """As in Java: with one store for both uses, a broker may send that very certificate."""
     found = trusted_certificates(trust(stores.path("client.jks"), STORE_PASSWORD))
     assert [ssl.DER_cert_to_PEM_cert(data) for data in found] == [stores.client.certificate_pem]
 
@@ -150,7 +152,7 @@ def test_of_a_key_in_a_truststore_its_own_certificate_is_trusted(stores: Stores)
         ),
     ],
 )
-def test_a_file_of_another_type_is_said(
+def test_file_of_another_type_is_reported(
     stores: Stores, name: str, declared: StoreType, words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -158,9 +160,7 @@ def test_a_file_of_another_type_is_said(
 
 
 @pytest.mark.parametrize("name", ["trust.jks", "client.jks", "trust.p12", "client.p12"])
-def test_damaged_files_are_an_error_and_nothing_else(
-    stores: Stores, tmp_path: Path, name: str
-) -> None:
+def test_damaged_files_raise_config_errors(stores: Stores, tmp_path: Path, name: str) -> None:
     content = Path(stores.path(name)).read_bytes()
     damaged = tmp_path / name
     for end in range(8, len(content), 37):
@@ -171,9 +171,7 @@ def test_damaged_files_are_an_error_and_nothing_else(
             client_identity(keys(str(damaged), STORE_PASSWORD, KEY_PASSWORD))
 
 
-def test_a_jks_that_is_cut_off_is_said_where_no_password_checks_it(
-    stores: Stores, tmp_path: Path
-) -> None:
+def test_truncated_jks_without_password_is_reported(stores: Stores, tmp_path: Path) -> None:
     damaged = tmp_path / "cut.jks"
     damaged.write_bytes(Path(stores.path("trust.jks")).read_bytes()[:200])
     with pytest.raises(ConfigError, match="damaged"):
@@ -181,18 +179,18 @@ def test_a_jks_that_is_cut_off_is_said_where_no_password_checks_it(
 
 
 @pytest.mark.parametrize("name", ["client.jks", "client.p12"])
-def test_a_password_that_is_not_utf_8_names_its_option(stores: Stores, name: str) -> None:
+def test_store_password_that_is_not_utf_8_names_its_option(stores: Stores, name: str) -> None:
     with pytest.raises(ConfigError, match=r"keystore\.password .*UTF-8") as said:
         client_identity(keys(stores.path(name), "hunter2\udcff"))
     assert said.value.__cause__ is None
 
 
-def test_a_key_password_that_is_not_utf_8_names_its_option(stores: Stores) -> None:
+def test_key_password_that_is_not_utf_8_names_its_option(stores: Stores) -> None:
     with pytest.raises(ConfigError, match=r"key\.password .*UTF-8"):
         client_identity(keys(stores.path("client.jks"), STORE_PASSWORD, "hunter2\udcff"))
 
 
-def test_a_jks_key_of_an_unknown_kind_is_said() -> None:
+def test_jks_key_of_an_unknown_type_is_reported() -> None:
     algorithm = bytes.fromhex("300506032a0304")  # OBJECT IDENTIFIER 1.2.3.4
     content = b"\x02\x01\x00" + algorithm + b"\x04\x01\x00"
     key = protected_key(b"\x30" + bytes([len(content)]) + content, KEY_PASSWORD)
@@ -200,13 +198,13 @@ def test_a_jks_key_of_an_unknown_kind_is_said() -> None:
         jks_private_key(key, secret(KEY_PASSWORD, "key"), "kafka.ssl.keystore.location")
 
 
-def test_a_location_that_is_no_path_is_said() -> None:
+def test_invalid_path_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location"):
         trusted_certificates(trust("/a\0b", None))
 
 
 def protected_key(plain: bytes, password: str) -> JksKey:
-    """An entry with this key, encrypted as Java's KeyProtector does it."""
+    """Create an entry with this key, encrypted like Java's KeyProtector."""
     salt, secret_bytes = bytes(20), password.encode("utf-16-be")
     stream, digest = b"", salt
     while len(stream) < len(plain):

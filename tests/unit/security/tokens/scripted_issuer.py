@@ -1,4 +1,4 @@
-"""A token endpoint on loopback that answers as a test says, and keeps what it was asked."""
+"""A token endpoint on loopback with scripted responses that records its requests."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def granted(token: str, **content: Any) -> Answer:
-    return Answer(body=json.dumps({"access_token": token, **content}).encode())
+def granted(token: str, **content: Any) -> Response:
+    return Response(body=json.dumps({"access_token": token, **content}).encode())
 
 
 class ScriptedIssuer:
-    """Answers each request with `answer(number of the request)`."""
+    """Responds to each request with `answer(number of the request)`."""
 
-    def __init__(self, answer: Callable[[int], Answer], certificate: Path | None = None) -> None:
+    def __init__(self, answer: Callable[[int], Response], certificate: Path | None = None) -> None:
         self.requests: list[Request] = []
         """Guarded by `_lock` while it grows."""
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class ScriptedIssuer:
         self._server.server_close()
         self._thread.join()
 
-    def take(self, request: Request) -> Answer:
+    def take(self, request: Request) -> Response:
         with self._lock:
             self.requests.append(request)
             number = len(self.requests)
@@ -86,6 +86,6 @@ class ScriptedIssuer:
             do_GET = do_POST  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Suppress the server's log."""
 
         return Handler

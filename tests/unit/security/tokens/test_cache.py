@@ -1,4 +1,4 @@
-"""Tokens are shared: by settings, by threads, until their time has come."""
+"""Tokens are shared between equal settings and threads until they are due."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICY = RefreshPolicy(min_period_seconds=0, buffer_seconds=0, window_jitter=0.0
 
 @dataclass
 class Source:
-    """Tokens that live for 100 s; `fails` says how many more fetches fail."""
+    """Tokens that live for 100 s; `fails` is the number of fetches that fail next."""
 
     clock: ManualClock
     shared: str | None = "the settings"
@@ -64,7 +64,7 @@ def test_one_fetch_serves_all_until_it_is_due(cache: TokenCache, clock: ManualCl
     assert source.fetched == 2
 
 
-def test_equal_settings_share_and_others_do_not(cache: TokenCache, clock: ManualClock) -> None:
+def test_only_equal_settings_share_a_token(cache: TokenCache, clock: ManualClock) -> None:
     one, same, other = Source(clock), Source(clock), Source(clock, shared="other settings")
     assert value(cache, one) == value(cache, same)
     assert same.fetched == 0
@@ -73,7 +73,7 @@ def test_equal_settings_share_and_others_do_not(cache: TokenCache, clock: Manual
     assert other.fetched == 2
 
 
-def test_what_costs_nothing_is_asked_each_time(cache: TokenCache, clock: ManualClock) -> None:
+def test_free_tokens_are_fetched_each_time(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock, shared=None)
     assert [value(cache, source), value(cache, source)] == ["token-1", "token-2"]
 
@@ -88,9 +88,7 @@ def test_many_threads_wait_for_one_fetch(cache: TokenCache, clock: ManualClock) 
     assert source.fetched == 1
 
 
-def test_while_one_renews_others_go_on_with_the_old_token(
-    cache: TokenCache, clock: ManualClock
-) -> None:
+def test_old_token_is_used_during_the_refresh(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     value(cache, source)
     clock.advance(90)
@@ -105,9 +103,7 @@ def test_while_one_renews_others_go_on_with_the_old_token(
     assert value(cache, source) == "token-2"
 
 
-def test_the_old_token_goes_on_while_the_issuer_is_down(
-    cache: TokenCache, clock: ManualClock
-) -> None:
+def test_old_token_is_used_while_the_issuer_is_down(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     value(cache, source)
     clock.advance(85)
@@ -120,7 +116,7 @@ def test_the_old_token_goes_on_while_the_issuer_is_down(
     assert value(cache, source) == "token-3"
 
 
-def test_an_expired_token_is_given_to_nobody(cache: TokenCache, clock: ManualClock) -> None:
+def test_expired_token_is_never_returned(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     value(cache, source)
     clock.advance(100)
@@ -129,7 +125,7 @@ def test_an_expired_token_is_given_to_nobody(cache: TokenCache, clock: ManualClo
         cache.token(source, POLICY)
 
 
-def test_waiters_share_a_failure_and_the_next_second_does_not(
+def test_waiting_threads_share_a_failure_for_one_second(
     cache: TokenCache, clock: ManualClock
 ) -> None:
     source = Source(clock, fails=1)
@@ -146,20 +142,20 @@ def test_waiters_share_a_failure_and_the_next_second_does_not(
     assert value(cache, source) == "token-2"
 
 
-def test_another_error_leaves_nobody_waiting(cache: TokenCache, clock: ManualClock) -> None:
-    class Broken(Source):
+def test_unexpected_error_releases_waiting_threads(cache: TokenCache, clock: ManualClock) -> None:
+    class FailingSource(Source):
         def fetch(self) -> Never:
             self.fetched += 1
             raise ConfigError("no such file")
 
-    source = Broken(clock)
+    source = FailingSource(clock)
     for _ in range(2):
         with pytest.raises(ConfigError):
             cache.token(source, POLICY)
     assert source.fetched == 2
 
 
-def test_a_refused_token_is_forgotten_and_no_other(cache: TokenCache, clock: ManualClock) -> None:
+def test_only_the_rejected_token_is_dropped(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     first = cache.token(source, POLICY)
     cache.forget(first)
@@ -169,7 +165,7 @@ def test_a_refused_token_is_forgotten_and_no_other(cache: TokenCache, clock: Man
     assert source.fetched == 2
 
 
-def test_the_least_recently_used_make_room(cache: TokenCache, clock: ManualClock) -> None:
+def test_least_recently_used_tokens_are_evicted(cache: TokenCache, clock: ManualClock) -> None:
     used, unused = Source(clock, shared="used"), Source(clock, shared="unused")
     value(cache, unused)
     for number in range(MAX_CACHED):

@@ -1,4 +1,4 @@
-"""Client credentials at a real HTTP server: what is asked, how often, and what failures say."""
+"""Client credentials with a real HTTP server: requests, retries and error messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from spark_kafka_sink.security.tokens import token_endpoint
 from spark_kafka_sink.security.tokens.token import TokenCache
 from spark_kafka_sink.security.tokens.token_endpoint import ClientCredentialsSource
 from tests.unit.security.tokens.logins import SECRET, client_login, jwt
-from tests.unit.security.tokens.scripted_issuer import Answer, ScriptedIssuer, granted
+from tests.unit.security.tokens.scripted_issuer import Response, ScriptedIssuer, granted
 from tools.support.certificates import EXPIRED, CertificateAuthority
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def always(answer: Answer) -> Callable[[int], Answer]:
+def always(answer: Response) -> Callable[[int], Response]:
     return lambda _number: answer
 
 
-class Waits:
-    """Sleeps by a clock that nobody waits for."""
+class FakeSleep:
+    """A sleep that records its durations and returns at once."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(start_ms=1_700_000_000_000)
@@ -55,12 +55,14 @@ class Waits:
         self.clock.advance(seconds)
 
 
-def source(login: ClientCredentialsLogin, waits: Waits | None = None) -> ClientCredentialsSource:
-    waits = waits or Waits()
+def source(
+    login: ClientCredentialsLogin, waits: FakeSleep | None = None
+) -> ClientCredentialsSource:
+    waits = waits or FakeSleep()
     return ClientCredentialsSource(login, waits.clock, waits.sleep)
 
 
-def failure(login: ClientCredentialsLogin, waits: Waits | None = None) -> str:
+def failure(login: ClientCredentialsLogin, waits: FakeSleep | None = None) -> str:
     with pytest.raises(AuthenticationError) as caught:
         source(login, waits).fetch()
     text = str(caught.value)
@@ -70,7 +72,7 @@ def failure(login: ClientCredentialsLogin, waits: Waits | None = None) -> str:
     return text
 
 
-def test_what_is_asked() -> None:
+def test_request() -> None:
     with ScriptedIssuer(always(granted("opaque", expires_in=300))) as issuer:
         token = source(client_login(issuer.url, scope="kafka write")).fetch()
     (asked,) = issuer.requests
@@ -86,7 +88,7 @@ def test_what_is_asked() -> None:
     assert (token.value, token.expires_ms) == ("opaque", 1_700_000_300_000)
 
 
-def test_id_and_secret_url_encoded_where_the_issuer_wants_it() -> None:
+def test_id_and_secret_are_url_encoded_if_required() -> None:
     with ScriptedIssuer(always(granted("opaque"))) as issuer:
         source(client_login(issuer.url, header_urlencode=True)).fetch()
     (asked,) = issuer.requests
@@ -95,7 +97,7 @@ def test_id_and_secret_url_encoded_where_the_issuer_wants_it() -> None:
     assert parse_qs(asked.body) == {"grant_type": ["client_credentials"]}
 
 
-def test_a_jwts_own_end_is_believed() -> None:
+def test_expiry_of_a_jwt_has_priority() -> None:
     text = jwt(sub="a", exp=1_700_000_100, iat=1_700_000_000)
     with ScriptedIssuer(always(granted(text, expires_in=999_999))) as issuer:
         token = source(client_login(issuer.url)).fetch()
@@ -105,7 +107,7 @@ def test_a_jwts_own_end_is_believed() -> None:
 @pytest.mark.parametrize(
     ("content", "expires_ms"), [({"expires_in": 60}, 1_700_000_060_000), ({}, None)]
 )
-def test_a_token_that_has_expired_by_a_wrong_clock_is_kept_nevertheless(
+def test_token_expired_by_clock_skew_is_kept(
     content: dict[str, int], expires_ms: int | None
 ) -> None:
     text = jwt(sub="a", exp=1_600_000_000)
@@ -117,31 +119,31 @@ def test_a_token_that_has_expired_by_a_wrong_clock_is_kept_nevertheless(
     ("answer", "says"),
     [
         (
-            Answer(401, b'{"error":"invalid_client","error_description":"no such client"}'),
+            Response(401, b'{"error":"invalid_client","error_description":"no such client"}'),
             ["HTTP status 401", "invalid_client", "no such client"],
         ),
-        (Answer(400, b'{"error":"invalid_scope"}'), ["HTTP status 400", "invalid_scope"]),
-        (Answer(404, b"<html>not here</html>"), ["HTTP status 404"]),
-        (Answer(302, headers={"Location": "http://localhost:1/"}), ["HTTP status 302"]),
-        (Answer(200, b'{"error":"invalid_grant"}'), ["invalid_grant"]),
-        (Answer(200, b"<html>a login page</html>"), ["not a JSON object"]),
-        (Answer(200, b"[1]"), ["not a JSON object"]),
-        (Answer(200, b"[" * 100_000), ["not a JSON object"]),
-        (Answer(200, b"\xff\xfe\xff"), ["not a JSON object"]),
-        (Answer(200, b"{}"), ["no access_token"]),
-        (Answer(200, b'{"access_token":{"a":1}}'), ["no access_token"]),
-        (Answer(200, b'{"access_token":"a b"}'), ["not a bearer token"]),
-        (Answer(200, b" " * 1_100_000), ["more than 1,000,000 bytes"]),
+        (Response(400, b'{"error":"invalid_scope"}'), ["HTTP status 400", "invalid_scope"]),
+        (Response(404, b"<html>not here</html>"), ["HTTP status 404"]),
+        (Response(302, headers={"Location": "http://localhost:1/"}), ["HTTP status 302"]),
+        (Response(200, b'{"error":"invalid_grant"}'), ["invalid_grant"]),
+        (Response(200, b"<html>a login page</html>"), ["not a JSON object"]),
+        (Response(200, b"[1]"), ["not a JSON object"]),
+        (Response(200, b"[" * 100_000), ["not a JSON object"]),
+        (Response(200, b"\xff\xfe\xff"), ["not a JSON object"]),
+        (Response(200, b"{}"), ["no access_token"]),
+        (Response(200, b'{"access_token":{"a":1}}'), ["no access_token"]),
+        (Response(200, b'{"access_token":"a b"}'), ["not a bearer token"]),
+        (Response(200, b" " * 1_100_000), ["more than 1,000,000 bytes"]),
         (
-            Answer(
+            Response(
                 401, json.dumps({"error": "x\n\x1b" * 900, "error_description": SECRET}).encode()
             ),
             ["HTTP status 401", "***"],
         ),
     ],
 )
-def test_a_refusal_is_told_and_not_asked_again(answer: Answer, says: list[str]) -> None:
-    waits = Waits()
+def test_rejection_is_reported_and_not_retried(answer: Response, says: list[str]) -> None:
+    waits = FakeSleep()
     with ScriptedIssuer(always(answer)) as issuer:
         place = issuer.url
         text = failure(
@@ -156,13 +158,13 @@ def test_a_refusal_is_told_and_not_asked_again(answer: Answer, says: list[str]) 
         assert words in text
 
 
-def test_an_issuer_that_repeats_the_request_shows_no_secret() -> None:
+def test_issuer_that_echoes_the_request_exposes_no_secret() -> None:
     header = b64encode(f"the-client:{SECRET}".encode()).decode()
     told = {
         "error": f"got Basic {header}",
         "error_description": f"client_secret={quote_plus(SECRET)} is wrong",
     }
-    with ScriptedIssuer(always(Answer(401, json.dumps(told).encode()))) as issuer:
+    with ScriptedIssuer(always(Response(401, json.dumps(told).encode()))) as issuer:
         text = failure(client_login(issuer.url))
     assert header not in text
     assert quote_plus(SECRET) not in text
@@ -170,27 +172,32 @@ def test_an_issuer_that_repeats_the_request_shows_no_secret() -> None:
     assert "is wrong" in text
 
 
-def test_an_issuer_in_trouble_is_asked_again() -> None:
-    answers = [Answer(503), Answer(429), Answer(500, b'{"error":"server_error"}'), granted("good")]
-    waits = Waits()
+def test_failing_issuer_is_retried() -> None:
+    answers = [
+        Response(503),
+        Response(429),
+        Response(500, b'{"error":"server_error"}'),
+        granted("good"),
+    ]
+    waits = FakeSleep()
     with ScriptedIssuer(lambda number: answers[number - 1]) as issuer:
         assert source(client_login(issuer.url), waits).fetch().value == "good"
     assert waits.waited == [0.1, 0.2, 0.4]
 
 
-def test_the_first_failure_is_told_when_time_is_over() -> None:
-    waits = Waits()
-    with ScriptedIssuer(lambda number: Answer(502 if number == 1 else 503)) as issuer:
+def test_first_failure_is_reported_at_the_timeout() -> None:
+    waits = FakeSleep()
+    with ScriptedIssuer(lambda number: Response(502 if number == 1 else 503)) as issuer:
         text = failure(client_login(issuer.url, retry_backoff_max_ms=500), waits)
     assert "HTTP status 502" in text
     assert waits.waited == [0.1, 0.2, 0.2]
     assert len(issuer.requests) == 4
 
 
-def test_nobody_there() -> None:
+def test_connection_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    waits = Waits()
+    waits = FakeSleep()
     text = failure(
         client_login(f"http://localhost:{port}/t?secret=x", retry_backoff_max_ms=300), waits
     )
@@ -198,13 +205,13 @@ def test_nobody_there() -> None:
     assert waits.waited == [0.1, 0.2]
 
 
-def test_a_name_that_nobody_knows() -> None:
+def test_unknown_host() -> None:
     text = failure(client_login("http://no-such-host.invalid/token", retry_backoff_max_ms=1))
     assert "no-such-host.invalid" in text
 
 
-def test_an_issuer_that_never_ends_its_answer() -> None:
-    """It sends a byte now and then, so that no single read takes too long."""
+def test_endless_response() -> None:
+    """The issuer sends a byte now and then, so that no single read times out."""
     done = threading.Event()
 
     def trickle(listener: socket.socket) -> None:
@@ -234,15 +241,15 @@ def test_an_issuer_that_never_ends_its_answer() -> None:
 
 
 @pytest.mark.parametrize("url", ["x?key=v", "gopher://localhost/t?key=v", "https://[::1/t?key=v"])
-def test_what_is_no_url(url: str) -> None:
-    waits = Waits()
+def test_invalid_url(url: str) -> None:
+    waits = FakeSleep()
     text = failure(client_login(url), waits)
     assert "is not a valid URL" in text
     assert "key=v" not in text
     assert waits.waited == []
 
 
-def test_an_issuer_that_says_nothing() -> None:
+def test_issuer_without_response() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         login = client_login(
             f"http://127.0.0.1:{silent.getsockname()[1]}/token",
@@ -252,14 +259,14 @@ def test_an_issuer_that_says_nothing() -> None:
         assert "timeout" in failure(login)
 
 
-def test_plain_http_at_a_port_of_https(authority: CertificateAuthority, tmp_path: Path) -> None:
+def test_http_to_an_https_port(authority: CertificateAuthority, tmp_path: Path) -> None:
     certificate = authority.server("localhost").write(tmp_path)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         login = client_login(issuer.url.replace("https", "http"), retry_backoff_max_ms=0)
         assert "cannot be reached" in failure(login)
 
 
-def test_https_at_a_port_of_plain_http() -> None:
+def test_https_to_an_http_port() -> None:
     with ScriptedIssuer(always(granted("good"))) as issuer:
         login = client_login(issuer.url.replace("http", "https"), retry_backoff_max_ms=0)
         assert "cannot be reached: TLS: " in failure(login)
@@ -276,7 +283,7 @@ def trusting(authority: CertificateAuthority, **settings: Any) -> TlsConfig:
     return TlsConfig(truststore=store, **settings)
 
 
-def test_https_with_an_authority_of_ones_own(
+def test_https_with_a_private_authority(
     authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
@@ -286,10 +293,10 @@ def test_https_with_an_authority_of_ones_own(
         assert source(login).fetch().value == "good"
 
 
-def test_the_issuers_context_is_made_once_and_is_no_brokers(
+def test_issuers_context_is_created_once_and_separate_from_the_brokers(
     authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """urllib3 turns the check of the name off in it, and does that itself."""
+    """urllib3 disables the host name check in it and performs the check itself."""
     made: list[ssl.SSLContext] = []
 
     def make(config: TlsConfig) -> ssl.SSLContext:
@@ -307,7 +314,7 @@ def test_the_issuers_context_is_made_once_and_is_no_brokers(
 
 
 @pytest.mark.parametrize("tls", [None, "other"])
-def test_an_issuer_whose_authority_nobody_trusts(
+def test_issuer_with_an_unknown_authority(
     authority: CertificateAuthority,
     tmp_path: Path,
     tls: str | None,
@@ -315,7 +322,7 @@ def test_an_issuer_whose_authority_nobody_trusts(
 ) -> None:
     certificate = authority.server("localhost").write(tmp_path)
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
-    waits = Waits()
+    waits = FakeSleep()
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         config = tls and trusting(CertificateAuthority())
         text = failure(client_login(issuer.url, tls=config), waits)
@@ -325,7 +332,7 @@ def test_an_issuer_whose_authority_nobody_trusts(
     assert waits.waited == []
 
 
-def test_an_issuer_with_anothers_name(authority: CertificateAuthority, tmp_path: Path) -> None:
+def test_issuer_with_another_host_name(authority: CertificateAuthority, tmp_path: Path) -> None:
     certificate = authority.server("elsewhere.test").write(tmp_path)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         text = failure(client_login(issuer.url, tls=trusting(authority)))
@@ -335,7 +342,7 @@ def test_an_issuer_with_anothers_name(authority: CertificateAuthority, tmp_path:
     assert "localhost" in text
 
 
-def test_an_issuer_whose_certificate_has_expired(
+def test_issuer_with_an_expired_certificate(
     authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     certificate = authority.server("localhost", validity=EXPIRED).write(tmp_path)
@@ -344,14 +351,14 @@ def test_an_issuer_whose_certificate_has_expired(
     assert "certificate has expired" in text
 
 
-def test_a_missing_secret_is_the_options_fault() -> None:
+def test_missing_secret_is_a_config_error() -> None:
     login = client_login("http://localhost:1/", secret="env:NOT_SET_ANYWHERE")
     with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE"):
         source(login).fetch()
 
 
-def test_a_thousand_tasks_make_one_login() -> None:
-    """Each task of a worker logs in at three brokers; threads of four tasks at a time."""
+def test_a_thousand_tasks_log_in_once() -> None:
+    """Each task logs in at three brokers, with four tasks at a time."""
     text = jwt(sub="a", exp=4_000_000_000)
     cache = TokenCache()
 

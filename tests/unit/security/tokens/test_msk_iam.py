@@ -1,4 +1,4 @@
-"""Tokens for Amazon MSK, signed without network by credentials of the environment."""
+"""Tokens for Amazon MSK, signed offline with credentials from the environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST = "b-1.mine.abc123.c2.kafka.eu-west-1.amazonaws.com"
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings but the test's own, and no instance that gives credentials."""
+    """Use only the test's settings, without instance credentials."""
     for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -37,7 +37,7 @@ def signed(token: str) -> tuple[SplitResult, dict[str, str]]:
     return url, {name: values[0] for name, values in parse_qs(url.query).items()}
 
 
-def test_the_token_is_a_signed_request_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_is_a_signed_connect_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "the-session")
     token = MskIamSource(MskIamLogin(), "eu-west-1").fetch()
     url, query = signed(token.value)
@@ -52,7 +52,7 @@ def test_the_token_is_a_signed_request_to_connect(monkeypatch: pytest.MonkeyPatc
     assert token.expires_ms is not None
 
 
-def test_on_the_wire_it_is_an_oauthbearer() -> None:
+def test_mechanism_on_the_wire_is_oauthbearer() -> None:
     config = SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin())
     exchange = exchange_for(config, HOST)
     first = exchange.first()
@@ -63,7 +63,7 @@ def test_on_the_wire_it_is_an_oauthbearer() -> None:
     assert exchange_for(config, HOST).first() == first
 
 
-def test_a_profiles_credentials(tmp_path: Path) -> None:
+def test_credentials_of_a_profile(tmp_path: Path) -> None:
     (tmp_path / "credentials").write_text(
         "[one]\naws_access_key_id = AKIDPROFILE\naws_secret_access_key = x\n"
     )
@@ -82,11 +82,11 @@ def test_a_profiles_credentials(tmp_path: Path) -> None:
         ("b-1.mine.abc.c3.kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
     ],
 )
-def test_the_region_stands_in_the_brokers_name(host: str, region: str) -> None:
+def test_region_in_the_broker_name(host: str, region: str) -> None:
     assert region_of(MskIamLogin(), host) == region
 
 
-def test_the_option_comes_first_and_the_environment_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_region_option_has_priority_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "sa-east-1")
     assert region_of(MskIamLogin(region="eu-north-1"), HOST) == "eu-north-1"
     assert region_of(MskIamLogin(), HOST) == "eu-west-1"
@@ -95,25 +95,25 @@ def test_the_option_comes_first_and_the_environment_last(monkeypatch: pytest.Mon
     assert region_of(MskIamLogin(), "kafka.eu-west-1.amazonaws.com.evil.test") == "us-west-2"
 
 
-def test_no_region_anywhere() -> None:
+def test_unknown_region() -> None:
     with pytest.raises(ConfigError, match=r"broker\.internal.*AWS_REGION"):
         region_of(MskIamLogin(), "broker.internal")
 
 
-def test_no_credentials_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(AuthenticationError, match="no AWS credentials"):
         MskIamSource(MskIamLogin(), "eu-west-1").fetch()
 
 
-def test_a_profile_that_is_not_there() -> None:
+def test_missing_profile() -> None:
     with pytest.raises(AuthenticationError, match="nobody"):
         MskIamSource(MskIamLogin(profile="nobody"), "eu-west-1").fetch()
 
 
-def test_a_role_that_can_not_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """STS at a port where nobody listens."""
+def test_role_that_cannot_be_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The STS port is closed."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
     login = MskIamLogin(role_arn="arn:aws:iam::123456789012:role/writer")
     with pytest.raises(AuthenticationError, match=r"127\.0\.0\.1:1/") as caught:

@@ -1,4 +1,4 @@
-"""When a token is renewed: the numbers of Java's ExpiringCredentialRefreshingLogin."""
+"""Refresh times of tokens, with the values of Java's ExpiringCredentialRefreshingLogin."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def planned(
         (100, {"jitter": 1.0}, 85),
         (100, {"starts_ms": None}, 80),
         (100, {"policy": RefreshPolicy(window_factor=0.5, window_jitter=0.0)}, 50),
-        # within five minutes of the end: at their begin
+        # within five minutes of expiry: at its start
         (10, {}, 5),
         (20, {"jitter": 1.0}, 15),
-        # no minute from now: after a minute
+        # less than a minute from now: after a minute
         (100, {"now": NOW + 90 * MINUTE}, 91),
-        # too short for both: the factor of what is left
+        # too short for both: the factor of the remaining time
         (5, {}, 4),
         (6, {}, 5 - 4),
         (100, {"now": NOW + 95 * MINUTE}, 99),
         (10, {"policy": RefreshPolicy(min_period_seconds=0, buffer_seconds=0)}, 8),
     ],
 )
-def test_javas_numbers(minutes: int, settings: dict[str, Any], at: int) -> None:
+def test_values_of_java(minutes: int, settings: dict[str, Any], at: int) -> None:
     assert planned(minutes, **settings) == pytest.approx(at)
 
 
-def test_a_token_that_has_expired_is_renewed_at_once() -> None:
+def test_expired_token_is_refreshed_immediately() -> None:
     assert planned(1, now=NOW + MINUTE) == 1
 
 
-def test_a_token_without_an_end_is_kept_for_the_shortest_period() -> None:
+def test_token_without_expiry_is_kept_for_the_minimum_period() -> None:
     assert refresh_at_ms(Token("t"), POLICY, NOW, 0.5) == NOW + MINUTE
 
 
@@ -68,7 +68,7 @@ def test_a_token_without_an_end_is_kept_for_the_shortest_period() -> None:
     period=st.integers(0, 900),
     buffer=st.integers(0, 3_600),
 )
-def test_never_in_the_past_and_never_after_the_end(
+def test_refresh_is_never_in_the_past_or_after_expiry(
     life: int, age: int, jitter: float, factor: float, width: float, period: int, buffer: int
 ) -> None:
     policy = RefreshPolicy(

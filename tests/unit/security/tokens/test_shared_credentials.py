@@ -1,4 +1,4 @@
-"""Whose token is shared with whom: equal settings, while what they refer to is the same."""
+"""Tokens are shared between equal settings while their secrets stay the same."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def source(secret: str) -> ClientCredentialsSource:
     return ClientCredentialsSource(login)
 
 
-def test_equal_secrets_share_a_token_and_others_do_not() -> None:
+def test_only_equal_secrets_share_a_token() -> None:
     assert source("s3nt1nel").shared == source("s3nt1nel").shared
     assert source("s3nt1nel").shared != source("two").shared
     assert "s3nt1nel" not in repr(source("s3nt1nel").shared)
 
 
-def test_a_secret_in_a_file_that_is_replaced_is_another(tmp_path: Path) -> None:
+def test_replaced_secret_file_changes_the_key(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("one")
     before = source(f"file:{file}").shared

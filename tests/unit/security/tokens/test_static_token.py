@@ -24,11 +24,11 @@ def source(text: str, seconds: float = 0.0) -> StaticTokenSource:
     return StaticTokenSource(TokenLogin(token=Secret(text, OPTION)), ManualClock(seconds))
 
 
-def test_the_option_itself() -> None:
+def test_token_in_the_option() -> None:
     assert source("opaque").fetch().value == "opaque"
 
 
-def test_a_file_is_read_anew(tmp_path: Path) -> None:
+def test_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("first\n\n")
     tokens = source(f"file:{path}")
@@ -38,7 +38,7 @@ def test_a_file_is_read_anew(tmp_path: Path) -> None:
     assert tokens.fetch().value == "second"
 
 
-def test_an_expired_token_is_told_before_a_broker_is_asked() -> None:
+def test_expired_token_is_reported_before_connecting() -> None:
     text = jwt(exp=1_000)
     assert source(text, seconds=1_059).fetch().value == text
     with pytest.raises(AuthenticationError, match="1970-01-01 00:16:40 UTC") as caught:
@@ -48,12 +48,12 @@ def test_an_expired_token_is_told_before_a_broker_is_asked() -> None:
 
 
 @pytest.mark.parametrize("text", ["not a token", "é"])
-def test_what_is_no_token_names_the_option_alone(text: str) -> None:
+def test_invalid_token_is_reported_by_its_option_only(text: str) -> None:
     with pytest.raises(AuthenticationError, match=OPTION) as caught:
         source(text).fetch()
     assert text not in str(caught.value)
 
 
-def test_a_missing_file_names_the_host(tmp_path: Path) -> None:
+def test_missing_file_names_the_host(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=socket.gethostname()):
         source(f"file:{tmp_path}/none").fetch()

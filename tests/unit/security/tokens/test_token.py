@@ -1,4 +1,4 @@
-"""What a token says of itself, and what is no token."""
+"""The times in a token, and invalid tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def jwt_of(payload: bytes) -> str:
     return "a." + urlsafe_b64encode(payload).decode().rstrip("=") + ".c"
 
 
-def test_a_jwts_own_times_come_first() -> None:
+def test_times_of_a_jwt_have_priority() -> None:
     text = jwt(sub="alice", iat=1_000, exp=2_000.5)
     assert token_of(text, "here", 7) == Token(text, 2_000_500, 1_000_000)
 
@@ -40,7 +40,7 @@ def test_a_jwts_own_times_come_first() -> None:
         jwt_of(b'{"exp":' + b"9" * 5_000 + b"}"),
     ],
 )
-def test_any_other_is_taken_as_it_is(text: str) -> None:
+def test_opaque_token_is_accepted(text: str) -> None:
     assert token_of(text, "here", 7) == Token(text, 7, None)
 
 
@@ -55,7 +55,7 @@ def test_any_other_is_taken_as_it_is(text: str) -> None:
         ("x" * (LARGEST + 1), "characters"),
     ],
 )
-def test_what_can_not_be_sent(text: str, says: str) -> None:
+def test_invalid_token(text: str, says: str) -> None:
     with pytest.raises(AuthenticationError, match=says) as caught:
         token_of(text, "the place")
     assert "the place" in str(caught.value)
@@ -64,10 +64,10 @@ def test_what_can_not_be_sent(text: str, says: str) -> None:
 
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.text(max_size=60) | st.binary(max_size=60).map(jwt_of))
-def test_garbage_is_a_token_or_refused(text: str) -> None:
+def test_garbage_is_accepted_or_rejected(text: str) -> None:
     with contextlib.suppress(AuthenticationError):
         assert token_of(text, "here").value == text
 
 
-def test_no_token_in_a_repr() -> None:
+def test_repr_contains_no_token() -> None:
     assert "opaque" not in repr(token_of("opaque", "here"))

@@ -21,7 +21,7 @@ COUNT = 7
 
 
 @pytest.mark.parametrize("kind", KEY_RULES)
-def test_keys_go_where_the_producer_puts_them(kind: Kind) -> None:
+def test_keys_are_assigned_as_by_the_producer(kind: Kind) -> None:
     config = ProducerConfig.parse(
         {"kafka.bootstrap.servers": "h:1", "kafka.partitioner": kind.value}
     )

@@ -1,4 +1,4 @@
-"""The options that `foreachBatch` gives each of its writes."""
+"""The options of each write in `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVERS = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 
 
 class Frame:
-    """Notes what a write is told."""
+    """A DataFrame that records the calls of a write."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -39,7 +39,7 @@ class Frame:
         self.told.append("saved")
 
 
-def told(batch: int, **options: str) -> dict[str, str]:
+def calls_of(batch: int, **options: str) -> dict[str, str]:
     frame: Any = Frame()
     micro_batch_writer({**SERVERS, **options})(frame, batch)
     name, given, mode, saved = frame.told
@@ -49,7 +49,7 @@ def told(batch: int, **options: str) -> dict[str, str]:
 
 
 def test_each_batch_is_appended() -> None:
-    assert told(3) == {}
+    assert calls_of(3) == {}
 
 
 @pytest.mark.parametrize(
@@ -57,23 +57,23 @@ def test_each_batch_is_appended() -> None:
     [("reports", "reports/batch-3.json"), ("a/{batchId}.json", "a/3.json")],
 )
 def test_each_batch_has_a_report_as_in_a_stream(path: str, found: str) -> None:
-    assert told(3, reportPath=path) == {"reportpath": found}
+    assert calls_of(3, reportPath=path) == {"reportpath": found}
 
 
 def test_exactly_once_needs_a_batch_id() -> None:
-    assert told(3, deliveryGuarantee="exactly-once", transactionalIdPrefix="p") == {
+    assert calls_of(3, deliveryGuarantee="exactly-once", transactionalIdPrefix="p") == {
         "deliveryguarantee": "exactly-once",
         "transactionalidprefix": "p",
         "batchid": "3",
     }
 
 
-def test_a_batch_id_of_the_users_is_refused() -> None:
+def test_batch_id_option_of_the_user_is_rejected() -> None:
     with pytest.raises(ConfigError, match="batchId"):
         micro_batch_writer({"batchId": "3"})
 
 
-def test_spark_connect_can_send_it() -> None:
+def test_spark_connect_can_serialize_the_writer() -> None:
     frame: Any = Frame()
     sent = cloudpickle.dumps(micro_batch_writer(SERVERS))  # type: ignore[no-untyped-call]
     pickle.loads(sent)(frame, 0)

@@ -1,4 +1,4 @@
-"""What a session is told, and how often."""
+"""Registration of the data source with a session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A session of Spark Connect, as far as it is asked; `refusal` is what registering raises."""
+    """A fake Spark Connect session; registering raises `refusal`."""
 
     def __init__(self, refusal: str | None = None, *, is_stopped: bool = False) -> None:
         self.refusal = refusal
@@ -35,21 +35,21 @@ class Session:
             raise PySparkException("no", errorClass=self.refusal, messageParameters={})
 
 
-def test_a_session_is_told_once() -> None:
+def test_session_registers_the_source_once() -> None:
     session: Any = Session()
     register(session)
     register(session)
     assert session.registered == [KafkaProdDataSource]
 
 
-def test_one_that_spark_has_found_already_will_do() -> None:
+def test_already_registered_source_is_accepted() -> None:
     session: Any = Session("DATA_SOURCE_ALREADY_EXISTS")
     register(session)
     register(session)
     assert len(session.registered) == 1
 
 
-def test_another_refusal_is_raised_each_time() -> None:
+def test_other_errors_are_raised_each_time() -> None:
     session: Any = Session("FOREIGN")
     for _ in range(2):
         with pytest.raises(PySparkException, match="no"):
@@ -58,13 +58,13 @@ def test_another_refusal_is_raised_each_time() -> None:
 
 
 def classic(jvm: object) -> SparkSession:
-    """A classic session whose context has this for its JVM's."""
+    """Create a classic session whose context has this JVM."""
     session = object.__new__(SparkSession)
     session._sc = cast("SparkContext", SimpleNamespace(_jsc=jvm))
     return session
 
 
-class Gone:
+class StoppedContext:
     """The context of a JVM that has ended."""
 
     def sc(self) -> None:
@@ -76,16 +76,16 @@ STOPPED_THERE = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: Tru
 
 @pytest.mark.parametrize(
     "session",
-    [Session(is_stopped=True), classic(None), classic(STOPPED_THERE), classic(Gone())],
+    [Session(is_stopped=True), classic(None), classic(STOPPED_THERE), classic(StoppedContext())],
     ids=["connect", "classic", "in the JVM", "without JVM"],
 )
-def test_a_stopped_session_is_said_to_be_stopped(session: Any) -> None:
+def test_stopped_session_is_reported(session: Any) -> None:
     with pytest.raises(ConfigError, match="session is stopped"):
         register(session)
 
 
-def test_a_wheel_on_the_python_path_is_refused() -> None:
-    """Executors would not find the package; in a zip they do."""
+def test_wheel_on_the_python_path_is_rejected() -> None:
+    """Executors would not find the package; in a zip file they do."""
     module = "spark_kafka_sink/spark/registration.py"
     reject_wheel(f"/jobs/spark_kafka_sink.zip/{module}")
     with pytest.raises(ConfigError, match=r"spark_kafka_sink\.zip"):

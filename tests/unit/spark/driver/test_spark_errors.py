@@ -1,4 +1,4 @@
-"""Which error of ours an exception of Spark's tells of."""
+"""Finding the package's error in an exception of Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Records: not persisted 1,200
 """
 
 
-def test_of_a_task() -> None:
+def test_error_of_a_task() -> None:
     error = error_of(PySparkException(TASK))
     assert isinstance(error, UnknownTopicError)
     assert (error.topic, error.error) == ("evnets", "UNKNOWN_TOPIC_OR_PARTITION")
@@ -47,7 +47,7 @@ kafka.linger.ms?
  SQLSTATE: 38000"""
 
 
-def test_without_a_traceback() -> None:
+def test_error_without_traceback() -> None:
     error = error_of(PySparkException(HIDDEN))
     assert isinstance(error, ConfigError)
     assert error.message == "unknown option kafka.lingr.ms"
@@ -63,7 +63,7 @@ def test_without_a_traceback() -> None:
         ("users.job", ConfigError("wrong"), False),
     ],
 )
-def test_only_errors_of_the_package_lose_their_traceback_and_only_in_workers(
+def test_only_package_errors_in_workers_lose_their_traceback(
     module: str, error: Exception, hides: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
@@ -73,7 +73,7 @@ def test_only_errors_of_the_package_lose_their_traceback_and_only_in_workers(
     assert os.environ["SPARK_HIDE_TRACEBACK"] == ("1" if hides else "")
 
 
-def test_a_notebook_shows_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notebook_shows_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
     shell.user_ns["exception"] = PySparkException(HIDDEN)
     shell.run_cell("%load_ext spark_kafka_sink")
@@ -92,7 +92,7 @@ def test_a_notebook_shows_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback (most recent call last)" in capsys.readouterr().out
 
 
-def test_one_of_ours_is_the_answer_and_so_is_a_cause() -> None:
+def test_package_error_is_found_directly_or_as_cause() -> None:
     ours = ColumnError("a null topic")
     outer = RuntimeError("the job has failed")
     outer.__cause__ = ours
@@ -119,7 +119,7 @@ def test_one_of_ours_is_the_answer_and_so_is_a_cause() -> None:
         ("Sink kafkaprod does not support async progress tracking", "processingTime='0 seconds'"),
     ],
 )
-def test_what_spark_refuses_has_a_hint(text: str, hint: str) -> None:
+def test_spark_rejection_has_a_hint(text: str, hint: str) -> None:
     error = error_of(PySparkException(f"{text}. SQLSTATE: 0A000"))
     assert isinstance(error, ConfigError)
     assert hint in (error.hint or "")
@@ -133,7 +133,7 @@ def test_what_spark_refuses_has_a_hint(text: str, hint: str) -> None:
         "[STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED] Streaming real-time mode",
     ],
 )
-def test_what_spark_refuses_of_others_has_none(text: str) -> None:
+def test_rejection_of_another_format_has_no_hint(text: str) -> None:
     assert error_of(PySparkException(text)) is None
 
 
@@ -141,7 +141,7 @@ NOT_FOUND = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkaprod. 
 
 
 @pytest.mark.parametrize("variable", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
-def test_a_script_hears_which_python_spark_takes(
+def test_error_in_a_script_names_sparks_python(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
@@ -155,9 +155,7 @@ def test_a_script_hears_which_python_spark_takes(
     assert ("or call register(spark)" in hint) == (variable != "PYSPARK_PYTHON")
 
 
-def test_without_a_name_spark_takes_the_first_python3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_python_is_python3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = tmp_path / "python3"
     first.touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -169,7 +167,7 @@ def test_without_a_name_spark_takes_the_first_python3(
     assert (error.hint or "").startswith("set PYSPARK_PYTHON=")
 
 
-def test_a_thread_is_told_of_register_whatever_python_spark_takes(
+def test_error_in_a_thread_mentions_register(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/elsewhere/python3")
@@ -179,6 +177,6 @@ def test_a_thread_is_told_of_register_whatever_python_spark_takes(
     assert "register(spark)" in (error.hint or "")
 
 
-def test_another_error_is_none_of_ours() -> None:
+def test_other_errors_are_not_translated() -> None:
     assert error_of(ZeroDivisionError("division by zero")) is None
     assert error_of(PySparkException("[DATA_SOURCE_NOT_FOUND] Failed to find: avro")) is None

@@ -63,7 +63,7 @@ RANGES = tuple(
 
 
 @pytest.mark.parametrize("pickled", [False, True])
-def test_the_partitions_of_a_transaction_are_those_of_the_report(pickled: bool) -> None:
+def test_transactions_partitions_match_the_report(pickled: bool) -> None:
     message = TransactionMessage(REPORT, WRITTEN, "nonce")
     if pickled:
         data = pickle.dumps(message)
@@ -77,7 +77,7 @@ def test_the_partitions_of_a_transaction_are_those_of_the_report(pickled: bool) 
     assert nothing is EMPTY
 
 
-def test_of_very_many_tasks_some_partitions_are_named() -> None:
+def test_some_partitions_are_named_for_many_tasks() -> None:
     results = results_of([TransactionMessage(REPORT, WRITTEN, "nonce")] * 1_000)
     transaction = results[0].transaction
     assert transaction is not None
@@ -86,21 +86,21 @@ def test_of_very_many_tasks_some_partitions_are_named() -> None:
     assert transaction.records == sum(each.records for each in RANGES)
 
 
-def test_where_tasks_share_a_transaction_all_are_named() -> None:
+def test_all_partitions_of_a_shared_transaction_are_named() -> None:
     shared = TransactionMessage(REPORT, replace(WRITTEN, shared=OPEN), "nonce")
     results = results_of([shared] * 200)
     assert results[0].transaction is not None
     assert results[0].transaction.partitions == RANGES
 
 
-def test_tasks_without_rows_take_no_room_in_the_decision() -> None:
+def test_tasks_without_rows_use_no_space_in_the_decision() -> None:
     nothing = TransactionMessage(DeliveryReport(), EMPTY, "nonce")
     written, *_ = results_of([TransactionMessage(REPORT, WRITTEN, "nonce"), *[nothing] * 999])
     assert written.transaction is not None
     assert written.transaction.partitions == RANGES
 
 
-def test_partitions_whose_markers_can_be_found_are_named_first(
+def test_partitions_with_findable_markers_are_named_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(messages, "partitions_to_list", lambda _: 1)
@@ -115,7 +115,7 @@ def test_partitions_whose_markers_can_be_found_are_named_first(
     assert found.transaction.unnamed_partitions == found.transaction.unnamed_records == 1
 
 
-def test_a_report_has_the_transactions_of_as_many_tasks_as_it_has_lines() -> None:
+def test_report_has_transactions_for_as_many_tasks_as_lines() -> None:
     tasks = []
     for number in range(20, 0, -1):
         transaction = replace(OPEN, transactional_id=f"orders/{number:02}", epoch=number)
@@ -129,7 +129,7 @@ def test_a_report_has_the_transactions_of_as_many_tasks_as_it_has_lines() -> Non
     assert transactions_of(tasks, ReportTasks.NONE) == ()
 
 
-def test_tasks_that_share_a_transaction_have_one() -> None:
+def test_tasks_with_a_shared_transaction_count_it_once() -> None:
     tasks = [replace(_in_transaction(OPEN), shared=OPEN)] * 3
     assert len(transactions_of(tasks, ReportTasks.ALL)) == 1
 

@@ -35,13 +35,13 @@ def _written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id=None, batch="b")
 
 
-def test_the_transaction_nearest_to_its_timeout_counts() -> None:
+def test_transaction_closest_to_its_timeout_counts() -> None:
     results = [_written(90_000), _written(70_000), EMPTY, _written(10_000, 900_000)]
     assert oldest(results, 100_000) == (0.5, 30_000, 60_000)
     assert oldest([EMPTY], 100_000) == (0.0, 0, 0)
 
 
-def test_half_of_the_timeout_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_warning_at_half_of_the_timeout(caplog: pytest.LogCaptureFixture) -> None:
     warn_of_long_transactions("micro-batch 7", [_written(71_000)], 100_000)
     assert not caplog.records
     warn_of_long_transactions("micro-batch 7", [_written(70_000)], 100_000)
@@ -61,7 +61,7 @@ def _config(**more: str) -> SinkConfig:
     )
 
 
-def test_a_timeout_in_which_nothing_can_be_decided_safely_is_refused(
+def test_timeout_too_short_for_a_safe_decision_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 900_000)
@@ -71,7 +71,7 @@ def test_a_timeout_in_which_nothing_can_be_decided_safely_is_refused(
         transaction_timeout_ms(_config(kafka__transaction__timeout__ms="59999"))
     assert "remove it to use the brokers' maximum" in str(caught.value)
     short = {"kafka__transaction__timeout__ms": "20000", "atomicBatch": "true"}
-    assert transaction_timeout_ms(_config(**short)) == 20_000  # one EndTxn is the decision
+    assert transaction_timeout_ms(_config(**short)) == 20_000  # a single EndTxn is the decision
     monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 30_000)
     assert transaction_timeout_ms(_config(twoPhaseCommit="true")) == NEVER_MS
     for more in ({}, {"kafka__transaction__timeout__ms": "20000"}):

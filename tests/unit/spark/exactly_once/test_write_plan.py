@@ -36,7 +36,7 @@ def _plan(state: LogState[TaskTransaction], scope: Scope = STREAM) -> WritePlan:
         (Decided("q", "5", (TRANSACTION,)), "5", False),
     ],
 )
-def test_a_micro_batch_is_written_or_skipped(
+def test_micro_batch_is_written_or_skipped(
     state: LogState[TaskTransaction], batch: str, written: bool
 ) -> None:
     assert _plan(state).must_write("q", batch) is written
@@ -50,7 +50,7 @@ def test_a_micro_batch_is_written_or_skipped(
         (Done("q", "6"), "5", "a later batch"),
     ],
 )
-def test_a_refused_micro_batch_is_told_what_to_do(
+def test_rejected_micro_batch_has_a_hint(
     state: LogState[TaskTransaction], batch: str, wanted: str
 ) -> None:
     with pytest.raises(TransactionError, match=wanted) as caught:
@@ -58,17 +58,17 @@ def test_a_refused_micro_batch_is_told_what_to_do(
     assert "each attempt fails with this" in str(caught.value.hint)
 
 
-def test_a_new_query_takes_over_where_that_is_meant() -> None:
+def test_new_query_takes_over_if_allowed() -> None:
     assert replace(_plan(Done("other", "4")), reset=True).must_write("q", "0")
 
 
-def test_a_batch_is_written_once() -> None:
+def test_batch_is_written_once() -> None:
     scope = Scope.batch("orders", "2026-11-20")
     assert _plan(Nothing(), scope).must_write(None, scope.name)
     assert not _plan(Done(None, scope.name), scope).must_write(None, scope.name)
 
 
-def test_each_attempt_has_an_id_of_its_own() -> None:
+def test_each_attempt_has_its_own_id() -> None:
     plan = _plan(Nothing())
     tasks = [TaskInfo(partition_id=3, task_attempt_id=each) for each in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
@@ -81,7 +81,7 @@ def test_each_attempt_has_an_id_of_its_own() -> None:
     assert first.timeout_ms == 60_000
 
 
-def test_all_attempts_of_a_task_claim_their_part_of_a_shared_transaction() -> None:
+def test_all_attempts_of_a_task_share_their_claim() -> None:
     shared = TRANSACTION.transaction
     plan = replace(_plan(Nothing()), shared=shared)
     tasks = [TaskInfo(partition_id=3, task_attempt_id=each) for each in (70, 71)]
@@ -93,6 +93,6 @@ def test_all_attempts_of_a_task_claim_their_part_of_a_shared_transaction() -> No
     assert first.joined.claim_id == f"orders/stream/q/5/{plan.nonce}/3"
 
 
-def test_it_travels_with_the_writer() -> None:
+def test_plan_is_pickled_with_the_writer() -> None:
     plan = _plan(Done("q", "5", ("old",)))
     assert pickle.loads(pickle.dumps(plan)) == plan

@@ -1,4 +1,4 @@
-"""Commit and abort on the driver, with a committer that says what the test wants."""
+"""Commit and abort on the driver, with a fake committer."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ WRITTEN = TransactionMessage(
 
 @dataclass
 class Committer:
-    """Notes what it is asked, and answers with `answer`, or raises it."""
+    """Records its calls and returns or raises `answer`."""
 
     answer: CommitStatus | CommitOutcome | Exception = CommitStatus.COMMITTED
     calls: list[tuple[Any, ...]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Committer:
         nonce: str | None,
         written: Sequence[WrittenTopic],
     ) -> CommitOutcome:
-        assert not written  # no broker has a topic id here
+        assert not written  # brokers without topic ids
         return self._answer(batch, len(results), nonce)
 
     def abort(
@@ -113,7 +113,7 @@ def _report(folder: Path) -> tuple[WriteStatus, str]:
     return report.status, report.transaction_outcome
 
 
-def test_a_commit_is_reported(
+def test_commit_is_reported(
     writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     writer.commit([DONE, DONE], 7)
@@ -123,7 +123,7 @@ def test_a_commit_is_reported(
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
 @pytest.mark.parametrize("status", CommitStatus)
-def test_the_transactions_of_a_report_are_those_that_ended_as_it_says(
+def test_report_contains_the_transactions_by_outcome(
     writer: KafkaProdStreamWriter,
     committer: Committer,
     tmp_path: Path,
@@ -139,7 +139,7 @@ def test_the_transactions_of_a_report_are_those_that_ended_as_it_says(
     assert report.transaction_outcome == status.value
 
 
-def test_a_commit_that_fails_is_sparks_business(
+def test_commit_failure_is_raised_to_spark(
     writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = FencedError("a newer driver")
@@ -158,7 +158,7 @@ def test_rows_without_a_transaction_are_not_committed(
     assert not committer.calls
 
 
-def test_an_abort_knows_the_planning_from_a_task_or_from_the_plan_file(
+def test_abort_takes_the_plan_from_a_task_or_the_plan_file(
     writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ABORTED
@@ -171,7 +171,7 @@ def test_an_abort_knows_the_planning_from_a_task_or_from_the_plan_file(
     assert _report(tmp_path) == (WriteStatus.FAILED, "aborted")
 
 
-def test_an_abort_names_what_it_leaves_open_and_the_command_that_ends_it(
+def test_abort_names_open_transactions_and_the_command_that_ends_them(
     writer: KafkaProdStreamWriter,
     committer: Committer,
     tmp_path: Path,
@@ -201,7 +201,7 @@ def test_abort_after_a_decision_reports_a_failure_with_visible_rows(
     assert _report(tmp_path) == (WriteStatus.FAILED, "rolled forward")
 
 
-def test_an_abort_that_fails_hides_nothing(
+def test_failing_abort_does_not_hide_the_error(
     writer: KafkaProdStreamWriter,
     committer: Committer,
     tmp_path: Path,
@@ -231,7 +231,7 @@ def test_abort_of_a_partially_committed_batch(
     assert "may be open" not in caplog.text
 
 
-def test_an_abort_needs_no_report(writer: KafkaProdStreamWriter, committer: Committer) -> None:
+def test_abort_needs_no_report(writer: KafkaProdStreamWriter, committer: Committer) -> None:
     unreadable = TransactionMessage(PackedReport(b"?", b"?"), EMPTY, "nonce")
     writer.abort([unreadable, None], 7)
     assert committer.calls[1:]

@@ -1,4 +1,4 @@
-"""Where progress is shown."""
+"""Progress in scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("imported", [False, True], ids=["", "with ipykernel"])
-def test_a_script_gets_lines_of_stderr(
+def test_script_writes_lines_to_stderr(
     imported: bool, monkeypatch: pytest.MonkeyPatch, capsys: CaptureFixture[str]
 ) -> None:
     if imported:
@@ -26,7 +26,7 @@ def test_a_script_gets_lines_of_stderr(
 
 
 class _Display:
-    """What IPython's `display(..., display_id=True)` returns."""
+    """A fake of the handle that IPython's `display(..., display_id=True)` returns."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []
@@ -35,7 +35,7 @@ class _Display:
         self.shown.append(repr(shown))
 
 
-def test_a_notebook_has_one_line_that_changes() -> None:
+def test_notebook_updates_one_line() -> None:
     display, progress = _Display(), WriteProgress(waits_for={})
     line = NotebookLine(display)
     line(progress)
@@ -43,7 +43,7 @@ def test_a_notebook_has_one_line_that_changes() -> None:
     assert display.shown == [str(progress)]
 
 
-def test_a_notebook_does_not_wait_for_ever() -> None:
+def test_hanging_notebook_display_does_not_block() -> None:
     display = _Display()
     NotebookLine(display).close()
     assert display.shown == ["no task reported progress"]

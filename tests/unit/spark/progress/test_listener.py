@@ -1,4 +1,4 @@
-"""A task's thread and the listener, over a real socket."""
+"""Progress from a task's thread to the listener, over a real socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCH = pa.record_batch({"value": ["a", "b", "c"]})
 TASK = TaskInfo(partition_id=3, task_attempt_id=9)
 
 
-def test_the_end_of_a_task_is_heard_before_the_listener_closes() -> None:
+def test_end_of_a_task_arrives_before_the_listener_closes() -> None:
     shown: list[WriteProgress] = []
     listener = ProgressListener("127.0.0.1", 0.05, shown.append)
     with TaskReporter(listener.address, TASK) as reporter:
@@ -29,7 +29,7 @@ def test_the_end_of_a_task_is_heard_before_the_listener_closes() -> None:
     assert (shown[-1].rows, shown[-1].running, shown[-1].ended) == (6, 0, 1)
 
 
-def test_the_end_is_shown_once() -> None:
+def test_end_is_shown_once() -> None:
     ends: list[WriteProgress] = []
     seen = Event()
 
@@ -46,20 +46,20 @@ def test_the_end_is_shown_once() -> None:
     assert len(ends) == 1
 
 
-def test_nobody_watches() -> None:
+def test_no_display() -> None:
     batches = [BATCH]
     with TaskReporter(None, TASK) as reporter:
         assert reporter.watch(batches) is batches
 
 
-def test_nobody_listens_any_more() -> None:
+def test_listener_is_closed() -> None:
     listener = ProgressListener("127.0.0.1", 0.05, lambda _: None)
     listener.close()
     with TaskReporter(listener.address, TASK) as reporter:
         assert list(reporter.watch([BATCH])) == [BATCH]
 
 
-def test_the_address_goes_through_a_folder(tmp_path: Path) -> None:
+def test_address_is_passed_through_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     address = ProgressAddress(host="127.0.0.1", port=7, token="secret", interval_s=2.0)
     assert ProgressAddress.find(folder) is None

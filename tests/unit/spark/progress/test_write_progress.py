@@ -14,7 +14,7 @@ TWO = TaskProgress(
 )
 
 
-def test_a_datagram_is_read_back() -> None:
+def test_datagram_round_trip() -> None:
     assert TaskProgress.decode(TWO.encode("secret"), "secret") == TWO
 
 
@@ -30,11 +30,11 @@ def test_a_datagram_is_read_back() -> None:
         TWO.encode("secret").replace(b"50", b'"x"'),
     ],
 )
-def test_what_strangers_send_is_nothing(datagram: bytes) -> None:
+def test_foreign_datagrams_are_ignored(datagram: bytes) -> None:
     assert TaskProgress.decode(datagram, "secret") is None
 
 
-def test_tasks_add_up() -> None:
+def test_tasks_are_summed() -> None:
     total = ProgressSum()
     total.add(ONE, 100.0)
     total.add(TWO, 101.0)
@@ -48,7 +48,7 @@ def test_tasks_add_up() -> None:
     )
 
 
-def test_late_and_doubled_datagrams_change_nothing() -> None:
+def test_late_and_duplicate_datagrams_change_nothing() -> None:
     done = TaskProgress(partition_id=0, task_attempt_id=1, rows=300, persisted=300, done=True)
     total = ProgressSum()
     for progress in (ONE, done, done, ONE):
@@ -57,13 +57,13 @@ def test_late_and_doubled_datagrams_change_nothing() -> None:
     assert (found.rows, found.persisted, found.running, found.ended) == (300, 300, 0, 1)
 
 
-def test_a_task_that_is_silent_does_not_run() -> None:
+def test_silent_task_is_not_running() -> None:
     total = ProgressSum()
     total.add(ONE, 1.0)
     assert total.total(1.0 + SILENCE_S, SILENCE_S).running == 0
 
 
-def test_the_rate_is_that_of_the_last_seconds() -> None:
+def test_rate_is_that_of_the_last_seconds() -> None:
     total = ProgressSum()
     for second in range(100):
         records = 1000 if second < 50 else 1000 + (second - 50) * 10
@@ -72,7 +72,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert rate == pytest.approx(10)
 
 
-def test_the_first_rate_is_that_since_the_first_task_began() -> None:
+def test_first_rate_starts_with_the_first_task() -> None:
     total = ProgressSum()
     total.add(TaskProgress(partition_id=0, task_attempt_id=1, elapsed_ms=2000, persisted=100), 9.0)
     found = total.total(9.001, SILENCE_S)
@@ -80,7 +80,7 @@ def test_the_first_rate_is_that_since_the_first_task_began() -> None:
     assert found.rate == pytest.approx(50, rel=0.01)
 
 
-def test_who_interrupts_is_told_what_still_writes() -> None:
+def test_interrupt_message_counts_running_tasks() -> None:
     total = ProgressSum()
     total.add(ONE, 1.0)
     told = total.total(2.0, SILENCE_S).interrupted() or ""
@@ -89,5 +89,5 @@ def test_who_interrupts_is_told_what_still_writes() -> None:
     assert total.total(1.0 + SILENCE_S, SILENCE_S).interrupted() is None
 
 
-def test_before_the_first_task_there_is_nothing() -> None:
+def test_no_progress_before_the_first_task() -> None:
     assert ProgressSum().total(5.0, SILENCE_S).persisted == 0

@@ -1,4 +1,4 @@
-"""The query's id out of a checkpoint."""
+"""Reading the query id from a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_id_that_spark_keeps(tmp_path: Path) -> None:
+def test_query_id_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "a b"
     folder.mkdir()
     (folder / "metadata").write_text('{"id":"17"}\n')
@@ -22,17 +22,17 @@ def test_the_id_that_spark_keeps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("metadata", ["", "[]", "{}", "7", "\udcff"])
-def test_a_file_that_is_no_metadata(metadata: str, tmp_path: Path) -> None:
+def test_invalid_metadata_file(metadata: str, tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text(metadata, errors="surrogateescape")
     assert query_id(str(tmp_path)) == ""
 
 
 @pytest.mark.parametrize("place", ["", "/nowhere", "hdfs://a/b", "s3a://b/c", "file://[/x"])
-def test_no_checkpoint_of_this_machine(place: str) -> None:
+def test_checkpoint_on_another_file_system(place: str) -> None:
     assert query_id(place) == ""
 
 
-def test_a_failed_micro_batch_without_a_finished_task_is_that_of_its_query(tmp_path: Path) -> None:
+def test_failed_micro_batch_without_finished_task_has_its_query_id(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text('{"id":"17"}')
     origin = WriteOrigin.of_stream(StreamIdentity("", str(tmp_path)))
     failed = origin.completed(DeliveryReport(), 0)

@@ -1,4 +1,4 @@
-"""What failed a task comes to the driver's report."""
+"""Errors of tasks in the driver's report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ERROR = ColumnError("row 3 has no value", topic="events", hint="leave it out")
 
 
-def test_the_last_error_that_was_left_is_taken_once(tmp_path: Path) -> None:
+def test_last_error_is_returned_once(tmp_path: Path) -> None:
     file = ErrorFile(str(tmp_path / "reports"), "w")
     task = pickle.loads(pickle.dumps(file))
     task.store(KafkaProdError("of the first attempt"))
@@ -28,7 +28,7 @@ def test_the_last_error_that_was_left_is_taken_once(tmp_path: Path) -> None:
     assert list((tmp_path / "reports").iterdir()) == []
 
 
-def test_each_micro_batch_has_its_own(tmp_path: Path) -> None:
+def test_each_micro_batch_has_its_own_file(tmp_path: Path) -> None:
     file = ErrorFile(str(tmp_path), "s", of_stream=True)
     with pytest.raises(ColumnError), file.storing_errors(7):
         raise ERROR
@@ -36,7 +36,7 @@ def test_each_micro_batch_has_its_own(tmp_path: Path) -> None:
     assert (file.take(7) or "").startswith("ColumnError: row 3")
 
 
-def test_what_became_of_the_records_is_left_to_the_report(tmp_path: Path) -> None:
+def test_record_statuses_are_left_to_the_report(tmp_path: Path) -> None:
     error = DeliveryError("it failed", hint="again")
     error.statuses = (
         PartitionStatus(topic="t", partition=0, records=3, status=DeliveryStatus.NOT_PERSISTED),
@@ -48,7 +48,7 @@ def test_what_became_of_the_records_is_left_to_the_report(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("folder", [None, "/no/such/machine/reports", "/dev/null/x"])
-def test_without_the_drivers_folder_nothing_is_left(folder: str | None) -> None:
+def test_nothing_is_stored_without_the_drivers_folder(folder: str | None) -> None:
     file = ErrorFile(folder, "w")
     file.store(ERROR)
     assert file.take() is None
@@ -56,7 +56,7 @@ def test_without_the_drivers_folder_nothing_is_left(folder: str | None) -> None:
         raise ERROR
 
 
-def test_errors_of_others_are_not_kept(tmp_path: Path) -> None:
+def test_other_errors_are_not_stored(tmp_path: Path) -> None:
     file = ErrorFile(str(tmp_path), "w")
     with pytest.raises(ValueError, match="x"), file.storing_errors():
         raise ValueError("x")

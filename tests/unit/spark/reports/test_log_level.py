@@ -24,14 +24,14 @@ def _process(proc: Path, name: str, parent: int, *words: str) -> None:
         (("java", "pyspark-shell"), False),
     ],
 )
-def test_the_level_of_the_jvm_above(words: tuple[str, ...], quiet: bool, tmp_path: Path) -> None:
+def test_log_level_of_the_parent_jvm(words: tuple[str, ...], quiet: bool, tmp_path: Path) -> None:
     _process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
     _process(tmp_path, "20", 10, *words)
     _process(tmp_path, "10", 1, "python", "job.py")
     assert only_errors_are_logged(tmp_path) is quiet
 
 
-def test_a_machine_without_proc(tmp_path: Path) -> None:
+def test_without_proc(tmp_path: Path) -> None:
     assert not only_errors_are_logged(tmp_path)
 
 
@@ -46,9 +46,7 @@ def test_a_machine_without_proc(tmp_path: Path) -> None:
         ("ipykernel_launcher", "pipe:[4711]", True),
     ],
 )
-def test_whether_a_person_sees_the_lines_of_the_driver(
-    program: str, stderr: str, watched: bool, tmp_path: Path
-) -> None:
+def test_terminal_detection(program: str, stderr: str, watched: bool, tmp_path: Path) -> None:
     _process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
     _process(tmp_path, "20", 10, "/usr/lib/jvm/bin/java", "pyspark-shell")
     _process(tmp_path, "10", 5, "python", "-m", program)
@@ -64,5 +62,5 @@ def test_whether_a_person_sees_the_lines_of_the_driver(
     assert is_watched(tmp_path) is watched
 
 
-def test_no_terminal_is_known_without_proc(tmp_path: Path) -> None:
+def test_terminal_is_unknown_without_proc(tmp_path: Path) -> None:
     assert not is_watched(tmp_path)

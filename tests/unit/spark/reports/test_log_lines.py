@@ -1,4 +1,4 @@
-"""The sink's lines where nobody has set up logging."""
+"""Log lines if logging is not configured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def printed(code: str) -> str:
     return done.stderr
 
 
-def test_a_line_says_when_how_bad_and_from_whom() -> None:
+def test_line_contains_time_level_and_logger() -> None:
     line = (
         r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN spark_kafka_sink\.config\.names: Option x is unknown"
     )
@@ -43,16 +43,16 @@ def test_a_line_says_when_how_bad_and_from_whom() -> None:
     ],
     ids=["root", "one logger"],
 )
-def test_logging_that_is_set_up_is_left_alone(own: str) -> None:
+def test_configured_logging_is_not_changed(own: str) -> None:
     assert printed(WARN.format(own)) == "mine Option x is unknown\n"
 
 
-def test_a_logger_that_is_cut_off_stays_silent() -> None:
+def test_disabled_logger_stays_silent() -> None:
     own = "log.propagate = False; log.addHandler(logging.NullHandler())"
     assert printed(WARN.format(own)) == ""
 
 
-def test_lines_of_debug_are_printed_once() -> None:
+def test_debug_lines_are_printed_once() -> None:
     code = (
         "import spark_kafka_sink.spark\n"
         "from spark_kafka_sink.common.debug_log import Context, Debug\n"
@@ -71,12 +71,12 @@ SUCCESS = (
 )
 
 
-def test_a_person_who_watches_sees_plain_lines() -> None:
+def test_terminal_gets_plain_lines() -> None:
     text = printed(SUCCESS.format("", True))
     assert text == "kafkaprod: the write is done:\n  5 persisted\n"
 
 
-def test_other_logs_get_a_line_with_the_level_info() -> None:
+def test_other_outputs_get_lines_with_level_info() -> None:
     line = r"\S+ \S+ INFO spark_kafka_sink\.summary: the write is done:\n  5 persisted\n"
     assert re.fullmatch(line, printed(SUCCESS.format("", False)))
 

@@ -20,7 +20,7 @@ FAILED = DeliveryReport(query_name="one", batch_id=8, written_at="4")
 UNNAMED = DeliveryReport(query_id="id-3", batch_id=0, written_at="0")
 
 
-def test_the_last_of_each_kind_is_kept(tmp_path: Path) -> None:
+def test_last_report_of_each_kind_is_kept(tmp_path: Path) -> None:
     folder = ReportFolder.of(tmp_path / "none yet")
     assert folder.reports() == []
     later = replace(BATCH, written_at="9", slowest=(TaskReport(duration_ms=1, task=TaskInfo()),))
@@ -34,7 +34,7 @@ def test_the_last_of_each_kind_is_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_a_query_of_spark_connect_is_found_from_the_session_that_started_it(tmp_path: Path) -> None:
+def test_connect_query_is_found_from_its_session(tmp_path: Path) -> None:
     files = tmp_path / "userFiles-8c197db4-ee2f-4ea0-951b-259cf1585b9e"
     mine = ReportFolder.of(files / "8c197db4-ee2f-4ea0-951b-259cf1585b9e")
     query = ReportFolder.of(files / "b9ce1530-6c8b-4254-938e-39d6e0f4ac53")
@@ -60,12 +60,12 @@ def test_a_query_of_spark_connect_is_found_from_the_session_that_started_it(tmp_
         ("nobody", "", None),
     ],
 )
-def test_the_latest_of_a_query(
+def test_latest_report_of_a_query(
     query_id: str, query_name: str, found: DeliveryReport | None
 ) -> None:
     reports = [FAILED, BATCH, ONE, TWO, UNNAMED]
     assert latest(reports, query_id=query_id, query_name=query_name) == found
 
 
-def test_without_spark_there_is_none() -> None:
+def test_no_report_without_spark() -> None:
     assert latest([]) is None

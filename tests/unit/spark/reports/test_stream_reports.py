@@ -32,7 +32,7 @@ FIRST = StreamIdentity("first", "/checkpoints/1")
         (StreamIdentity("", ""), "reports", "reports"),
     ],
 )
-def test_the_second_stream_gets_a_subfolder(
+def test_second_stream_uses_a_subfolder(
     stream: StreamIdentity, path: str, own: str, tmp_path: Path
 ) -> None:
     owners = tmp_path / "none yet"
@@ -43,14 +43,14 @@ def test_the_second_stream_gets_a_subfolder(
     assert len(list(owners.iterdir())) == 2
 
 
-def test_the_subfolder_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_subfolder_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         warn_of_own_path("told-reports", "told-reports/second", tmp_path)
     (message,) = (record.getMessage() for record in caplog.records)
     assert "the reports of this stream are written to told-reports/second." in message
 
 
-def test_other_processes_of_the_application_say_nothing(tmp_path: Path) -> None:
+def test_other_processes_of_the_application_log_nothing(tmp_path: Path) -> None:
     """Spark plans the micro-batches of one stream in several processes."""
     code = (
         "from pathlib import Path; from spark_kafka_sink.spark import report_folder; "
@@ -69,6 +69,6 @@ def test_other_processes_of_the_application_say_nothing(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_is_none_is_no_trouble(tmp_path: Path) -> None:
+def test_invalid_folder_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     assert own_report_path("reports", FIRST, tmp_path / "file") == "reports"

@@ -6,24 +6,24 @@ from spark_kafka_sink.spark.abort_files import WriteOrigin
 PLANNED = "2026-01-02T03:04:05.000+00:00"
 
 
-def test_a_whole_write_is_timed_from_its_plan() -> None:
+def test_complete_write_starts_at_its_plan() -> None:
     report = WriteOrigin(started_at=PLANNED).completed(DeliveryReport(), None)
     assert report.started_at == PLANNED
     assert report.written_at > PLANNED
     assert report.duration_ms > 0
 
 
-def test_what_tasks_know_wins_over_what_the_commit_knows() -> None:
+def test_values_of_tasks_have_priority_over_those_of_the_commit() -> None:
     of_task = WriteOrigin(started_at=PLANNED, query_name="q").of_task(DeliveryReport())
     report = WriteOrigin(query_name="q").completed(of_task, 3)
     assert (report.started_at, report.query_name, report.batch_id) == (PLANNED, "q", 3)
 
 
-def test_a_micro_batch_without_a_finished_task_has_no_start() -> None:
+def test_micro_batch_without_finished_task_has_no_start() -> None:
     report = WriteOrigin(query_name="q").completed(DeliveryReport(), 3)
     assert (report.started_at, report.duration_ms, report.query_name) == ("", 0, "q")
 
 
-def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
+def test_clock_set_back_gives_no_negative_duration() -> None:
     late = WriteOrigin(started_at="9999-01-02T03:04:05.000+00:00")
     assert late.completed(DeliveryReport(), None).duration_ms == 0

@@ -1,4 +1,4 @@
-"""sasl.jaas.config; tests/golden compares it with Kafka's own class."""
+"""sasl.jaas.config; tests/golden compares the parser with Kafka's own class."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def failure(text: str) -> str:
 @pytest.mark.parametrize("module", LoginModule)
 @pytest.mark.parametrize("prefix", ["", "kafkashaded.", "org.apache.kafka.shaded."])
 @pytest.mark.parametrize("flag", ["required", "REQUISITE", "Sufficient", "optional"])
-def test_login_modules_shaded_or_not(module: LoginModule, prefix: str, flag: str) -> None:
+def test_login_modules_with_and_without_shading(
+    module: LoginModule, prefix: str, flag: str
+) -> None:
     assert parse_jaas(f"{prefix}{module.value} {flag};", OPTION).module is module
 
 
@@ -93,11 +95,11 @@ def test_options_as_java_reads_them(text: str, expected: dict[str, str]) -> None
         ("myorg.apache.kafka.common.Sentinel required;", "contains an unknown login module"),
     ],
 )
-def test_what_is_wrong_is_a_sentence_without_any_value(text: str, says: str) -> None:
+def test_error_contains_no_value(text: str, says: str) -> None:
     assert f"option {OPTION} {says}" in failure(text)
 
 
-def test_a_file_of_jaas_sections_is_not_taken_for_an_option() -> None:
+def test_jaas_file_is_not_mistaken_for_an_option() -> None:
     said = failure(f'KafkaClient {{ {PLAIN} required password="sentinel"; }};')
     assert "is a section of a JAAS file" in said
     assert "-Djava.security.auth.login.config). Set the text between" in said
@@ -107,27 +109,27 @@ def test_a_file_of_jaas_sections_is_not_taken_for_an_option() -> None:
     "name",
     [PLAIN.lower(), "PlainLoginModule", "plainloginmodule", f"{PLAIN}s"],
 )
-def test_a_login_module_that_is_nearly_known(name: str) -> None:
+def test_misspelled_login_module(name: str) -> None:
     assert failure(f"{name} required;").endswith(f"an unknown login module. Did you mean {PLAIN}?")
 
 
-def test_another_login_module_is_no_typing_error() -> None:
+def test_unknown_login_module_gets_no_suggestion() -> None:
     assert "Supported: " in failure("com.example.security.LoginModule required;")
 
 
 def quoted(text: str) -> str:
-    """A text as a user is told to write it."""
+    """Quote a text as users are told to."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
 
 
 @given(st.dictionaries(st.from_regex(r"[A-Za-z_]{1,9}", fullmatch=True), st.text()))
-def test_every_value_in_quotes_comes_back(values: dict[str, str]) -> None:
+def test_quoted_values_round_trip(values: dict[str, str]) -> None:
     assert options(" ".join(f"{name}={quoted(value)}" for name, value in values.items())) == values
 
 
 @given(st.text(alphabet=st.sampled_from("ab19.-_$ \t\r\n\"'\\/*=;é€")))
-def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
+def test_any_text_is_parsed_or_rejected_with_a_message(text: str) -> None:
     with suppress(ConfigError):
         assert parse_jaas(f"{PLAIN} required {text}", OPTION).module is LoginModule.PLAIN
 

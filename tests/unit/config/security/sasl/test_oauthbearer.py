@@ -1,4 +1,4 @@
-"""OAUTHBEARER's options, given as a user gives them."""
+"""OAUTHBEARER options as users set them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def credentials(client: str, secret: str) -> ClientCredentialsLogin:
     )
 
 
-def test_an_issuer_by_javas_options() -> None:
+def test_issuer_by_java_options() -> None:
     names = [f"kafka.{name}" for name in CLIENT]
     assert login(ISSUER | CLIENT) == credentials(*names)
     assert login(ISSUER | CLIENT, "") == credentials(*names)
@@ -82,14 +82,14 @@ def test_an_issuer_by_javas_options() -> None:
     assert login(ISSUER | CLIENT | older) == credentials(*names)
 
 
-def test_an_issuer_by_the_login_modules_options() -> None:
+def test_issuer_by_login_module_options() -> None:
     expected = credentials(f"clientId in {JAAS}", f"clientSecret in {JAAS}")
     assert login(ISSUER, 'clientId="me" clientSecret="sentinel"') == expected
     found = login(ISSUER | CLIENT, 'clientId="other" clientSecret="other"')
     assert found == credentials(*(f"kafka.{name}" for name in CLIENT))
 
 
-def test_an_issuer_by_librdkafkas_options() -> None:
+def test_issuer_by_librdkafka_options() -> None:
     found = login(
         ISSUER
         | {
@@ -111,7 +111,7 @@ def test_an_issuer_by_librdkafkas_options() -> None:
     )
 
 
-def test_an_issuer_by_strimzis_options() -> None:
+def test_issuer_by_strimzi_options() -> None:
     found = login(
         {HANDLER: "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"},
         'oauth.client.id="me" oauth.client.secret="sentinel" oauth.scope="s" '
@@ -134,7 +134,7 @@ def test_an_issuer_by_strimzis_options() -> None:
     )
 
 
-def test_how_the_issuer_is_asked() -> None:
+def test_issuer_retry_options() -> None:
     times = {
         "sasl.login.connect.timeout.ms": "1",
         "sasl.login.read.timeout.ms": "2",
@@ -175,7 +175,7 @@ def test_how_the_issuer_is_asked() -> None:
         ),
     ],
 )
-def test_whom_to_believe_of_the_issuer(
+def test_issuer_trust_options(
     options: dict[str, str], jaas: str, expected: TlsConfig | None
 ) -> None:
     found = login(ISSUER | CLIENT | options, jaas)
@@ -208,11 +208,11 @@ def test_whom_to_believe_of_the_issuer(
         ),
     ],
 )
-def test_a_token_that_is_given(options: dict[str, str], jaas: str | None, expected: Secret) -> None:
+def test_static_token(options: dict[str, str], jaas: str | None, expected: Secret) -> None:
     assert login(options, jaas) == TokenLogin(token=expected)
 
 
-def test_a_token_that_nobody_signed() -> None:
+def test_unsecured_token() -> None:
     found = login(
         {},
         'unsecuredLoginStringClaim_sub="me" unsecuredLoginNumberClaim_n="1.5" '
@@ -226,7 +226,7 @@ def test_a_token_that_nobody_signed() -> None:
     )
 
 
-def test_amazons_login_under_oauthbearers_name() -> None:
+def test_amazon_login_module_under_oauthbearer() -> None:
     name = "shadedmskiam.software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
     found = parse(
         {HANDLER: name, "sasl.client.callback.handler.class": name}, 'awsProfileName="dev"'
@@ -234,7 +234,7 @@ def test_amazons_login_under_oauthbearers_name() -> None:
     assert found == SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin(profile="dev"))
 
 
-def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ISSUER | {"sasl.jaas.config": "env:JAAS", "https.ca.pem": "env:CA"}
     config = parse(options)
     monkeypatch.setenv("JAAS", f'{MODULE} clientId="me" clientSecret="sentinel";')
@@ -301,7 +301,7 @@ def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
         ),
     ],
 )
-def test_what_contradicts_or_is_missing_is_a_sentence(
+def test_conflicting_or_missing_options(
     options: dict[str, str], jaas: str | None, says: str
 ) -> None:
     assert says in failure(options, jaas)
@@ -315,7 +315,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.mark.parametrize("url", ["http://issuer/token?x=y", "HTTP://10.0.0.1:80/"])
-def test_a_secret_that_goes_unencrypted_is_warned_of_once(
+def test_unencrypted_secret_is_warned_about_once(
     url: str, warnings: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
@@ -337,14 +337,12 @@ def test_a_secret_that_goes_unencrypted_is_warned_of_once(
         "http://[::1]:80/",
     ],
 )
-def test_what_stays_on_this_host_is_not_warned_of(
-    url: str, warnings: pytest.LogCaptureFixture
-) -> None:
+def test_loopback_traffic_is_not_warned_about(url: str, warnings: pytest.LogCaptureFixture) -> None:
     login({**CLIENT, URL: url})
     assert warnings.records == []
 
 
-def test_client_assertions_are_told_what_works_instead() -> None:
+def test_client_assertion_error_names_alternatives() -> None:
     """KIP-1139: the class of Kafka 4.1 and its options."""
     said = failure(
         {"sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.JwtBearerJwtRetriever", **ISSUER}

@@ -1,4 +1,4 @@
-"""sasl.* options, given as a user gives them."""
+"""sasl.* options as users set them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def security(options: dict[str, str]) -> SecurityConfig:
 
 
 def parse(mechanism: str, jaas: str = "", **options: str) -> SaslConfig:
-    """Options by name; two underscores stand for a dot."""
+    """Parse options by name; two underscores stand for a dot."""
     given = {name.replace("__", "."): value for name, value in options.items()}
     given |= {"sasl.mechanism": mechanism} if mechanism else {}
     found = security(given | ({"sasl.jaas.config": jaas} if jaas else {})).sasl
@@ -71,13 +71,13 @@ def failure(mechanism: str, jaas: str = "", **options: str) -> str:
     return str(caught.value)
 
 
-def test_no_options_are_plaintext() -> None:
+def test_default_is_plaintext() -> None:
     config = ProducerConfig.parse({"kafka.bootstrap.servers": "broker:9092"})
     assert config.security == SecurityConfig()
 
 
 @pytest.mark.parametrize("protocol", SecurityProtocol)
-def test_tls_and_sasl_are_there_if_the_protocol_uses_them(protocol: SecurityProtocol) -> None:
+def test_tls_and_sasl_are_present_if_the_protocol_uses_them(protocol: SecurityProtocol) -> None:
     options = {"sasl.username": "a", "sasl.password": "b", "sasl.mechanism": "PLAIN"}
     found = security(options | {"security.protocol": protocol.value.lower()})
     assert found.protocol is protocol
@@ -86,7 +86,7 @@ def test_tls_and_sasl_are_there_if_the_protocol_uses_them(protocol: SecurityProt
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_password_from_jaas_and_from_librdkafkas_options(mechanism: str) -> None:
+def test_password_from_jaas_and_from_librdkafka_options(mechanism: str) -> None:
     module = PLAIN if mechanism == "PLAIN" else SCRAM
     assert parse(mechanism, f"{module} {USER};") == SaslConfig(
         mechanism=Mechanism(mechanism),
@@ -111,8 +111,8 @@ def test_a_password_from_jaas_and_from_librdkafkas_options(mechanism: str) -> No
         ("aws_msk_iam", "AWS_MSK_IAM"),
     ],
 )
-def test_a_mechanism_in_another_letter_case(mechanism: str, meant: str) -> None:
-    """Java takes such a name to the broker, which does not know it."""
+def test_mechanism_in_another_letter_case(mechanism: str, meant: str) -> None:
+    """Java sends such a name to the broker, which rejects it."""
     assert failure(mechanism).endswith(f"Did you mean {meant}?")
 
 
@@ -125,7 +125,7 @@ def test_a_mechanism_in_another_letter_case(mechanism: str, meant: str) -> None:
         ('userName="alice" password="sentinel"', "username"),
     ],
 )
-def test_a_misspelt_option_of_the_login_module(options: str, meant: str) -> None:
+def test_misspelled_login_module_option(options: str, meant: str) -> None:
     said = failure("PLAIN", f"{PLAIN} {options};")
     assert f"requires a {meant}. {JAAS} has an unknown option: did you mean {meant}? Set" in said
 
@@ -140,7 +140,7 @@ def test_a_misspelt_option_of_the_login_module(options: str, meant: str) -> None
         ("GSSAPI", f"{KERBEROS} serviceName=kafka useKeyTab=true storeKey=true keyTab=x;", []),
     ],
 )
-def test_what_java_would_ignore_is_told(
+def test_options_that_java_would_ignore_are_reported(
     mechanism: str, jaas: str, meant: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     login(mechanism, jaas)
@@ -149,7 +149,7 @@ def test_what_java_would_ignore_is_told(
     assert told == [f"{start} {name}?" for name in meant]
 
 
-def test_plain_with_scrams_login_module_would_send_what_was_to_be_proven() -> None:
+def test_plain_with_scram_login_module_would_expose_the_password() -> None:
     said = failure("PLAIN", f"{SCRAM} {USER};")
     assert "PLAIN, which sends the password" in said
     assert "ScramLoginModule, which never sends it" in said
@@ -158,7 +158,7 @@ def test_plain_with_scrams_login_module_would_send_what_was_to_be_proven() -> No
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_scram_with_plains_login_module_works_as_in_java(
+def test_scram_with_plain_login_module_works_as_in_java(
     mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert login(mechanism, f"{PLAIN} {USER};") == login(mechanism, f"{SCRAM} {USER};")
@@ -166,7 +166,7 @@ def test_scram_with_plains_login_module_works_as_in_java(
 
 
 @pytest.mark.parametrize(("text", "token"), [("true", True), ("TRUE", True), ("yes", False)])
-def test_a_delegation_token(text: str, token: bool) -> None:
+def test_delegation_token(text: str, token: bool) -> None:
     found = login("SCRAM-SHA-512", f"{SCRAM} {USER} tokenauth={text};")
     assert isinstance(found, PasswordLogin)
     assert found.token_auth is token
@@ -175,7 +175,7 @@ def test_a_delegation_token(text: str, token: bool) -> None:
     assert not plain.token_auth
 
 
-def test_the_same_user_in_both_places_is_no_contradiction() -> None:
+def test_same_user_in_both_places_is_accepted() -> None:
     found = login("PLAIN", f"{PLAIN} {USER};", sasl__username="alice", sasl__password="sentinel")
     assert isinstance(found, PasswordLogin)
 
@@ -240,13 +240,13 @@ def test_the_same_user_in_both_places_is_no_contradiction() -> None:
         ),
     ],
 )
-def test_what_contradicts_or_is_missing_is_a_sentence(
+def test_conflicting_or_missing_options(
     mechanism: str, jaas: str, options: dict[str, str], says: str
 ) -> None:
     assert says in failure(mechanism, jaas, **options)
 
 
-def test_librdkafkas_name_of_the_mechanism() -> None:
+def test_librdkafka_name_of_the_mechanism() -> None:
     given = {"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
     found = security(given).sasl
     assert found is not None
@@ -283,7 +283,7 @@ def test_msk_iam() -> None:
     )
 
 
-def test_when_tokens_are_renewed() -> None:
+def test_token_refresh_options() -> None:
     found = parse(
         "PLAIN",
         f"{PLAIN} {USER};",
@@ -298,7 +298,7 @@ def test_when_tokens_are_renewed() -> None:
     assert parse("PLAIN", f"{PLAIN} {USER};").refresh == RefreshPolicy()
 
 
-def test_a_jaas_config_in_a_file_travels_as_a_path_and_is_read_anew(tmp_path: Path) -> None:
+def test_jaas_config_in_a_file_is_passed_as_path_and_read_at_login(tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
     file.write_text(f"{SCRAM} {USER};\n")
     config = parse("SCRAM-SHA-256", f"file:{file}")
@@ -312,7 +312,7 @@ def test_a_jaas_config_in_a_file_travels_as_a_path_and_is_read_anew(tmp_path: Pa
     assert (first.password.reveal(), second.password.reveal()) == ("sentinel", "other")
 
 
-def test_a_jaas_config_that_only_executors_have_is_left_to_them(
+def test_jaas_config_that_exists_only_on_executors_is_not_resolved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = parse("PLAIN", "env:ONLY_THERE")
@@ -322,20 +322,20 @@ def test_a_jaas_config_that_only_executors_have_is_left_to_them(
     assert isinstance(resolve(config), PasswordLogin)
 
 
-def test_a_jaas_config_in_a_file_is_checked_where_the_driver_has_it(tmp_path: Path) -> None:
+def test_jaas_config_in_a_file_is_checked_if_the_driver_has_it(tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
     file.write_text(f"{SCRAM} {USER};")
     assert "uses ScramLoginModule" in failure("PLAIN", f"file:{file}")
 
 
-def test_values_inside_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_in_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPatch) -> None:
     found = login("PLAIN", f'{PLAIN} username="a" password="env:KAFKA_PASSWORD";')
     monkeypatch.setenv("KAFKA_PASSWORD", "sentinel")
     assert isinstance(found, PasswordLogin)
     assert found.password.reveal() == "sentinel"
 
 
-def test_options_that_the_protocol_does_not_use_are_named_in_a_warning(
+def test_warning_names_options_that_the_protocol_does_not_use(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     given = {"sasl.password": "sentinel", "ssl.ca.location": "/ca", "ssl.protocol": "TLS"}
@@ -348,7 +348,7 @@ def test_options_that_the_protocol_does_not_use_are_named_in_a_warning(
     ]
 
 
-def test_no_text_holds_a_secret_and_different_secrets_are_different() -> None:
+def test_repr_contains_no_secret_and_different_secrets_differ() -> None:
     def config(password: str) -> ProducerConfig:
         jaas = f'{SCRAM} username="sentinel" password="{password}";'
         return ProducerConfig.parse(MINIMAL | {"kafka.sasl.mechanism": "SCRAM-SHA-256", JAAS: jaas})
@@ -361,7 +361,7 @@ def test_no_text_holds_a_secret_and_different_secrets_are_different() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["plain", "Plain", "PLAIM"])
-def test_a_mechanism_in_another_case_is_named(mechanism: str) -> None:
+def test_misspelled_mechanism_has_a_suggestion(mechanism: str) -> None:
     login = {"kafka.sasl.username": "a", "kafka.sasl.password": "b"}
     given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": mechanism}
     with pytest.raises(ConfigError, match="mean PLAIN"):
@@ -369,7 +369,7 @@ def test_a_mechanism_in_another_case_is_named(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_an_address_that_promises_more_than_the_protocol_is_refused(protocol: str) -> None:
+def test_bootstrap_server_with_a_stronger_protocol_is_rejected(protocol: str) -> None:
     options = {
         "kafka.bootstrap.servers": "SASL_SSL://broker:9092",
         "kafka.security.protocol": protocol,
