@@ -1,4 +1,4 @@
-"""Kafka's own classes for every golden test."""
+"""Kafka's own classes for the golden tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Kafka's JSON shows the value of one of our message classes."""
+"""Comparison of message values with Kafka's JSON of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ZERO_UUID = "A" * 22
 
 
 class Differs(AssertionError):  # noqa: N818 - a failed comparison
-    """Kafka read another value than we wrote; the message is the field's path."""
+    """Kafka read another value than was written; the message is the field's path."""
 
 
 def same(ours: Any, theirs: Any, path: str = "") -> None:
@@ -39,7 +39,7 @@ def _same_fields(ours: Any, theirs: dict[str, Any], path: str) -> None:
         value = getattr(ours, field.name)
         place = f"{path}.{field.name}"
         if field.name in shown:
-            # Kafka's JSON leaves the bytes of records out; only null is shown as what it is.
+            # Kafka's JSON omits the bytes of records; only null is shown.
             view = b"" if field.metadata.get("kafka_type") == "records" and value else value
             same(view, shown.pop(field.name), place)
         elif "tag" not in field.metadata or value != _default(field):
@@ -49,7 +49,7 @@ def _same_fields(ours: Any, theirs: dict[str, Any], path: str) -> None:
 
 
 def _our_name(name: str) -> str:
-    """kio's spelling of a field name of Kafka's."""
+    """Return kio's spelling of Kafka's field name."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     return snake.removesuffix("_ms")
 
@@ -59,7 +59,7 @@ def _default(field: Any) -> Any:
 
 
 def _views(value: Any) -> tuple[Any, ...]:
-    """The JSON values that may stand for `value`."""
+    """Return the JSON values that may represent `value`."""
     if value is None:
         return (None, -1, _ZERO_UUID)
     if isinstance(value, bytes | memoryview):

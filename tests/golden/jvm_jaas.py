@@ -1,4 +1,4 @@
-"""sasl.jaas.config read by Kafka's own JaasContext."""
+"""sasl.jaas.config parsed by Kafka's JaasContext."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read(jvm: Jvm, text: str) -> tuple[str, dict[str, str]] | None:
-    """The login module and its options; None where Kafka refuses the text."""
+    """Return the login module and its options, or None if Kafka rejects the text."""
     configs = jvm.packages.java.util.HashMap()
     configs.put("sasl.jaas.config", jvm.common.config.types.Password(text))
     try:
@@ -21,6 +21,6 @@ def read(jvm: Jvm, text: str) -> tuple[str, dict[str, str]] | None:
             raise
         return None
     (entry,) = context.configurationEntries()
-    # A name that is not quoted and no word is null in Java, and no option of any login module.
+    # Java returns null for a name that is neither quoted nor a word (no login module has one).
     options = {name: value for name, value in dict(entry.getOptions()).items() if name is not None}
     return entry.getLoginModuleName(), options

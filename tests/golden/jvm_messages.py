@@ -1,4 +1,4 @@
-"""Requests and responses read and written by Kafka's own generated message classes."""
+"""Requests and responses read and written by Kafka's generated message classes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Understood:
-    """What Kafka made of a message.
-
-    `fields` is its JSON (field names as in Kafka's schemas), `rest` the number of bytes it did not
-    read, `again` the bytes that Kafka writes for the same message.
+class ParsedMessage:
+    """A message as Kafka parsed it.
+    / `fields` is its JSON (field names as in Kafka's schemas), `rest` the number of unread bytes,
+    and
+    `again` the bytes that Kafka writes for the same message.
     """
 
     fields: dict[str, Any]
@@ -23,7 +23,7 @@ class Understood:
     again: bytes
 
 
-def understand(jvm: Jvm, name: str, version: int, data: bytes) -> Understood:
+def parse(jvm: Jvm, name: str, version: int, data: bytes) -> ParsedMessage:
     """Read `data` as Kafka's message `name` (such as ``ProduceRequest``) at `version`.
 
     Raises:
@@ -34,7 +34,7 @@ def understand(jvm: Jvm, name: str, version: int, data: bytes) -> Understood:
     parsed = getattr(message, f"{name}Data")(accessor, version)
     converter = getattr(message, f"{name}DataJsonConverter")
     again = jvm.data(protocol.MessageUtil.toByteBufferAccessor(parsed, version).buffer())
-    return Understood(
+    return ParsedMessage(
         fields=json.loads(converter.write(parsed, version).toString()),
         rest=accessor.remaining(),
         again=again,
@@ -42,9 +42,8 @@ def understand(jvm: Jvm, name: str, version: int, data: bytes) -> Understood:
 
 
 def write(jvm: Jvm, name: str, version: int, fields: dict[str, Any]) -> bytes:
-    """The bytes that Kafka writes for the message with these JSON fields.
-
-    Raises:
+    """Return the bytes that Kafka writes for the message with these JSON fields.
+    / Raises:
         Py4JJavaError: a field is missing, unknown at this version or of the wrong type.
     """
     mapper = jvm.packages.com.fasterxml.jackson.databind.ObjectMapper()
@@ -54,6 +53,6 @@ def write(jvm: Jvm, name: str, version: int, fields: dict[str, Any]) -> bytes:
 
 
 def versions(jvm: Jvm, name: str) -> tuple[int, int]:
-    """Lowest and highest version of a message that this Kafka has, unstable ones included."""
+    """Return the lowest and highest version that this Kafka supports, including unstable ones."""
     message = getattr(jvm.common.message, f"{name}Data")
     return int(message.LOWEST_SUPPORTED_VERSION), int(message.HIGHEST_SUPPORTED_VERSION)

@@ -1,4 +1,4 @@
-"""RecordBatches v2 written and read by Kafka's own MemoryRecords."""
+"""RecordBatches v2 written and read by Kafka's MemoryRecords."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GoldenRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenBatch:
-    """A batch to build, or one that was read; `codec` in Kafka's lower-case spelling."""
+    """A batch to write or a batch that was read; `codec` in Kafka's lower-case spelling."""
 
     records: tuple[GoldenRecord, ...]
     codec: str = "none"
@@ -37,7 +37,7 @@ class GoldenBatch:
 
 
 def write_batch(jvm: Jvm, batch: GoldenBatch) -> bytes:
-    """The bytes that Kafka's MemoryRecordsBuilder makes of `batch`."""
+    """Return the bytes that Kafka's MemoryRecordsBuilder creates for `batch`."""
     internal = jvm.common.record.internal
     builder = internal.MemoryRecords.builder(
         jvm.packages.java.nio.ByteBuffer.allocate(_NO_SPACE_LIMIT),

@@ -1,4 +1,4 @@
-"""A batch through our columnar encoder and our decoder, in the terms of the golden one."""
+"""Golden batches written by the columnar encoder and read by the decoder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADER_LIST = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]
 
 
 def write_ours(batch: GoldenBatch, level: int | None = None) -> bytes:
-    """The batch as our encoder writes it."""
+    """Return the batch as the package's encoder writes it."""
     section = compress(Codec[batch.codec.upper()], records_section(batch), level)
     stamps = [record.timestamp for record in batch.records]
     transactional = _TRANSACTIONAL if batch.transactional else 0
@@ -39,7 +39,7 @@ def write_ours(batch: GoldenBatch, level: int | None = None) -> bytes:
 
 
 def records_section(batch: GoldenBatch) -> bytes:
-    """The records of a batch, not compressed, cut from the framed column."""
+    """Return the uncompressed records of a batch, cut from the framed column."""
     stamps = np.array([record.timestamp for record in batch.records], np.int64)
     encoded = encoder.encode_records(
         columns(batch), np.arange(len(stamps), dtype=np.int32), stamps - stamps[0]
@@ -48,7 +48,7 @@ def records_section(batch: GoldenBatch) -> bytes:
 
 
 def columns(batch: GoldenBatch) -> Columns:
-    """The records as Arrow columns; columns that no record uses are left out, as Spark's are."""
+    """Return the records as Arrow columns, without unused columns, like Spark's."""
     keys = [record.key for record in batch.records]
     headers = [_header_rows(record) for record in batch.records]
     return Columns(
@@ -68,7 +68,7 @@ def _header_rows(record: GoldenRecord) -> list[dict[str, bytes | None]]:
 
 
 def read_ours(data: bytes) -> GoldenBatch:
-    """A batch as our decoder reads it, its checksum checked."""
+    """Read a batch with the package's decoder and verify its checksum."""
     header = BatchHeader.parse(data)
     assert header.crc == checksum(data)
     assert header.size == len(data)

@@ -1,6 +1,5 @@
-"""Compressed batches both ways: what we write, Kafka reads, and the other way round.
-
-The compressed bytes themselves may differ between libraries, so records are compared.
+"""Compressed batches are readable in both directions: by Kafka and by the package.
+/ Compressed bytes may differ between libraries, so records are compared.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LEVELS = {
 
 
 def batch_of(name: str, codec: str) -> GoldenBatch:
-    """One record, text that compresses, noise that doesn't, and more than any codec's block."""
+    """Create one record, compressible text, noise, or more than any codec's block."""
     source = random.Random(3)
     bodies: dict[str, list[bytes | None]] = {
         "one": [b"v"],
@@ -44,7 +43,7 @@ def batch_of(name: str, codec: str) -> GoldenBatch:
 
 @pytest.mark.parametrize("name", ["one", "empty", "text", "noise", "large"])
 @pytest.mark.parametrize("codec", CODECS)
-def test_each_reads_the_other(jvm: Jvm, codec: str, name: str) -> None:
+def test_each_reads_the_others_batches(jvm: Jvm, codec: str, name: str) -> None:
     batch = batch_of(name, codec)
     assert read_batches(jvm, write_ours(batch)) == [batch]
     assert read_ours(write_batch(jvm, batch)) == batch
@@ -59,6 +58,6 @@ def test_kafka_reads_every_level(jvm: Jvm, codec: str, level: int) -> None:
         assert len(written) < len(write_ours(replace(batch, codec="none")))
 
 
-def test_kafka_reads_batches_side_by_side(jvm: Jvm) -> None:
+def test_kafka_reads_consecutive_batches(jvm: Jvm) -> None:
     batches = [replace(batch_of("text", codec), base_offset=n) for n, codec in enumerate(CODECS)]
     assert read_batches(jvm, b"".join(map(write_ours, batches))) == batches

@@ -1,4 +1,4 @@
-"""Request and response headers of every API and version, against Kafka's own parsers."""
+"""Request and response headers of every API and version, parsed by Kafka."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APIS = [api.name.lower() for api in ApiKey]
 
 
 def known(jvm: Jvm, api: str, suffix: str) -> tuple[Any, list[type[Any]]]:
-    """The classes of requests or responses whose versions this Kafka has."""
+    """Return the request or response classes whose versions this Kafka supports."""
     key = jvm.common.protocol.ApiKeys.forId(ApiKey[api.upper()].value)
     found = [t for t in MESSAGES[api] if t.__name__.endswith(suffix)]
     return key, [t for t in found if key.oldestVersion() <= t.__version__ <= key.latestVersion()]

@@ -1,4 +1,4 @@
-"""Our reading of sasl.jaas.config against Kafka's, which goes through Java's StreamTokenizer."""
+"""sasl.jaas.config parsed as by Kafka, which uses Java's StreamTokenizer."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def ours(text: str) -> tuple[str, dict[str, str]] | None:
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_options_are_javas(jvm: Jvm, text: str) -> None:
+def test_options_match_java(jvm: Jvm, text: str) -> None:
     assert ours(f"{PLAIN} required {text}") == read(jvm, f"{PLAIN} required {text}")
 
 
 @pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.parametrize("end", [";", ""])
-def test_flags_are_javas(jvm: Jvm, flag: str, end: str) -> None:
+def test_flags_match_java(jvm: Jvm, flag: str, end: str) -> None:
     assert ours(f"{PLAIN} {flag}{end}") == read(jvm, f"{PLAIN} {flag}{end}")
 
 
 @pytest.mark.parametrize("text", ["", " ", "// x", "; x", f"'{PLAIN}' required;", "-1 required;"])
-def test_what_stands_before_the_flag_is_javas(jvm: Jvm, text: str) -> None:
+def test_text_before_the_flag_matches_java(jvm: Jvm, text: str) -> None:
     assert ours(text) == read(jvm, text)
 
 
@@ -84,16 +84,16 @@ PIECES = [
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=14), end=st.sampled_from(("", ";")))
-def test_any_text_means_what_it_means_in_java(jvm: Jvm, pieces: list[str], end: str) -> None:
+def test_any_text_is_parsed_as_in_java(jvm: Jvm, pieces: list[str], end: str) -> None:
     text = f"{PLAIN} required {''.join(pieces)}{end}"
     found = read(jvm, text)
     mine = ours(text)
-    # Only a name that Java takes for null may make the difference: it is refused here.
-    assert mine == found or (mine is None and found is not None and nameless(jvm, text))
+    # Only a name that Java reads as null may differ: the package rejects it.
+    assert mine == found or (mine is None and found is not None and has_nameless_option(jvm, text))
 
 
-def nameless(jvm: Jvm, text: str) -> bool:
-    """Whether Java has read an option without a name."""
+def has_nameless_option(jvm: Jvm, text: str) -> bool:
+    """Return True if Java has parsed an option without a name."""
     configs = jvm.packages.java.util.HashMap()
     configs.put("sasl.jaas.config", jvm.common.config.types.Password(text))
     (entry,) = jvm.common.security.JaasContext.loadClientContext(configs).configurationEntries()

@@ -1,4 +1,4 @@
-"""Our hash of a column of keys against `Utils.murmur2`, and our partition against Java's."""
+"""Hashes of key columns against `Utils.murmur2`, and partitions against Java's."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def hashes(keys: pa.BinaryArray) -> list[int]:
     [EDGES, random_keys(1_500, 12), random_keys(1_000, 40), [b"same"] * 10, [b"8 bytes!"], []],
     ids=["edges", "short", "long", "repeated", "one", "none"],
 )
-def test_hashes_are_javas(jvm: Jvm, keys: list[bytes]) -> None:
+def test_hashes_match_java(jvm: Jvm, keys: list[bytes]) -> None:
     assert hashes(pa.array(keys, pa.binary())) == [jvm.murmur2(key) for key in keys]
 
 
-def test_hashes_of_a_slice_are_javas(jvm: Jvm) -> None:
+def test_hashes_of_a_slice_match_java(jvm: Jvm) -> None:
     keys = random_keys(200, 20)
     assert hashes(pa.array(keys, pa.binary())[37:150]) == [jvm.murmur2(k) for k in keys[37:150]]
 
 
-def test_nulls_do_not_disturb_their_neighbours(jvm: Jvm) -> None:
+def test_nulls_do_not_affect_their_neighbors(jvm: Jvm) -> None:
     keys = [None if n % 3 == 0 else key for n, key in enumerate(random_keys(200, 20))]
     ours = hashes(pa.array(keys, pa.binary()))
     present = [n for n, key in enumerate(keys) if key is not None]
@@ -56,7 +56,7 @@ def test_nulls_do_not_disturb_their_neighbours(jvm: Jvm) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 8, 1_000, 2**31 - 1])
-def test_partitions_are_javas(jvm: Jvm, partitions: int) -> None:
+def test_partitions_match_java(jvm: Jvm, partitions: int) -> None:
     keys = [*EDGES, *random_keys(200, 30)]
     ours = partitions_for_keys(pa.array(keys, pa.binary()), partitions).tolist()
     assert ours == [jvm.partition_of(key, partitions) for key in keys]

@@ -1,4 +1,4 @@
-"""Our reading of .properties files against java.util.Properties."""
+""".properties files parsed as by java.util.Properties."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_properties_are_javas(jvm: Jvm, text: str) -> None:
+def test_properties_match_java(jvm: Jvm, text: str) -> None:
     properties = jvm.packages.java.util.Properties()
     properties.load(jvm.packages.java.io.StringReader(text))
     assert parse_properties(text) == dict(properties)

@@ -1,4 +1,4 @@
-"""Our RecordBatches byte for byte against those of Kafka's MemoryRecordsBuilder."""
+"""RecordBatches byte by byte against those of Kafka's MemoryRecordsBuilder."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ batches = st.builds(
 
 
 def values(sizes: list[int], *, compressible: bool = True) -> GoldenBatch:
-    """A batch with a value of each size, in the producer's own form."""
+    """Create a batch with a value of each size, as the producer creates it."""
     source = random.Random(7)
     fill = (lambda n: b"spark" * (n // 5) + b"k" * (n % 5)) if compressible else source.randbytes
     stamped = (GoldenRecord(timestamp=NOW, value=fill(size)) for size in sizes)
     return GoldenBatch(records=tuple(stamped), producer_id=9, producer_epoch=1, base_sequence=5)
 
 
-def test_any_batch_is_kafkas_bytes(jvm: Jvm) -> None:
+def test_any_batch_matches_kafka(jvm: Jvm) -> None:
     @QUICK
     @given(batch=batches)
     def run(batch: GoldenBatch) -> None:
@@ -78,19 +78,19 @@ def test_any_batch_is_kafkas_bytes(jvm: Jvm) -> None:
     ],
     ids=["two-byte offset deltas", "three-byte offset deltas", "length edges", "beyond the table"],
 )
-def test_sizes_at_varint_edges_are_kafkas_bytes(jvm: Jvm, batch: GoldenBatch) -> None:
+def test_sizes_at_varint_limits_match_kafka(jvm: Jvm, batch: GoldenBatch) -> None:
     golden = write_batch(jvm, batch)
     assert write_ours(batch) == golden
     assert read_ours(golden) == batch
 
 
-def test_times_that_run_backwards_are_kafkas_bytes(jvm: Jvm) -> None:
+def test_decreasing_timestamps_match_kafka(jvm: Jvm) -> None:
     stamps = (NOW, NOW - 5, 0, NOW + 2**33, NOW)
     batch = GoldenBatch(records=tuple(GoldenRecord(timestamp=t, value=b"v") for t in stamps))
     assert write_ours(batch) == write_batch(jvm, batch)
 
 
-def test_many_headers_are_kafkas_bytes(jvm: Jvm) -> None:
+def test_many_headers_match_kafka(jvm: Jvm) -> None:
     headers = tuple((f"name-{n}", b"x" * n if n % 3 else None) for n in range(200))
     mixed = (
         GoldenRecord(timestamp=NOW, value=b"a", headers=headers),

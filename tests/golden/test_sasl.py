@@ -1,4 +1,4 @@
-"""Our side of each SASL mechanism against the server side of Kafka's own classes."""
+"""The client side of each SASL mechanism against the server side of Kafka's classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCRAM = [Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512]
 
 
 def jaas(jvm: Jvm, module: str, options: Mapping[str, str]) -> Any:
-    """A login module's entry, as the server's handlers are configured with."""
+    """Create a login module's entry for the configuration of the server's handlers."""
     login = jvm.packages.javax.security.auth.login
     made = jvm.packages.java.util.HashMap()
     for name, value in options.items():
@@ -47,7 +47,7 @@ def configured(jvm: Jvm, handler: Any, mechanism: str, entries: Any = None) -> A
 
 
 class Scram:
-    """Kafka's credential store for one mechanism, and servers on it."""
+    """Kafka's credential store for one mechanism, and servers that use it."""
 
     def __init__(self, jvm: Jvm, mechanism: Mechanism) -> None:
         self.jvm, self.name = jvm, mechanism.value
@@ -76,7 +76,7 @@ class Scram:
 
 
 def finished(exchange: Any, server: Any) -> Any:
-    """Pass messages to and fro until the client is content; the server, which must be too."""
+    """Exchange messages until both sides have finished; return the server."""
     message = exchange.first()
     while message is not None:
         message = exchange.answer(bytes(server.evaluateResponse(message)))
@@ -132,8 +132,8 @@ def test_scram_with_a_wrong_password(jvm: Jvm, mechanism: Mechanism) -> None:
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
-def test_scram_at_a_server_with_other_keys(jvm: Jvm, mechanism: Mechanism) -> None:
-    """Both know the nonces, and the server signs with what it has: the wrong user's keys."""
+def test_scram_with_a_server_that_has_other_keys(jvm: Jvm, mechanism: Mechanism) -> None:
+    """Both know the nonces; the server signs with another user's keys."""
     scram, other = Scram(jvm, mechanism), Scram(jvm, mechanism)
     scram.users.put("alice", scram.credential("secret"))
     other.users.put("alice", other.credential("other"))
@@ -176,7 +176,7 @@ def oauth_server(jvm: Jvm, **options: str) -> Any:
     return oauth.internals.OAuthBearerSaslServer(handler)
 
 
-def test_an_unsecured_token_with_its_claims(jvm: Jvm) -> None:
+def test_unsecured_token_with_its_claims(jvm: Jvm) -> None:
     login = UnsecuredTokenLogin(
         claims=(("sub", 'ali"ce'), ("number", 4.5), ("scope", ("read", "write"))),
         lifetime_seconds=60,
@@ -199,7 +199,7 @@ def test_an_unsecured_token_with_its_claims(jvm: Jvm) -> None:
         ((("name", "alice"),), {}, "invalid_token"),
     ],
 )
-def test_a_token_that_the_server_refuses(
+def test_token_rejected_by_the_server(
     jvm: Jvm,
     claims: tuple[tuple[str, str], ...],
     options: dict[str, str],
@@ -214,8 +214,8 @@ def test_a_token_that_the_server_refuses(
         ours.answer(b"")
 
 
-def test_extensions_that_the_server_reads(jvm: Jvm) -> None:
-    """Which it does not validate, and so refuses; its parser has understood them."""
+def test_extensions_are_parsed_by_the_server(jvm: Jvm) -> None:
+    """The server does not validate the extensions and rejects them, after parsing them."""
     oauth = jvm.common.security.oauthbearer.internals
     login = TokenLogin(
         token=Secret("abc.DEF-1_2~3+4/5==", "kafka.sasl.oauthbearer.token"),

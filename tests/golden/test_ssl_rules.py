@@ -1,4 +1,4 @@
-"""Which ssl.* options go together: our rules against those of Java's DefaultSslEngineFactory."""
+"""Valid combinations of ssl.* options, compared with Java's DefaultSslEngineFactory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = ("SSL ", "Both SSL ")
 
 
 def combinations(store: str, names: tuple[str, ...]) -> list[dict[str, str]]:
-    """Every choice of options, for every type."""
+    """Return every combination of options for every type."""
     return [
         {f"ssl.{store}.type": kind}
         | {f"ssl.{store}.{name}": "/nowhere" for name, on in zip(names, chosen, strict=True) if on}
@@ -34,7 +34,7 @@ def combinations(store: str, names: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 def javas_rules_allow(jvm: Jvm, options: dict[str, str]) -> bool:
-    """Whether Java gets as far as reading what the options name."""
+    """Return True if Java reads the files that the options name."""
     configs = jvm.packages.java.util.HashMap()
     configs.put("ssl.protocol", "TLSv1.3")
     for name in ("ssl.cipher.suites", "ssl.enabled.protocols"):
@@ -62,7 +62,5 @@ def ours_allow(options: dict[str, str]) -> bool:
     [*combinations("truststore", TRUSTSTORE), *combinations("keystore", KEYSTORE)],
     ids=lambda options: " ".join(options.values()) and ",".join(options),
 )
-def test_what_goes_together_is_what_goes_together_in_java(
-    jvm: Jvm, options: dict[str, str]
-) -> None:
+def test_valid_combinations_match_java(jvm: Jvm, options: dict[str, str]) -> None:
     assert ours_allow(options) == javas_rules_allow(jvm, options)

@@ -1,4 +1,4 @@
-"""Every request of a transaction, read by Kafka's own classes, and its batches byte for byte."""
+"""All requests of a transaction read by Kafka's classes, and its batches byte by byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.frame import FrameReader
 from spark_kafka_sink.protocol.messages import read_request_header
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
-from tests.golden.jvm_messages import understand
+from tests.golden.jvm_messages import parse
 from tests.golden.jvm_records import read_batches, write_batch
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
@@ -34,7 +34,7 @@ NAMES = {
 
 
 class Wire:
-    """A client's end of a connection that keeps what is written to it."""
+    """A client's end of a connection that records the written bytes."""
 
     def __init__(self, transport: FakeTransport, sent: bytearray) -> None:
         self._transport, self._sent = transport, sent
@@ -49,7 +49,7 @@ class Wire:
 
 
 class TappedCluster(FakeCluster):
-    """Keeps every byte that clients send."""
+    """Records all bytes that clients send."""
 
     def __init__(self, level: int) -> None:
         super().__init__(topics={"t": 2})
@@ -63,7 +63,7 @@ class TappedCluster(FakeCluster):
         return Wire(super().connect(address), self.sent[-1])
 
     def bodies(self) -> dict[ApiKey, tuple[int, bytes]]:
-        """The version and the body of the latest request of each API."""
+        """Return version and body of the latest request of each API."""
         found = {}
         for sent in self.sent:
             for frame in FrameReader().feed(bytes(sent)):
@@ -76,7 +76,7 @@ class TappedCluster(FakeCluster):
 @pytest.mark.parametrize(
     ("level", "find"), [(2, 6), (0, 6), (0, 3), (0, 1)], ids=["V2", "V1", "V1 old", "V1 oldest"]
 )
-def test_kafka_reads_what_we_mean(jvm: Jvm, level: int, find: int) -> None:
+def test_kafka_reads_the_same_values(jvm: Jvm, level: int, find: int) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=65_432)
     cluster = TappedCluster(level)
     cluster.versions[ApiKey.FIND_COORDINATOR] = VersionRange(0, find)
@@ -90,7 +90,7 @@ def test_kafka_reads_what_we_mean(jvm: Jvm, level: int, find: int) -> None:
     read = {}
     for api, (version, body) in cluster.bodies().items():
         if api in NAMES:
-            understood = understand(jvm, NAMES[api], version, body)
+            understood = parse(jvm, NAMES[api], version, body)
             assert (understood.rest, understood.again) == (0, body)
             read[api] = understood.fields
     find_fields = read[ApiKey.FIND_COORDINATOR]
@@ -110,7 +110,7 @@ def test_kafka_reads_what_we_mean(jvm: Jvm, level: int, find: int) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 2], ids=["V1", "V2"])
-def test_a_transactions_batches_are_kafkas_bytes(jvm: Jvm, level: int) -> None:
+def test_transactional_batches_match_kafka(jvm: Jvm, level: int) -> None:
     settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
     cluster = FakeCluster(topics={"t": 1})
     cluster.coordinator.version = level

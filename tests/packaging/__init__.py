@@ -1,1 +1,1 @@
-"""The wheel in environments that have nothing else, beside a Spark that pip doesn't know."""
+"""The wheel in minimal environments, and with a Spark distribution unknown to pip."""

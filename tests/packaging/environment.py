@@ -1,4 +1,4 @@
-"""Virtual environments for the wheel: what it needs is linked from this one, nothing is loaded."""
+"""Virtual environments for the wheel: its requirements are linked from this one, not downloaded."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _LEADING = ("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
 
 
 class Environment:
-    """An empty virtual environment, without pip.
-
-    Args:
-        folder: where it will be.
+    """An empty virtual environment without pip.
+    / Args:
+        folder: the environment's folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,7 +33,7 @@ class Environment:
         self._packages = next((folder / "lib").glob("python3*")) / "site-packages"
 
     def link(self, requirements: Iterable[str]) -> None:
-        """Put in what is required, and what that requires, as this environment has it."""
+        """Link the requirements, and their requirements, from this environment."""
         for name in needed(requirements):
             found = distribution(name)
             tops = {path.parts[0] for path in found.files or ()} - {"..", "__pycache__"}
@@ -43,17 +42,17 @@ class Environment:
                     link.symlink_to(Path(str(found.locate_file(link.name))))
 
     def install(self, wheel: Path) -> None:
-        """Install the wheel by pip, which has to find all that it requires in here."""
+        """Install the wheel with pip, which must find all requirements in the environment."""
         pip = [*_PIP, "--python", str(self.bin / "python")]
         run([*pip, "install", "--no-index", str(wheel)], self.folder)
 
     def run(self, *command: str) -> str:
-        """What a command of its own prints; it has to exit with 0."""
+        """Run a command of the environment and return its output; its exit status must be 0."""
         return run([self.bin / command[0], *command[1:]], self.folder)
 
 
 def needed(requirements: Iterable[str]) -> Iterator[str]:
-    """The names of distributions that are required, directly or not."""
+    """Return the names of directly and indirectly required distributions."""
     waiting, seen = list(requirements), set[str]()
     while waiting:
         requirement = Requirement(waiting.pop())
@@ -65,7 +64,7 @@ def needed(requirements: Iterable[str]) -> Iterator[str]:
 
 
 def run(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
-    """What a command prints, run in a folder; it has to exit with 0."""
+    """Run a command in a folder and return its output; its exit status must be 0."""
     done = subprocess.run(
         list(command),
         cwd=folder,
@@ -76,16 +75,16 @@ def run(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
         timeout=_TIMEOUT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-2000:] + _telling(done.stderr)[-6000:]
+    assert done.returncode == 0, done.stdout[-2000:] + _relevant(done.stderr)[-6000:]
     return done.stdout
 
 
-def _telling(text: str) -> str:
-    """What is not Spark's chatter: no INFO, no stack traces of the JVM."""
+def _relevant(text: str) -> str:
+    """Return the output without Spark's INFO lines and JVM stack traces."""
     lines = (line for line in text.splitlines() if " INFO " not in line)
     return "\n".join(line for line in lines if not line.startswith("\tat "))
 
 
 def bare() -> dict[str, str]:
-    """The variables of this process, without those that lead to its packages and its Spark."""
+    """Return this process's environment without variables that name its packages and its Spark."""
     return {name: text for name, text in os.environ.items() if not name.startswith(_LEADING)}

@@ -1,4 +1,4 @@
-"""A job for `spark-submit`, `job.py SERVERS [register]`: says where the package came from."""
+"""A job for `spark-submit`, `job.py SERVERS [register]`, that prints the package's path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = 100
 
 
 def main(servers: str, *found_by_hand: str) -> None:
-    """Write to the topic `events`, with a profile out of the package."""
+    """Write to the topic `events` with a profile of the package."""
     spark = SparkSession.builder.getOrCreate()
     if found_by_hand:
         register(spark)

@@ -1,4 +1,4 @@
-"""The wheel is whole, and works in environments that have what it requires and nothing else."""
+"""The wheel is complete and works in environments that contain only its requirements."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path) -> Path:
-    """Built from what is in the sdist."""
+    """Build the wheel from the content of the sdist."""
     run(["tar", "-xzf", sdist], sdist.parent)
     source = sdist.parent / sdist.name.removesuffix(".tar.gz")
     run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", sdist.parent], source)
@@ -66,7 +66,7 @@ def metadata(wheel: Path) -> Message:
 
 
 def required(wheel: Path, extra: str = "") -> list[str]:
-    """What it requires, without an extra or of one."""
+    """Return the requirements of the wheel, or of one of its extras."""
     found = map(Requirement, metadata(wheel).get_all("Requires-Dist", []))
     return [
         f"{each.name}{each.specifier}"
@@ -78,7 +78,7 @@ def required(wheel: Path, extra: str = "") -> list[str]:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """The wheel with what it requires."""
+    """Create an environment with the wheel and its requirements."""
     made = Environment(tmp_path_factory.mktemp("job") / "environment")
     made.link(required(wheel))
     made.install(wheel)
@@ -87,7 +87,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
 
 @pytest.fixture(scope="module")
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Spark as a distribution has it: pip doesn't know its PySpark."""
+    """Create a Spark home like a distribution's, whose PySpark is unknown to pip."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None
     installed = Path(str(found.origin)).parent
@@ -103,7 +103,7 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_what_the_archives_hold(wheel: Path, sdist: Path) -> None:
+def test_contents_of_the_archives(wheel: Path, sdist: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     tops = {name.partition("/")[0] for name in names}
@@ -125,7 +125,7 @@ def test_what_the_archives_hold(wheel: Path, sdist: Path) -> None:
     assert not {"tests", "tools", ".cache", "notebooks"} & held
 
 
-def test_what_it_says_of_itself(wheel: Path) -> None:
+def test_metadata(wheel: Path) -> None:
     said = metadata(wheel)
     assert (said["Name"], said["Requires-Python"]) == ("spark-kafka-sink", ">=3.11")
     assert not [each for each in required(wheel) if re.match("pyspark|typer|rich|pandas", each)]
@@ -136,7 +136,7 @@ def test_without_spark(wheel: Path, environment: Environment) -> None:
     assert f"pip install '{wheel}[spark]'" in environment.run("python", "-c", NO_SPARK)
 
 
-def test_the_command_line_and_its_extra(wheel: Path, environment: Environment) -> None:
+def test_command_line_and_its_extra(wheel: Path, environment: Environment) -> None:
     kafkaprod = str(environment.bin / "kafkaprod")
     done = subprocess.run([kafkaprod], capture_output=True, text=True, check=False, env=bare())
     assert done.returncode == 1
@@ -176,7 +176,7 @@ def worker_files(environment: Environment, **variables: str) -> list[str]:
 
 
 def test_workers_import_the_installed_pyspark(wheel: Path, tmp_path: Path) -> None:
-    """Without the wheel they import the archives."""
+    """Without the wheel, workers import the archives."""
     made = Environment(tmp_path / "environment")
     made.link([*required(wheel), *required(wheel, "spark")])
     assert all(".zip" in file for file in worker_files(made))
@@ -197,18 +197,17 @@ def test_workers_import_the_pyspark_of_a_distribution(
 
 
 def submit(home: Path, folder: Path, python: str, *arguments: str | Path) -> list[str]:
-    """What the job prints: the package's file on the driver, and records persisted."""
+    """Return the job's output: the package's path on the driver, and the persisted records."""
     command = [home / "bin" / "spark-submit", *SUBMIT, *arguments]
     spark = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python}
     return run(command, folder, **spark).split()
 
 
-def test_a_packed_environment_beside_a_distribution(
+def test_packed_environment_with_a_distribution(
     environment: Environment, spark_home: Path, tmp_path: Path
 ) -> None:
-    """As docs/install.md packs it, without PySpark.
-
-    The path leads an executor, which works elsewhere, to what was unpacked for it.
+    """Packed as in docs/install.md, without PySpark.
+    / The path names the folder into which the executor, elsewhere, unpacks it.
     """
     archive = tmp_path / "job.tar.gz"
     run(["tar", "-C", environment.folder, "-czf", archive, "bin", "lib", "pyvenv.cfg"], tmp_path)
@@ -227,7 +226,7 @@ def test_a_packed_environment_beside_a_distribution(
 
 
 def test_shipped_with_py_files(wheel: Path, spark_home: Path, tmp_path: Path) -> None:
-    """The nodes have what it requires; Spark puts a zip on the path, and no wheel."""
+    """The nodes have the requirements; Spark adds a zip file to the path, but not a wheel."""
     nodes = Environment(tmp_path / "nodes")
     nodes.link(required(wheel))
     shipped = shutil.copy(wheel, tmp_path / "spark_kafka_sink.zip")

@@ -17,7 +17,7 @@ CASTAGNOLI = 0x82F63B78
 
 @dataclass(frozen=True)
 class Message:
-    """What a user hands over; the timestamp in milliseconds."""
+    """A record of the user; the timestamp in milliseconds."""
 
     value: bytes | None
     key: bytes | None = None
@@ -30,7 +30,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Producer:
-    """The fields of a batch header that belong to the producer's session."""
+    """The producer fields of a batch header."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -84,7 +84,7 @@ def crc32c(data: bytes) -> int:
 
 
 def batch(messages: list[Message], codec: int, section: bytes, producer: Producer) -> bytes:
-    """A whole batch around a records section, compressed already where a codec is named."""
+    """Return a batch around a records section, which is already compressed if a codec is given."""
     stamps = [message.timestamp for message in messages]
     checked = struct.pack(">hi", codec, len(messages) - 1)
     checked += struct.pack(">qq", stamps[0], max(stamps))
@@ -95,7 +95,7 @@ def batch(messages: list[Message], codec: int, section: bytes, producer: Produce
 
 
 def murmur2(data: bytes) -> int:
-    """Java's int arithmetic, step by step; the result as an unsigned 32-bit number."""
+    """Compute Java's int arithmetic step by step; return an unsigned 32-bit number."""
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = (0x9747B28C ^ len(data)) & mask
     whole = len(data) // 4 * 4

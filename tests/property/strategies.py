@@ -1,4 +1,4 @@
-"""Messages, and the awkward Arrow columns that may hold them."""
+"""Messages, and unusual Arrow columns that contain them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ messages = st.builds(
 
 @dataclass(frozen=True)
 class Shape:
-    """How the columns are built: each choice must not change what is written."""
+    """How the columns are built: no choice may change the written records."""
 
     rows_before: int
     rows_after: int
@@ -65,7 +65,7 @@ shapes = st.builds(
 
 
 def columns(batch: Sequence[Message], shape: Shape, *, stamped: bool = True) -> Columns:
-    """The messages as columns that are slices of longer arrays."""
+    """Return the messages as columns that are slices of longer arrays."""
     keys = [message.key for message in batch]
     keyless = not shape.key_column and not any(key is not None for key in keys)
     stamps = np.array([message.timestamp for message in batch], np.int64)
@@ -78,7 +78,7 @@ def columns(batch: Sequence[Message], shape: Shape, *, stamped: bool = True) -> 
 
 
 def binary(values: Sequence[bytes | None], shape: Shape) -> pa.BinaryArray:
-    """A binary column in the shape that was asked for."""
+    """Create a binary column of the requested shape."""
     around = [JUNK] * shape.rows_before, [JUNK] * shape.rows_after
     padded = [*around[0], *values, *around[1]]
     if shape.hide_under_nulls:
@@ -92,7 +92,7 @@ def binary(values: Sequence[bytes | None], shape: Shape) -> pa.BinaryArray:
 
 
 def header_lists(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.ListArray[Any]:
-    """Header lists before they are encoded; a row without headers may be a null list."""
+    """Create header lists before encoding; a row without headers may be a null list."""
     lists = [[{"key": key, "value": value} for key, value in row] for row in rows]
     padded = [JUNK_HEADERS] * shape.rows_before + lists + [JUNK_HEADERS] * shape.rows_after
     null = [shape.null_lists and not row for row in padded]

@@ -1,4 +1,4 @@
-"""Any sequence of faults: no record twice, none lost unsaid, order kept, every account balanced."""
+"""Any sequence of faults: no duplicates, no silent loss, order and accounting intact."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ passing = st.one_of(
 failing = st.builds(Fault, error=st.sampled_from([-1, 29, 45, 47, 59, 87, 9_999]))
 moves = st.lists(st.tuples(st.integers(1, 60), st.integers(0, PARTITIONS - 1)), max_size=3)
 work = st.lists(st.tuples(st.integers(0, PARTITIONS - 1), st.integers(1, 5)), max_size=8)
-# The codec, and the largest batch that the brokers take: 700 bytes split every full batch.
+# The codec, and the brokers' batch limit: 700 bytes split every full batch.
 codecs = st.sampled_from([("none", PASSES), ("none", 700), ("lz4", PASSES)])
 quietly = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def play(sim: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) -> None:
-    """Append, move leaders and let held answers go, until all is settled."""
+    """Append, move leaders and release held responses until all batches are settled."""
     steps = dict(moved)
     accumulator = sim.session._accumulator
     for step in range(8_000):
@@ -59,8 +59,8 @@ def limit(cluster: FakeCluster, size: int) -> None:
         log.max_batch = size
 
 
-def distinct(sim: World) -> None:
-    """Make the values of a world's batches tell each other apart."""
+def make_values_unique(sim: World) -> None:
+    """Make the values of the world's batches unique."""
     sent: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)
 
     def send_batches(count: int, partition: int = 0) -> None:
@@ -73,7 +73,7 @@ def distinct(sim: World) -> None:
 
 @given(st.lists(passing, max_size=25), work, moves, codecs)
 @quietly
-def test_faults_that_pass_leave_every_record_once_and_in_order(
+def test_transient_faults_leave_every_record_once_and_in_order(
     faults: list[Fault | None],
     todo: list[tuple[int, int]],
     moved: list[tuple[int, int]],
@@ -83,7 +83,7 @@ def test_faults_that_pass_leave_every_record_once_and_in_order(
     totals = [3 * sum(n for p, n in todo if p == partition) for partition in range(PARTITIONS)]
     with world(cluster, compression_type=codec[0]) as sim:
         limit(cluster, codec[1])
-        distinct(sim)
+        make_values_unique(sim)
         sim.fault(*faults)
         play(sim, list(todo), moved)
         for partition, total in enumerate(totals):
@@ -95,7 +95,7 @@ def test_faults_that_pass_leave_every_record_once_and_in_order(
 
 @given(st.lists(st.one_of(passing, failing), min_size=1, max_size=25), work, moves, codecs)
 @quietly
-def test_whatever_happens_the_accounts_are_right(
+def test_accounting_is_correct_after_any_faults(
     faults: list[Fault | None],
     todo: list[tuple[int, int]],
     moved: list[tuple[int, int]],
@@ -104,7 +104,7 @@ def test_whatever_happens_the_accounts_are_right(
     cluster = FakeCluster(nodes=2, topics={"t": PARTITIONS})
     with world(cluster, compression_type=codec[0]) as sim:
         limit(cluster, codec[1])
-        distinct(sim)
+        make_values_unique(sim)
         sim.fault(*faults)
         with suppress(DeliveryError):
             play(sim, list(todo), moved)

@@ -59,7 +59,7 @@ def test_every_row_is_a_record(batch: list[Message], shape: Shape, first_delta: 
 
 @given(st.lists(messages, max_size=30), shapes)
 @settings(max_examples=100, deadline=None)
-def test_records_without_stamps_have_their_batchs(batch: list[Message], shape: Shape) -> None:
+def test_records_without_timestamps_have_their_batchs(batch: list[Message], shape: Shape) -> None:
     encoded = encode_records(columns(batch, shape), np.arange(len(batch), dtype=np.int32))
     expected = [reference.record(m.at(0), delta, 0) for delta, m in enumerate(batch)]
     assert rows_of(encoded) == expected
@@ -67,7 +67,7 @@ def test_records_without_stamps_have_their_batchs(batch: list[Message], shape: S
 
 @given(st.lists(messages, min_size=1, max_size=30), shapes, st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_bounds_are_above_the_true_size_and_close(
+def test_size_bounds_are_close_upper_limits(
     batch: list[Message], shape: Shape, stamped: bool
 ) -> None:
     chunk = columns(batch, shape, stamped=stamped)
@@ -78,7 +78,7 @@ def test_bounds_are_above_the_true_size_and_close(
     )
     bounds = size_bounds(chunk)
     assert (bounds >= largest).all()
-    # Per row at most the varints of length, key length and value length can be too wide.
+    # Per row, at most the varints of total, key and value length can be too wide.
     assert (bounds - largest <= 3 * 2).all()
 
 

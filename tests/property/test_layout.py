@@ -1,4 +1,4 @@
-"""Rows through a whole session (route, plan, encode, cut) against the per-record reference."""
+"""Rows through a whole session (route, plan, encode, split) against the per-record reference."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def to_rows(chunk: list[tuple[int, Message]], shape: Shape, *, stamped: bool) ->
 def lay_out(
     data: Chunks, shape: Shape, batch_size: int, times: list[int] | None = None
 ) -> dict[TopicPartition, list[ProducerBatch]]:
-    """The batches of chunks that come at these times; None: each row has a timestamp."""
-    clock = WallClock()
+    """Return the batches of chunks appended at these times; None: each row has a timestamp."""
+    clock = AdjustableClock()
     with offline(config(batch_size=batch_size), {TOPIC: PARTITIONS}, clock) as session:
         for number, chunk in enumerate(data):
             clock.ms = times[number] if times else 5_000
@@ -61,8 +61,8 @@ def lay_out(
         return take_batches(session)
 
 
-class WallClock(ManualClock):
-    """A clock on the wall that somebody sets, also back."""
+class AdjustableClock(ManualClock):
+    """A wall clock that can be set, also backwards."""
 
     __slots__ = ("ms",)
 
@@ -73,7 +73,7 @@ class WallClock(ManualClock):
 
 
 def messages_of(data: Chunks, partition: int, arrivals: list[int] | None = None) -> list[Message]:
-    """A partition's messages; where times of arrival are given, each chunk's have its own."""
+    """Return a partition's messages; with arrival times, each chunk's have its own."""
     found = []
     for number, chunk in enumerate(data):
         mine = [message for target, message in chunk if target == partition]
@@ -87,7 +87,7 @@ def check_partition(batches: list[ProducerBatch], sent: list[Message]) -> None:
         mine, left = left[: batch.records], left[batch.records :]
         batch.number(9, 3, 77)
         expected = reference.batch(mine, 0, reference.records(mine), Producer(9, 3, 77))
-        # A client leaves leader epoch -1 and base offset 0 to the broker, as the reference does.
+        # A client sets leader epoch -1 and base offset 0, like the reference.
         assert wire(batch) == expected
         assert batch.size == batch.raw_size == len(expected)
     assert left == []
@@ -95,10 +95,10 @@ def check_partition(batches: list[ProducerBatch], sent: list[Message]) -> None:
 
 @given(chunks, shapes, st.sampled_from([100, 200, 400, 1_000, 20_000]), arrivals)
 @settings(max_examples=200, deadline=None)
-def test_batches_are_byte_for_byte_the_reference(
+def test_batches_equal_the_reference_byte_by_byte(
     data: Chunks, shape: Shape, batch_size: int, times: list[int] | None
 ) -> None:
-    """A record without a timestamp has the time at which its chunk came, not its batch's."""
+    """A record without a timestamp gets the append time of its chunk, not of its batch."""
     laid_out = lay_out(data, shape, batch_size, times)
     for partition in range(PARTITIONS):
         batches = laid_out.pop(TopicPartition(TOPIC, partition), [])
@@ -109,7 +109,7 @@ def test_batches_are_byte_for_byte_the_reference(
 
 @given(chunks, shapes, st.sampled_from([200, 400, 1_000, 20_000]))
 @settings(max_examples=100, deadline=None)
-def test_batches_keep_to_their_size_and_use_it(data: Chunks, shape: Shape, batch_size: int) -> None:
+def test_batches_respect_and_use_their_size(data: Chunks, shape: Shape, batch_size: int) -> None:
     for batches in lay_out(data, shape, batch_size).values():
         for batch in batches:
             assert batch.raw_size <= batch_size or batch.records == 1
@@ -128,7 +128,7 @@ def test_batches_keep_to_their_size_and_use_it(data: Chunks, shape: Shape, batch
     st.sampled_from([codec for codec in Codec if codec is not Codec.NONE]),
 )
 @settings(max_examples=100, deadline=None)
-def test_compressed_batches_hold_the_same_records(
+def test_compressed_batches_contain_the_same_records(
     batch: list[Message], shape: Shape, codec: Codec
 ) -> None:
     with offline(config(batch_size=10**6), {TOPIC: 1}) as session:
@@ -150,8 +150,8 @@ def test_compressed_batches_hold_the_same_records(
 
 @given(st.integers(90, 98), st.integers(1, 40))
 @settings(max_examples=60, deadline=None)
-def test_a_nearly_full_batch_may_be_met_again_in_the_chunk(large: int, small: int) -> None:
-    """Runs of one partition that come back after another partition's rows."""
+def test_nearly_full_batch_is_continued_later_in_the_chunk(large: int, small: int) -> None:
+    """Rows of a partition follow again after rows of another one."""
     data = [
         [(0, Message(b"x" * 195))] * large
         + [(1, Message(b"y"))]

@@ -28,7 +28,7 @@ NAMES = tuple(TOPICS)
 
 @dataclass(frozen=True)
 class Row:
-    """Where a row is to go: a topic, a partition modulo the topic's or None, a key or None."""
+    """The target of a row: a topic, a partition modulo its count or None, a key or None."""
 
     topic: int
     partition: int | None
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass
 class Chunk:
-    """Rows that come together, and the turns of the sender after them."""
+    """Rows appended together, and the sender's steps after them."""
 
     rows: list[Row]
     turns: int
@@ -60,7 +60,7 @@ chunks = st.lists(st.builds(Chunk, rows_of_a_kind, st.integers(0, 6)), min_size=
 moves = st.lists(
     st.tuples(st.integers(0, 60), st.sampled_from(NAMES), st.integers(0, 7)), max_size=3
 )
-# The codec, and the largest batch that the brokers take: 700 bytes split every full batch.
+# The codec, and the brokers' batch limit: 700 bytes split every full batch.
 codecs = st.sampled_from([("none", PASSES), ("none", 700), ("lz4", PASSES)])
 lingers = st.sampled_from([0, 10, 10**6])
 partitioners = st.sampled_from(["", "fnv1a_random", "tests.property.test_order:by_first_byte"])
@@ -70,7 +70,7 @@ spreads = st.sampled_from(["true", "false"])
 def by_first_byte(
     key: pa.BinaryArray | None, value: pa.BinaryArray, count: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    """A user's partitioner that leaves rows without a key to the producer."""
+    """A user's partitioner that leaves keyless rows to the producer."""
     keys = [None] * len(value) if key is None else key.to_pylist()
     chosen = [-1 if sim is None else (sim[0] if sim else 0) % count for sim in keys]
     return np.array(chosen, np.int32)
@@ -78,7 +78,7 @@ def by_first_byte(
 
 @dataclass
 class Plan:
-    """A task's chunks and what happens to the brokers meanwhile."""
+    """A task's chunks and the events on the brokers meanwhile."""
 
     chunks: list[Chunk]
     moves: list[tuple[int, str, int]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Plan:
     turn: int = 0
 
     def play(self, sim: World) -> None:
-        """Append the chunks in turn with the sender's work, then wait until all is settled."""
+        """Append the chunks while stepping the sender, then wait until all batches are settled."""
         for chunk in self.chunks:
             sim.session.append(self.to_rows(chunk.rows))
             self._turns(sim, chunk.turns)
@@ -101,7 +101,7 @@ class Plan:
         raise AssertionError("it takes for ever")
 
     def to_rows(self, rows: list[Row]) -> Rows:
-        """A chunk whose values number the rows of the task."""
+        """Create a chunk whose values are the task's row numbers."""
         first, self.appended = self.appended, self.appended + len(rows)
         values = [b"%06d" % n + b"." * row.size for n, row in enumerate(rows, first)]
         asked = [
@@ -130,7 +130,7 @@ class Plan:
 
 
 def check_order(sim: World, appended: int) -> None:
-    """Every record once, and in each partition in the order of its rows."""
+    """Check that each record exists once, and each partition has the order of its rows."""
     total = 0
     for place, log in sim.cluster.logs.items():
         numbers = [int((value or b"")[:6]) for value in log.values()]
@@ -143,7 +143,7 @@ def check_order(sim: World, appended: int) -> None:
 
 @given(st.lists(passing, max_size=25), chunks, moves, codecs, lingers, partitioners, spreads)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_rows_that_meet_in_a_partition_keep_their_order(
+def test_rows_in_one_partition_keep_their_order(
     faults: list[Fault | None],
     task: list[Chunk],
     moved: list[tuple[int, str, int]],

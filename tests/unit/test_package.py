@@ -1,4 +1,4 @@
-"""What users import: `from spark_kafka_sink import ...`."""
+"""The public API: `from spark_kafka_sink import ...`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_errors_and_the_broker_are_loaded_without_spark() -> None:
     assert run(code) == "False\n"
 
 
-def test_a_plain_write_waits_for_no_cryptography() -> None:
+def test_plain_write_does_not_load_cryptography() -> None:
     code = (
         "import sys, spark_kafka_sink.spark.datasource, spark_kafka_sink.spark.writer; "
         "from spark_kafka_sink.client.client import Client; "
@@ -68,7 +68,9 @@ PLAN = (
 
 
 def loaded(code: str) -> set[str]:
-    """What a new process has imported by then: packages, and the first two names of ours."""
+    """Return the packages, and the first two name parts of this package, that a new process
+    imports.
+    """
     printed = run(f"import sys; {code}; print(*sys.modules)").split()
     return {
         ".".join(name.split(".")[: 1 + name.startswith("spark_kafka_sink.")]) for name in printed
@@ -84,29 +86,29 @@ PRODUCING = ours("client", "admin", "exactly_once", "producer", "records", "prot
 
 @pytest.fixture(scope="module")
 def pyspark() -> set[str]:
-    """Heavy libraries that PySpark imports; NumPy in Spark 4.1.0."""
+    """Return the heavy libraries that PySpark imports; NumPy in Spark 4.1.0."""
     return loaded("import pyspark.sql.datasource") & HEAVY
 
 
-def test_a_worker_that_looks_up_formats_loads_a_name(pyspark: set[str]) -> None:
+def test_format_lookup_in_a_worker_loads_one_name(pyspark: set[str]) -> None:
     found = loaded("import pyspark_kafkaprod; assert pyspark_kafkaprod.DefaultSource.name()")
     assert found & (HEAVY | ours("config", "report") | PRODUCING) == pyspark
 
 
-def test_a_worker_that_plans_starts_without_a_producer_and_without_the_reports_columns(
+def test_planning_worker_loads_no_producer_and_no_report_columns(
     pyspark: set[str],
 ) -> None:
     assert loaded(PLAN) & (HEAVY | PRODUCING | ours("export", "metrics")) == pyspark
 
 
-def test_a_worker_that_plans_looks_at_the_brokers_without_records_and_transactions() -> None:
+def test_planning_worker_queries_brokers_without_records_and_transactions() -> None:
     found = run("import sys, spark_kafka_sink.diagnostics.preflight; print(*sys.modules)").split()
     assert "spark_kafka_sink.admin.transaction_admin" not in found
     assert not [name for name in found if name.startswith("spark_kafka_sink.records")]
     assert "crc32c" not in found
 
 
-def test_a_task_loads_only_the_libraries_that_it_uses() -> None:
+def test_task_loads_only_the_libraries_that_it_uses() -> None:
     code = (
         "import spark_kafka_sink.spark.writer, spark_kafka_sink.spark.columns, "
         "spark_kafka_sink.producer.session; "
@@ -117,7 +119,7 @@ def test_a_task_loads_only_the_libraries_that_it_uses() -> None:
     assert not (libraries | logins) & set(run(f"import sys; {code}; print(*sys.modules)").split())
 
 
-def test_a_worker_that_commits_starts_without_arrow_and_the_tables_of_options(
+def test_committing_worker_loads_no_arrow_and_no_option_tables(
     pyspark: set[str],
 ) -> None:
     pickled = run(f"import pickle; {PLAN}; print(pickle.dumps(writer).hex())").strip()
@@ -132,14 +134,14 @@ def test_a_worker_that_commits_starts_without_arrow_and_the_tables_of_options(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_is_the_one_that_a_type_checker_sees(name: str) -> None:
+def test_names_match_those_of_type_checkers(name: str) -> None:
     tree = ast.parse(Path(spark_kafka_sink.__file__).read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     (module,) = [n.module for n in imports if name in [alias.name for alias in n.names]]
     assert getattr(spark_kafka_sink, name) is getattr(import_module(module or ""), name)
 
 
-def test_every_error_is_there() -> None:
+def test_every_error_is_public() -> None:
     found = {
         name
         for name, value in vars(errors).items()
@@ -152,7 +154,7 @@ def test_all_names_are_listed() -> None:
     assert set(NAMES) < set(dir(spark_kafka_sink))
 
 
-def test_another_name_is_an_attribute_error() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="Nothing"):
         _ = getattr(spark_kafka_sink, "Noth" + "ing")
 
@@ -160,36 +162,36 @@ def test_another_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     "name", sorted({flaw.error_class for flaw in RowError if flaw} | {SINK_CLASS.decode()})
 )
-def test_the_classes_that_dead_letters_name_can_be_imported(name: str) -> None:
+def test_classes_in_dead_letters_can_be_imported(name: str) -> None:
     module, _, attribute = name.rpartition(".")
     assert module == "spark_kafka_sink"
     assert isinstance(getattr(import_module(module), attribute), type)
 
 
-def test_the_version_is_that_of_the_distribution() -> None:
+def test_version_matches_the_distribution() -> None:
     assert spark_kafka_sink.__version__ == version("spark-kafka-sink")
 
 
-def test_type_checkers_are_told_that_it_is_typed() -> None:
+def test_package_is_marked_as_typed() -> None:
     assert (files(spark_kafka_sink) / "py.typed").is_file()
 
 
-def test_a_type_checker_sees_a_users_program_with_every_name() -> None:
-    """mypy runs over that file, as over every other of the tests."""
+def test_users_program_uses_every_name() -> None:
+    """mypy checks that file like all other tests."""
     tree = ast.parse(Path(__file__).with_name("users_program.py").read_text("utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     (names,) = [n.names for n in imports if n.module == "spark_kafka_sink"]
     assert [alias.name for alias in names] == sorted(spark_kafka_sink.__all__)
 
 
-def test_every_module_says_in_a_sentence_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     modules = Path(str(files(spark_kafka_sink))).rglob("*.py")
     found = {file: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "" for file in modules}
     assert [file.name for file, text in found.items() if len(text) < 10] == []
 
 
 class Other:
-    """No object of PySpark's or of this package."""
+    """An object of neither PySpark nor this package."""
 
 
 SINK: Any = spark_kafka_sink
@@ -230,12 +232,12 @@ CALLS: dict[str, list[Callable[[Any], object]]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("other", [None, Other()], ids=["None", "another object"])
-def test_a_wrong_argument_is_named(name: str, other: object) -> None:
+def test_wrong_argument_is_named(name: str, other: object) -> None:
     for call in CALLS[name]:
         with pytest.raises(ConfigError, match=rf"{name}\(.*(needs|is|:)"):
             call(other)
 
 
-def test_every_public_function_checks_its_arguments() -> None:
+def test_every_public_function_validates_its_arguments() -> None:
     functions = {name for name in NAMES if not isinstance(getattr(spark_kafka_sink, name), type)}
     assert CALLS.keys() - {"EmbeddedBroker"} == functions

@@ -1,4 +1,4 @@
-"""Every figure is made from any report, and shows what the report says."""
+"""Figures can be drawn for any report and show its values."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def _heights(axes: Axes) -> list[float]:
 
 
 @pytest.mark.parametrize("report", [DeliveryReport(), REPORT, MANY])
-def test_a_write(report: DeliveryReport) -> None:
+def test_write(report: DeliveryReport) -> None:
     figure = plots.show(report)
     figure.canvas.draw()
     assert len(figure.axes) == 6
     assert f"{report.persisted:,} records" in str(figure.get_suptitle())
 
 
-def test_a_dry_run_shows_codecs_in_place_of_latencies() -> None:
+def test_dry_run_shows_codecs_instead_of_latencies() -> None:
     costs = (
         CodecCost(codec="none", bytes_uncompressed=1000, bytes_compressed=1000),
         CodecCost(
@@ -88,7 +88,7 @@ def test_a_dry_run_shows_codecs_in_place_of_latencies() -> None:
     assert [text.get_text().strip() for text in codecs.texts] == ["1.0 to 1", "4.0 to 1, 0.90 µs"]
 
 
-def test_the_bars_of_partitions() -> None:
+def test_partition_bars() -> None:
     delivered, others = plots.show(REPORT).axes[0].containers
     assert [bar.get_height() for bar in delivered] == [100, 200, 300]
     assert [bar.get_height() for bar in others] == [1, 0, 1]
@@ -110,7 +110,7 @@ def test_two_writes() -> None:
     assert _heights(figure.axes[1]) == [300, 600]
 
 
-def test_settings_that_differ_are_named() -> None:
+def test_different_settings_are_named() -> None:
     changed = replace(REPORT.metrics, settings=(("batch.size", "1048576"), ("linger.ms", "5")))
     figure = plots.show_comparison(REPORT, replace(REPORT, metrics=changed, duration_ms=4000))
     assert _titles(figure)[1] == f"rate\n{DIVIDED} 2"
@@ -124,14 +124,14 @@ def test_settings_that_differ_are_named() -> None:
 @pytest.mark.parametrize(
     ("codec", "title"), [("none", ", not compressed"), ("zstd", ", zstd: 4.0 to 1")]
 )
-def test_the_codec_stands_in_the_title(codec: str, title: str) -> None:
+def test_codec_is_in_the_title(codec: str, title: str) -> None:
     part = replace(PARTS[0], bytes_uncompressed=4000, bytes_sent=1000)
     metrics = replace(REPORT.metrics, settings=(("compression.type", codec),))
     figure = plots.show(replace(REPORT, partitions=(part,), metrics=metrics))
     assert _titles(figure)[1] == f"Size by partition{title}"
 
 
-def test_a_latency_axis_has_a_decade_and_plain_numbers() -> None:
+def test_latency_axis_has_a_decade_and_plain_numbers() -> None:
     once = Histogram(buckets=((bucket_of(2000), 1),), total=2000, low=2000, high=2000)
     figure = plots.show(replace(REPORT, request_latency=once))
     figure.canvas.draw()
@@ -141,7 +141,7 @@ def test_a_latency_axis_has_a_decade_and_plain_numbers() -> None:
     assert {"1", "2", "5"} <= {label.get_text() for label in axes.get_xticklabels()}
 
 
-def test_a_micro_batch_without_requests_has_no_latency() -> None:
+def test_micro_batch_without_requests_has_no_latency() -> None:
     empty = DeliveryReport(batch_id=0)
     plots.show_stream([empty]).canvas.draw()
     figure = plots.show_stream([empty, replace(REPORT, batch_id=1)])
@@ -149,7 +149,7 @@ def test_a_micro_batch_without_requests_has_no_latency() -> None:
     assert np.isnan(line.get_ydata()).tolist() == [True, False]
 
 
-def test_shares_of_time_add_up() -> None:
+def test_time_shares_are_stacked() -> None:
     metrics = ProducerMetrics(buffer_wait=2_000_000, append_time=3_000_000, flush_time=5_000_000)
     shares = time_shares(DeliveryReport(duration_sum_ms=10_000, metrics=metrics))
     assert list(shares.values()) == [20, 10, 20, 50]

@@ -1,4 +1,4 @@
-"""The message of `assert_written`."""
+"""Messages of `assert_written`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def rows(*pairs: tuple[str | None, str | bytes | None]) -> list[Any]:
     return [row_of(("key", "value"), {"key": key, "value": value}) for key, value in pairs]
 
 
-def test_the_same_rows_in_any_order_are_equal() -> None:
+def test_same_rows_in_any_order_are_equal() -> None:
     assert compare_rows(rows(("a", "1"), ("b", None)), rows(("b", None), ("a", b"1"))) == []
 
 
@@ -49,7 +49,7 @@ def test_several_rows_of_a_key_are_not_paired() -> None:
     assert lines[0] == "2 rows expected, 1 record found: 2 missing, 1 unexpected"
 
 
-def test_long_messages_are_cut() -> None:
+def test_long_messages_are_truncated() -> None:
     lines = compare_rows(rows(*[(str(n), "v" * 1000) for n in range(100)]), [])
     assert len(lines) == 12
     assert lines[-1] == "  and 90 more"

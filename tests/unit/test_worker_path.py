@@ -1,4 +1,4 @@
-"""Spark's workers import PySpark from its folder: real Python processes, a small PySpark."""
+"""Spark workers import PySpark from its folder, in real Python processes with a small PySpark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET = "PYTHON_WORKER_FACTORY_SECRET"
 
 
 def package(name: str, folder: Path, release: str = "4.3.0") -> Path:
-    """Write a package that has a release, and a daemon that prints where packages come from."""
+    """Write a package with a release and a daemon that prints the import paths."""
     files = {"__init__": "", "version": f"__version__ = {release!r}\n", "daemon": SHOWN}
     made = folder / name
     made.mkdir(parents=True)
@@ -44,7 +44,7 @@ def archive(path: Path, source: Path) -> str:
 
 
 class Installation:
-    """A virtual environment with PySpark and Py4J, as pip installs them, and their archives."""
+    """A virtual environment with PySpark, Py4J and their archives, as installed by pip."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder, symlinks=True)
@@ -99,13 +99,11 @@ def in_archives(path: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("arguments", [WORKER, ("-m", "pyspark.daemon")])
-def test_a_worker_imports_the_folders(
-    installation: Installation, arguments: tuple[str, ...]
-) -> None:
+def test_worker_imports_the_folders(installation: Installation, arguments: tuple[str, ...]) -> None:
     assert installation.run(arguments) == installation.folders()
 
 
-def test_a_variable_keeps_the_archives(installation: Installation) -> None:
+def test_environment_variable_keeps_the_archives(installation: Installation) -> None:
     assert installation.run(keep="1") == in_archives(installation.path)
     assert installation.run(keep="0") == installation.folders()
 
@@ -115,7 +113,7 @@ def test_other_processes_do_not_load_the_module(installation: Installation) -> N
     assert installation.run(("-c", SHOWN)) == in_archives(installation.path)
 
 
-def test_a_process_that_spark_did_not_start_keeps_the_archives(
+def test_process_not_started_by_spark_keeps_the_archives(
     installation: Installation,
 ) -> None:
     assert installation.run(spark=False) == in_archives(installation.path)
@@ -147,8 +145,8 @@ def test_another_package_earlier_in_the_path_is_not_used(
     assert installation.run(path=path)[0] == in_archives(path)[0]
 
 
-def test_the_folder_of_a_distribution_is_used(installation: Installation, tmp_path: Path) -> None:
-    """It comes before a PySpark that pip has installed, as its archive does."""
+def test_folder_of_a_distribution_is_used(installation: Installation, tmp_path: Path) -> None:
+    """It precedes a PySpark installed by pip, like the distribution's archive."""
     made = package("pyspark", tmp_path / "spark" / "python", "4.3.1")
     library = tmp_path / "spark" / "python" / "lib"
     py4j = archive(library / "py4j-0.10-src.zip", package("py4j", tmp_path / "source"))
@@ -158,7 +156,7 @@ def test_the_folder_of_a_distribution_is_used(installation: Installation, tmp_pa
     assert installation.run(path=path) == in_archives(path)
 
 
-def test_it_never_fails(installation: Installation) -> None:
+def test_never_fails(installation: Installation) -> None:
     (installation.packages / "pyspark" / "version.py").unlink()
     assert installation.run() == in_archives(installation.path)
     Path(installation.path[0]).write_bytes(b"")

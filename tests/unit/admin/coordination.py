@@ -1,4 +1,4 @@
-"""A scripted transaction coordinator: what it answers, by transactional id, in turn."""
+"""A scripted transaction coordinator with queued responses per transactional id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOST = -1000
 
 
 class Coordination(ScriptedCluster):
-    """Ids are coordinated by broker 1, or as `places` says; `codes` are the answers to come."""
+    """Broker 1, or the broker in `places`, coordinates an id; `codes` are the next responses."""
 
     def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
         super().__init__(nodes, topics)
@@ -32,11 +32,11 @@ class Coordination(ScriptedCluster):
         self.scripts[ApiKey.END_TXN] = self._end
 
     def will_answer(self, transactional_id: str, codes: Iterable[int]) -> None:
-        """The next answers about an id."""
+        """Queue the next responses for an id."""
         self.codes[transactional_id].extend(codes)
 
     def ended_at(self) -> list[tuple[int, str]]:
-        """Broker and id of each EndTxn."""
+        """Return broker and id of each EndTxn request."""
         return [(node, asked.transactional_id) for node, asked in self.requests_for(ApiKey.END_TXN)]
 
     def _find(self, _node: int, request: Any) -> dict[str, Any]:
@@ -71,5 +71,5 @@ class Coordination(ScriptedCluster):
 def opened(
     name: str, version: TransactionVersion = TransactionVersion.V2, epoch: int = 0
 ) -> OpenTransaction:
-    """A transaction that somebody has left open."""
+    """Create an open transaction."""
     return OpenTransaction(transactional_id=name, producer_id=7, epoch=epoch, version=version)

@@ -1,4 +1,4 @@
-"""A scripted leader of one partition, t-0: what it answers to ListOffsets, Fetch and Produce."""
+"""A scripted leader of partition t-0 with responses to ListOffsets, Fetch and Produce."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATEST = -1
 
 
 class PartitionLeader(Coordination):
-    """The log is `batches`, each with its base offset, from `start` to `end`."""
+    """The log consists of `batches` with their base offsets, from `start` to `end`."""
 
     def __init__(self, nodes: int = 1) -> None:
         super().__init__(nodes, {"t": 1})
@@ -39,7 +39,7 @@ class PartitionLeader(Coordination):
         self.scripts[ApiKey.ADD_PARTITIONS_TO_TXN] = self._add
 
     def hold(self, *batches: bytes, base: int = 0) -> None:
-        """Let the log hold these batches."""
+        """Set the batches of the log."""
         for data in batches:
             delta = int.from_bytes(data[23:27], "big")
             self.batches.append((base, base.to_bytes(8, "big") + data[8:]))
@@ -47,7 +47,7 @@ class PartitionLeader(Coordination):
         self.end = base
 
     def fetched(self) -> list[Any]:
-        """The partition of each Fetch."""
+        """Return the partition of each Fetch request."""
         return [asked.topics[0].partitions[0] for _, asked in self.requests_for(ApiKey.FETCH)]
 
     def _offsets(self, _node: int, request: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Records in a transaction of their own: what is sent, sent again, and given up."""
+"""Appending records in a transaction: requests, retries and timeouts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def append(
     version: TransactionVersion = V2,
     seconds: float = 10.0,
 ) -> OpenTransaction:
-    """Append one after the other; what the next would begin with."""
+    """Append the records and return the state for the next transaction."""
     owner = opened("d", version)
     with blocking_client(cluster) as client:
         appender = TransactionalAppender(client, TransactionAdmin(client))
@@ -49,13 +49,13 @@ def append(
 
 
 def produced(cluster: PartitionLeader) -> list[tuple[Any, bytes]]:
-    """Each Produce request with its batch."""
+    """Return each Produce request with its batch."""
     asked = [request for _, request in cluster.requests_for(ApiKey.PRODUCE)]
     return [(each, bytes(each.topic_data[0].partition_data[0].records)) for each in asked]
 
 
 def apis(cluster: PartitionLeader) -> list[ApiKey]:
-    """What was asked for, in order, but for what finds out where."""
+    """Return the requested APIs in order, without discovery requests."""
     ways = {ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR}
     return [api for _, api, _, _ in cluster.log if api not in ways]
 
@@ -84,7 +84,7 @@ def test_v1_adds_the_partition_before_it_produces() -> None:
 
 
 @pytest.mark.parametrize(("version", "expected"), [(V2, [(0, 0), (1, 0)]), (V1, [(0, 0), (0, 2)])])
-def test_the_next_transaction_goes_on_in_the_same_fence(
+def test_next_transaction_continues_in_the_same_epoch(
     version: TransactionVersion, expected: list[tuple[int, int]]
 ) -> None:
     cluster = PartitionLeader()
@@ -93,7 +93,7 @@ def test_the_next_transaction_goes_on_in_the_same_fence(
     assert [(header.producer_epoch, header.base_sequence) for header in headers] == expected
 
 
-def test_many_records_go_in_batches_with_sequences_one_after_the_other() -> None:
+def test_many_records_use_batches_with_consecutive_sequences() -> None:
     cluster = PartitionLeader()
     half = bytes(BATCH_BYTES // 2 - 1)
     append(cluster, [(b"k", half)] * 5)
@@ -106,7 +106,7 @@ def test_many_records_go_in_batches_with_sequences_one_after_the_other() -> None
 
 
 @pytest.mark.parametrize("codes", [[LOST], [LOST, DUPLICATE], [6], [CONCURRENT, 16, 14], [7, 19]])
-def test_a_batch_is_sent_again_as_it_was(codes: list[int]) -> None:
+def test_batch_is_resent_unchanged(codes: list[int]) -> None:
     cluster = PartitionLeader()
     cluster.produce_codes.extend(codes)
     append(cluster, RECORDS)
@@ -115,14 +115,14 @@ def test_a_batch_is_sent_again_as_it_was(codes: list[int]) -> None:
     assert len(batches) == 1
 
 
-def test_the_end_is_asked_for_until_it_is_answered() -> None:
+def test_end_is_retried_until_a_response() -> None:
     cluster = PartitionLeader()
     cluster.will_answer("d", [LOST, CONCURRENT, 14, LOST])
     assert append(cluster, RECORDS) == opened("d", epoch=1)
     assert apis(cluster).count(ApiKey.END_TXN) == 5
 
 
-def test_v1_takes_a_new_epoch_where_a_late_end_could_hit_the_next_transaction() -> None:
+def test_v1_bumps_the_epoch_if_a_late_end_could_affect_the_next_transaction() -> None:
     cluster = PartitionLeader()
     cluster.will_answer("d", [LOST])
     cluster.levels = {}
@@ -133,7 +133,7 @@ def test_v1_takes_a_new_epoch_where_a_late_end_could_hit_the_next_transaction() 
 
 @pytest.mark.parametrize("code", [47, 48, 49, 90])
 @pytest.mark.parametrize("where", ["add", "produce", "end"])
-def test_a_producer_that_was_taken_over_from_is_fenced(code: int, where: str) -> None:
+def test_replaced_producer_is_fenced(code: int, where: str) -> None:
     cluster = PartitionLeader()
     codes = {"add": cluster.add_codes, "produce": cluster.produce_codes, "end": cluster.codes["d"]}
     codes[where].append(code)
@@ -143,7 +143,7 @@ def test_a_producer_that_was_taken_over_from_is_fenced(code: int, where: str) ->
 
 
 @pytest.mark.parametrize("codes", [[LOST, FENCED], [NOT_COORDINATOR, FENCED]])
-def test_a_producer_that_is_fenced_may_have_appended_before(codes: list[int]) -> None:
+def test_fenced_producer_may_have_appended_before(codes: list[int]) -> None:
     cluster = PartitionLeader()
     cluster.will_answer("d", codes)
     with pytest.raises(UnclearFenceError):
@@ -161,7 +161,7 @@ def test_a_producer_that_is_fenced_may_have_appended_before(codes: list[int]) ->
         (53, AuthorizationError),
     ],
 )
-def test_what_a_leader_refuses_is_aborted(code: int, error: type[KafkaProdError]) -> None:
+def test_rejected_batch_is_aborted(code: int, error: type[KafkaProdError]) -> None:
     cluster = PartitionLeader()
     cluster.produce_codes.append(code)
     with pytest.raises(error):
@@ -170,13 +170,13 @@ def test_what_a_leader_refuses_is_aborted(code: int, error: type[KafkaProdError]
     assert not ended.committed
 
 
-def test_whether_it_is_done_is_not_known_without_an_answer_in_time() -> None:
+def test_outcome_is_unknown_without_a_response_in_time() -> None:
     cluster = PartitionLeader()
     cluster.will_answer("d", [CONCURRENT] * 10_000)
     with pytest.raises(BrokerUnavailableError, match="may have succeeded"):
         append(cluster, RECORDS, seconds=0.2)
 
 
-def test_an_empty_transaction_is_a_mistake() -> None:
+def test_empty_transaction_is_rejected() -> None:
     with pytest.raises(ValueError, match="empty transaction"):
         append(PartitionLeader(), [])

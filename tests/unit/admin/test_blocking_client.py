@@ -1,4 +1,4 @@
-"""The caller's thread does it all: connect, log in, wait, give up."""
+"""A client that connects, logs in and waits in the caller's thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def end(client: BlockingClient, name: str, seconds: float = 10.0) -> int:
     return admin.end([opened(name)], commit=True, deadline=client.deadline(seconds))[name]
 
 
-def test_nobody_there_is_told_with_every_address() -> None:
+def test_unreachable_brokers_are_listed_with_their_addresses() -> None:
     cluster = Coordination()
     cluster.alive.clear()
     with (
@@ -42,7 +42,7 @@ def test_nobody_there_is_told_with_every_address() -> None:
     assert "127.0.0.1:40001: Connection refused" in str(caught.value)
 
 
-def test_a_wrong_password_is_told_at_once() -> None:
+def test_wrong_password_fails_immediately() -> None:
     cluster = Coordination()
     cluster.sasl = FakeSasl(password="another")
     settings = config(bootstrap_servers="127.0.0.1:40000")
@@ -53,7 +53,7 @@ def test_a_wrong_password_is_told_at_once() -> None:
         assert caught.value.error == "SASL_AUTHENTICATION_FAILED"
 
 
-def test_a_wait_that_a_quota_has_made_too_long_says_so() -> None:
+def test_timeout_caused_by_throttling_is_explained() -> None:
     cluster = Coordination()
 
     usual = cluster.scripts[ApiKey.INIT_PRODUCER_ID]
@@ -77,7 +77,7 @@ def test_a_wait_that_a_quota_has_made_too_long_says_so() -> None:
     assert "quota" not in str(later)
 
 
-def test_topics_are_never_made_by_asking() -> None:
+def test_metadata_requests_create_no_topics() -> None:
     cluster = Coordination()
     cluster.creates_topics = True
     with blocking_client(cluster) as client:
@@ -88,7 +88,7 @@ def test_topics_are_never_made_by_asking() -> None:
     assert set(cluster.client_ids) == {"kafkaprod-admin"}
 
 
-def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
+def test_closed_connection_is_reopened() -> None:
     cluster = Coordination()
     with blocking_client(cluster) as client:
         assert end(client, "a") == 0
@@ -96,7 +96,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
         assert end(client, "a") == 0
 
 
-def test_a_broker_is_left_alone_for_as_long_as_it_asks() -> None:
+def test_throttled_broker_gets_no_requests_until_its_pause_ends() -> None:
     cluster = Coordination()
     usual = cluster.scripts[ApiKey.END_TXN]
 
@@ -113,18 +113,18 @@ def test_a_broker_is_left_alone_for_as_long_as_it_asks() -> None:
     assert time.monotonic() - begun > 0.1
 
 
-def test_what_was_given_up_on_disturbs_nobody_later() -> None:
+def test_abandoned_requests_do_not_affect_later_ones() -> None:
     cluster = Coordination()
     with blocking_client(cluster) as client:
         cluster.unanswered.add(ApiKey.END_TXN)
         assert end(client, "a", seconds=0.05) < 0
         assert client.is_reusable
         cluster.unanswered.clear()
-        cluster.close()  # so that the answers of the muted broker do not count
+        cluster.close()  # so that responses of the muted broker do not count
         assert end(client, "b") == 0
 
 
-def test_a_healthy_client_is_kept_with_its_connections() -> None:
+def test_healthy_client_is_kept_with_its_connections() -> None:
     settings = config(bootstrap_servers="127.0.0.1:1")
     with borrowed_client(settings) as first, borrowed_client(settings) as beside:
         assert beside is not first
@@ -133,7 +133,7 @@ def test_a_healthy_client_is_kept_with_its_connections() -> None:
     POOL.close()
 
 
-def test_one_that_an_error_has_passed_through_is_not() -> None:
+def test_client_is_closed_after_an_error() -> None:
     settings = config(bootstrap_servers="127.0.0.1:1")
     with pytest.raises(KafkaProdError), borrowed_client(settings) as first:
         raise ConfigError("it failed")
@@ -142,7 +142,7 @@ def test_one_that_an_error_has_passed_through_is_not() -> None:
     POOL.close()
 
 
-def test_the_one_unused_longest_goes_first() -> None:
+def test_least_recently_used_client_is_closed_first() -> None:
     everyone = [config(bootstrap_servers=f"127.0.0.1:{1 + i}") for i in range(MAX_IDLE + 1)]
     made = []
     for settings in everyone:

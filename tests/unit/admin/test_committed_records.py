@@ -1,4 +1,4 @@
-"""Which records count, by the markers that follow them."""
+"""Which records are committed, by the markers that follow them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tools.support.transactions import batch
 
 
 class Log:
-    """Batches one after the other, as a broker keeps them."""
+    """A log of consecutive batches."""
 
     def __init__(self) -> None:
         self.data = b""
         self.end = 0
 
     def write(self, *values: bytes, producer: int | None = None, epoch: int = 0) -> None:
-        """A batch of records whose keys are `b"k"`, in a transaction if there is a producer."""
+        """Write a batch with keys `b\"k\"`, in a transaction if there is a producer."""
         made = batch(values, base=self.end, producer=producer, epoch=epoch)
         self.data += made
         self.end += len(values)
 
     def mark(self, producer: int, *, commit: bool, epoch: int = 1) -> None:
-        """How a producer's transaction ended."""
+        """Write the marker that ends a producer's transaction."""
         marker = EndTransactionMarker(producer_id=producer, epoch=epoch, commit=commit)
         made = control_batch(marker, 1)
         self.data += self.end.to_bytes(8, "big") + made[8:]
@@ -41,20 +41,20 @@ class Log:
     def committed(
         self, start: int = 0
     ) -> tuple[list[bytes | None], tuple[PendingTransaction, ...]]:
-        """The values that count, and what is open."""
+        """Return the committed values and the open transactions."""
         found = CommittedRecords()
         for data, header in whole_batches(memoryview(self.data)):
             found.add(data, header, start)
         return [record.value for record in found.take()], found.pending
 
 
-def test_records_without_a_transaction_count_at_once() -> None:
+def test_records_without_a_transaction_are_committed() -> None:
     log = Log()
     log.write(b"a", b"b")
     assert log.committed() == ([b"a", b"b"], ())
 
 
-def test_records_count_from_the_commit_marker_of_their_producer_on() -> None:
+def test_records_are_committed_by_the_marker_of_their_producer() -> None:
     log = Log()
     log.write(b"a", producer=1)
     log.write(b"b", producer=2)
@@ -65,7 +65,7 @@ def test_records_count_from_the_commit_marker_of_their_producer_on() -> None:
     assert pending.records == (LogRecord(offset=0, key=b"k", value=b"a"),)
 
 
-def test_aborted_records_never_count() -> None:
+def test_aborted_records_are_never_returned() -> None:
     log = Log()
     log.write(b"a", producer=1)
     log.mark(1, commit=False)
@@ -74,7 +74,7 @@ def test_aborted_records_never_count() -> None:
     assert log.committed() == ([b"b"], ())
 
 
-def test_records_come_by_offset_however_their_markers_lie() -> None:
+def test_records_are_sorted_by_offset_for_any_order_of_markers() -> None:
     for order in permutations((1, 2, 3)):
         log = Log()
         for producer in (1, 2, 3):
@@ -84,14 +84,14 @@ def test_records_come_by_offset_however_their_markers_lie() -> None:
         assert log.committed() == ([b"1", b"2", b"3"], ())
 
 
-def test_a_marker_without_records_says_nothing() -> None:
+def test_marker_without_records_is_ignored() -> None:
     log = Log()
     log.mark(1, commit=True)
     log.mark(2, commit=False)
     assert log.committed() == ([], ())
 
 
-def test_a_transaction_goes_on_where_reading_was_left_off() -> None:
+def test_transaction_continues_in_the_next_read() -> None:
     log = Log()
     log.write(b"a", producer=1)
     _, pending = log.committed()
@@ -106,13 +106,13 @@ def test_a_transaction_goes_on_where_reading_was_left_off() -> None:
     assert found.take() == ()
 
 
-def test_records_before_the_beginning_of_the_log_are_left_out() -> None:
+def test_records_before_the_start_of_the_log_are_skipped() -> None:
     log = Log()
     log.write(b"a", b"b", b"c")
     assert log.committed(start=2) == ([b"c"], ())
 
 
-def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch() -> None:
+def test_truncated_batch_is_left_for_the_next_fetch() -> None:
     log = Log()
     log.write(b"a")
     whole = len(log.data)
@@ -121,7 +121,7 @@ def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch() -> None:
         assert len(list(whole_batches(memoryview(log.data)[:end]))) == 1
 
 
-def test_a_batch_whose_records_were_compacted_away_is_no_error() -> None:
+def test_batch_emptied_by_compaction_is_accepted() -> None:
     header = BatchHeader(
         attributes=TRANSACTIONAL, last_offset_delta=4, producer_id=1, record_count=0
     )
@@ -131,7 +131,7 @@ def test_a_batch_whose_records_were_compacted_away_is_no_error() -> None:
     assert (found.take(), found.pending[0].records) == ((), ())
 
 
-def test_a_damaged_batch_is_an_error() -> None:
+def test_damaged_batch_is_an_error() -> None:
     log = Log()
     log.write(b"a")
     for place in range(21, len(log.data)):
@@ -142,13 +142,13 @@ def test_a_damaged_batch_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 48])
-def test_a_batch_that_is_too_short_is_an_error(size: int) -> None:
+def test_batch_that_is_too_short_is_an_error(size: int) -> None:
     data = bytes(8) + size.to_bytes(4, "big") + bytes(60)
     with pytest.raises(ProtocolError, match=r"has only \d+ bytes"):
         list(whole_batches(memoryview(data)))
 
 
-def test_messages_of_an_old_format_have_no_transactions() -> None:
+def test_old_message_format_has_no_transactions() -> None:
     log = Log()
     log.write(b"a")
     old = bytearray(log.data)
@@ -157,7 +157,7 @@ def test_messages_of_an_old_format_have_no_transactions() -> None:
         list(whole_batches(memoryview(bytes(old))))
 
 
-def test_a_tombstone_counts_as_any_record() -> None:
+def test_tombstones_are_returned() -> None:
     log = Log()
     log.data += batch([None], base=0)
     assert log.committed() == ([None], ())

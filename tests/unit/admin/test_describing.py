@@ -65,7 +65,7 @@ def test_descriptions_come_from_each_coordinator() -> None:
     assert not one.is_of(opened("a", epoch=4))
 
 
-def test_an_id_that_nobody_knows_is_left_out() -> None:
+def test_unknown_id_is_omitted() -> None:
     cluster = Coordination()
     cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda *_: {
         "transaction_states": [described("a"), described("b") | code(NOT_FOUND)]
@@ -75,11 +75,11 @@ def test_an_id_that_nobody_knows_is_left_out() -> None:
     assert list(found) == ["a"]
 
 
-def test_a_state_that_has_no_name_here_is_unknown() -> None:
+def test_unnamed_state_is_unknown() -> None:
     assert TransactionState("PrepareNonsense") is TransactionState.UNKNOWN
 
 
-def test_a_right_that_is_missing_to_describe_is_named() -> None:
+def test_missing_describe_permission_is_named() -> None:
     cluster = Coordination()
     cluster.find_codes["a"].extend([DENIED])
     with (
@@ -90,7 +90,7 @@ def test_a_right_that_is_missing_to_describe_is_named() -> None:
 
 
 @pytest.mark.parametrize("api", [ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS])
-def test_brokers_before_3_0_tell_nothing_of_transactions(api: ApiKey) -> None:
+def test_brokers_before_3_0_do_not_support_it(api: ApiKey) -> None:
     cluster = Coordination()
     cluster.limit(api, None)
     with blocking_client(cluster) as client:
@@ -105,7 +105,7 @@ def test_brokers_before_3_0_tell_nothing_of_transactions(api: ApiKey) -> None:
 
 
 def listing(cluster: Coordination, *states: str, version: int = 2) -> None:
-    """Each broker lists an id of its own and one that everybody has."""
+    """Let each broker list an id of its own and one that all brokers list."""
     cluster.limit(ApiKey.LIST_TRANSACTIONS, VersionRange(0, version))
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, _: {
         "transaction_states": [listed(f"p/{node}", *states), listed(f"other/{node}", *states)]
@@ -113,7 +113,7 @@ def listing(cluster: Coordination, *states: str, version: int = 2) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_all_brokers_list_and_the_pattern_holds_whoever_applies_it(version: int) -> None:
+def test_all_brokers_are_listed_and_the_pattern_applies_everywhere(version: int) -> None:
     cluster = Coordination(nodes=3)
     listing(cluster, version=version)
     with blocking_client(cluster) as client:
@@ -130,7 +130,7 @@ def test_all_brokers_list_and_the_pattern_holds_whoever_applies_it(version: int)
     assert patterns == {r"p/.*" if version == 2 else None}
 
 
-def test_a_pattern_that_brokers_do_not_understand_is_applied_here() -> None:
+def test_pattern_is_applied_by_the_client_for_older_brokers() -> None:
     cluster = Coordination()
     listing(cluster)
     usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
@@ -142,7 +142,7 @@ def test_a_pattern_that_brokers_do_not_understand_is_applied_here() -> None:
     assert [one.transactional_id for one in found] == ["p/1"]
 
 
-def test_a_coordinator_that_still_loads_is_asked_again() -> None:
+def test_loading_coordinator_is_retried() -> None:
     cluster = Coordination()
     listing(cluster)
     usual, refusals = cluster.scripts[ApiKey.LIST_TRANSACTIONS], [14, 14]
@@ -153,7 +153,7 @@ def test_a_coordinator_that_still_loads_is_asked_again() -> None:
         assert len(TransactionAdmin(client).list(None, client.deadline(10))) == 2
 
 
-def test_a_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
+def test_broker_that_left_the_cluster_is_not_waited_for() -> None:
     cluster = Coordination(nodes=3)
     listing(cluster)
     usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
@@ -170,7 +170,7 @@ def test_a_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
     assert [one.transactional_id for one in found] == ["p/1", "p/3"]
 
 
-def test_a_broker_that_joins_meanwhile_is_asked_too() -> None:
+def test_broker_that_joins_meanwhile_is_queried() -> None:
     cluster = Coordination(nodes=3)
     cluster.alive.discard(3)
     listing(cluster)
@@ -188,7 +188,7 @@ def test_a_broker_that_joins_meanwhile_is_asked_too() -> None:
     assert [one.transactional_id for one in found] == ["p/1", "p/2", "p/3"]
 
 
-def test_a_broker_that_cannot_be_reached_is_told_after_the_deadline() -> None:
+def test_unreachable_broker_is_reported_after_the_deadline() -> None:
     cluster = Coordination(nodes=2)
     listing(cluster)
     cluster.alive.discard(2)
@@ -238,7 +238,7 @@ def test_producers_of_a_partition() -> None:
 
 
 @pytest.mark.parametrize(("number", "error"), [(29, AuthorizationError), (3, UnknownTopicError)])
-def test_a_topic_that_is_hidden_or_absent(number: int, error: type[KafkaProdError]) -> None:
+def test_hidden_or_missing_topic(number: int, error: type[KafkaProdError]) -> None:
     cluster = Coordination(topics={"other": 1})
     cluster.metadata_errors["t"] = number
     with blocking_client(cluster) as client, pytest.raises(error) as caught:
@@ -246,8 +246,8 @@ def test_a_topic_that_is_hidden_or_absent(number: int, error: type[KafkaProdErro
     assert caught.value.topic == "t"
 
 
-def test_a_broker_that_has_started_since_lists_its_transactions() -> None:
-    """Otherwise they would stay open, and nobody would be told."""
+def test_broker_that_started_meanwhile_lists_its_transactions() -> None:
+    """Otherwise they would stay open without a report."""
     with EmbeddedBroker(nodes=2) as kafka:
         kafka.stop_node(2)
         with BlockingClient(config(bootstrap_servers=kafka.bootstrap_servers)) as client:

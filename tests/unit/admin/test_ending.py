@@ -1,4 +1,4 @@
-"""EndTxn of many transactions: which answers are final, and where the others lead."""
+"""EndTxn for many transactions: final responses, retries and coordinator changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def end(
         return TransactionAdmin(client).end(transactions, commit=commit, deadline=deadline)
 
 
-def test_each_goes_to_its_coordinator_after_one_request_for_all() -> None:
+def test_one_lookup_for_all_ids_then_one_request_per_coordinator() -> None:
     cluster = Coordination(nodes=3)
     cluster.places = {"a": 1, "b": 2, "c": 3, "d": 2}
     assert end(cluster, "a", "b", "c", "d") == {"a": 0, "b": 0, "c": 0, "d": 0}
@@ -36,7 +36,7 @@ def test_each_goes_to_its_coordinator_after_one_request_for_all() -> None:
     assert asked.key_type == 1
 
 
-def test_before_version_4_each_coordinator_is_asked_for_alone() -> None:
+def test_before_version_4_each_coordinator_is_looked_up_separately() -> None:
     cluster = Coordination()
     cluster.limit(ApiKey.FIND_COORDINATOR, VersionRange(0, 3))
     assert end(cluster, "a", "b") == {"a": 0, "b": 0}
@@ -45,7 +45,7 @@ def test_before_version_4_each_coordinator_is_asked_for_alone() -> None:
 
 
 @pytest.mark.parametrize("code", [LOADING, CONCURRENT])
-def test_a_coordinator_that_is_busy_is_asked_again(code: int) -> None:
+def test_busy_coordinator_is_retried(code: int) -> None:
     cluster = Coordination()
     cluster.will_answer("a", [code, code, code])
     assert end(cluster, "a") == {"a": 0}
@@ -54,7 +54,7 @@ def test_a_coordinator_that_is_busy_is_asked_again(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [NOT_AVAILABLE, NOT_COORDINATOR, LOST])
-def test_a_coordinator_that_has_moved_is_looked_up_anew(code: int) -> None:
+def test_moved_coordinator_is_looked_up_again(code: int) -> None:
     cluster = Coordination(nodes=2)
     cluster.moves["a"].extend([1, 2])
     cluster.will_answer("a", [code])
@@ -63,7 +63,7 @@ def test_a_coordinator_that_has_moved_is_looked_up_anew(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [STALE_EPOCH, INVALID_STATE, UNKNOWN_ID, FENCED, 120, -1])
-def test_what_is_final_is_told_per_id_and_keeps_nobody_from_ending(code: int) -> None:
+def test_final_error_of_one_id_does_not_stop_the_others(code: int) -> None:
     cluster = Coordination()
     cluster.will_answer("bad", [code])
     cluster.will_answer("slow", [CONCURRENT])
@@ -71,33 +71,33 @@ def test_what_is_final_is_told_per_id_and_keeps_nobody_from_ending(code: int) ->
     assert [name for _, name in cluster.ended_at()].count("bad") == 1
 
 
-def test_no_coordinator_yet_is_asked_for_again() -> None:
+def test_missing_coordinator_is_looked_up_again() -> None:
     cluster = Coordination()
     cluster.find_codes["a"].extend([NOT_AVAILABLE, LOADING])
     assert end(cluster, "a") == {"a": 0}
     assert len(cluster.requests_for(ApiKey.FIND_COORDINATOR)) == 3
 
 
-def test_an_id_that_may_not_be_described_has_its_own_code() -> None:
+def test_denied_id_has_its_own_error_code() -> None:
     cluster = Coordination()
     cluster.find_codes["secret"].extend([53])
     assert end(cluster, "secret", "a") == {"secret": 53, "a": 0}
     assert cluster.ended_at() == [(1, "a")]
 
 
-def test_what_is_not_settled_in_time_has_the_latest_code() -> None:
+def test_timeout_returns_the_latest_error_code() -> None:
     cluster = Coordination()
     cluster.will_answer("a", [CONCURRENT] * 10_000)
     assert end(cluster, "a", "b", seconds=0.2) == {"a": CONCURRENT, "b": 0}
 
 
-def test_without_any_answer_in_time_nothing_is_known() -> None:
+def test_outcome_is_unknown_without_any_response_in_time() -> None:
     cluster = Coordination()
     cluster.alive.clear()
     assert end(cluster, "a", seconds=0.1) == {"a": ClientErrorCode.disconnected}
 
 
-def test_a_dead_coordinator_holds_up_its_own_alone() -> None:
+def test_stopped_coordinator_delays_only_its_own_ids() -> None:
     cluster = Coordination(nodes=2)
     cluster.places = {"a": 1, "b": 2}
     cluster.alive.discard(2)
@@ -105,7 +105,7 @@ def test_a_dead_coordinator_holds_up_its_own_alone() -> None:
 
 
 @pytest.mark.parametrize(("version", "expected"), [(1, 4), (2, 5)])
-def test_a_transaction_ends_by_the_protocol_that_it_began_with(version: int, expected: int) -> None:
+def test_transaction_ends_with_the_protocol_that_it_began_with(version: int, expected: int) -> None:
     cluster = Coordination()
     transaction = opened("a", TransactionVersion(version), epoch=5)
     with blocking_client(cluster) as client:
@@ -116,14 +116,14 @@ def test_a_transaction_ends_by_the_protocol_that_it_began_with(version: int, exp
     assert ended.value == opened("a", TransactionVersion(version), epoch=5 if version == 1 else 6)
 
 
-def test_an_abort_says_so() -> None:
+def test_abort_is_requested() -> None:
     cluster = Coordination()
     end(cluster, "a", commit=False)
     end(cluster, "a", commit=True)
     assert [asked.committed for _, asked in cluster.requests_for(ApiKey.END_TXN)] == [False, True]
 
 
-def test_a_broker_gets_so_many_requests_before_its_first_answer() -> None:
+def test_requests_in_flight_are_limited_before_the_first_response() -> None:
     cluster = Coordination()
     names = [f"task-{number}" for number in range(5 * MAX_IN_FLIGHT)]
     assert set(end(cluster, *names).values()) == {0}
@@ -136,9 +136,7 @@ def test_a_broker_gets_so_many_requests_before_its_first_answer() -> None:
 
 
 @pytest.mark.parametrize(("count", "connections"), [(50, 1), (150, 2), (1_000, 4)])
-def test_many_end_over_several_connections_to_their_coordinator(
-    count: int, connections: int
-) -> None:
+def test_several_connections_per_coordinator(count: int, connections: int) -> None:
     cluster = Coordination()
     names = [f"task-{number}" for number in range(count)]
     with blocking_client(cluster, bootstrap_servers="127.0.0.1:40001") as client:
@@ -149,7 +147,7 @@ def test_many_end_over_several_connections_to_their_coordinator(
     assert sorted(name for _, name in cluster.ended_at()) == sorted(names)
 
 
-def test_coordinators_are_remembered() -> None:
+def test_coordinators_are_cached() -> None:
     cluster = Coordination()
     with blocking_client(cluster) as client:
         admin = TransactionAdmin(client)
@@ -158,7 +156,7 @@ def test_coordinators_are_remembered() -> None:
     assert len(cluster.requests_for(ApiKey.FIND_COORDINATOR)) == 1
 
 
-def test_a_broker_without_the_api_is_named() -> None:
+def test_broker_without_the_api_is_named() -> None:
     cluster = Coordination()
     cluster.limit(ApiKey.END_TXN, None)
     with pytest.raises(ProtocolError, match="END_TXN") as caught:

@@ -1,4 +1,4 @@
-"""Reading a partition to its high watermark: where it goes on, and when it begins anew."""
+"""Reading a partition to its high watermark: resuming, and restarting after a change of the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = [b"a", b"b", b"c", b"d"]
 
 
 def leader() -> PartitionLeader:
-    """Three batches, a b | c | d."""
+    """Create a leader with three batches: a b | c | d."""
     cluster = PartitionLeader()
     cluster.hold(batch([b"a", b"b"]), batch([b"c"]), batch([b"d"], leader_epoch=2))
     return cluster
@@ -44,7 +44,7 @@ def at(cluster: PartitionLeader, offset: int, epoch: int = 0) -> Position:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 13, 17])
-def test_a_log_is_read_to_its_end_in_every_version(version: int) -> None:
+def test_log_is_read_to_its_end_in_every_version(version: int) -> None:
     cluster = leader()
     cluster.limit(ApiKey.FETCH, VersionRange(4, version))
     found = read(cluster)
@@ -54,13 +54,13 @@ def test_a_log_is_read_to_its_end_in_every_version(version: int) -> None:
     assert cluster.versions_of(ApiKey.FETCH) == {version}
 
 
-def test_a_fetch_that_a_quota_throttles_is_sent_again() -> None:
+def test_throttled_fetch_is_sent_again() -> None:
     cluster = leader()
     cluster.throttled = 2
     assert values(read(cluster)) == ALL
 
 
-def test_reading_goes_on_behind_a_position() -> None:
+def test_reading_resumes_after_a_position() -> None:
     cluster = leader()
     found = read(cluster, at(cluster, 2))
     assert (values(found), found.restarted) == ([b"c", b"d"], False)
@@ -68,53 +68,53 @@ def test_reading_goes_on_behind_a_position() -> None:
     assert (first.fetch_offset, first.last_fetched_epoch, first.current_leader_epoch) == (2, 0, 0)
 
 
-def test_at_the_end_the_leader_is_asked_whether_the_log_is_the_same() -> None:
+def test_position_at_the_end_is_validated_by_the_leader() -> None:
     cluster = leader()
     found = read(cluster, at(cluster, 4, epoch=2))
     assert (values(found), found.position) == ([], at(cluster, 4, epoch=2))
     assert [asked.fetch_offset for asked in cluster.fetched()] == [4]
 
 
-def test_an_empty_log_is_asked_for_once() -> None:
+def test_empty_log_needs_one_request() -> None:
     cluster = PartitionLeader()
     assert read(cluster) == ((), at(cluster, 0, epoch=-1), False)
     assert len(cluster.fetched()) == 1
 
 
-def test_a_log_that_begins_later_is_read_from_there() -> None:
+def test_truncated_log_start_is_respected() -> None:
     cluster = leader()
     cluster.start = 1
     assert values(read(cluster)) == [b"b", b"c", b"d"]
 
 
-def test_gaps_of_compaction_are_passed_over() -> None:
+def test_compaction_gaps_are_skipped() -> None:
     cluster = PartitionLeader()
     cluster.hold(batch([b"a"]))
     cluster.hold(batch([b"z"]), base=90)
     assert values(read(cluster)) == [b"a", b"z"]
 
 
-def test_nothing_may_be_left_before_the_end() -> None:
+def test_log_may_be_empty_before_its_end() -> None:
     cluster = leader()
     cluster.end = 9
     found = read(cluster)
     assert (values(found), found.position.offset) == (ALL, 4)
 
 
-def test_a_position_before_the_log_begins_anew() -> None:
+def test_position_before_the_log_start_restarts() -> None:
     cluster = leader()
     cluster.fetch_codes.append(OUT_OF_RANGE)
     found = read(cluster, at(cluster, 2))
     assert (values(found), found.restarted) == (ALL, True)
 
 
-def test_a_log_that_was_cut_off_below_the_position_begins_anew() -> None:
+def test_log_truncated_below_the_position_restarts() -> None:
     cluster = leader()
     found = read(cluster, at(cluster, 5))
     assert (values(found), found.restarted) == (ALL, True)
 
 
-def test_a_log_that_was_cut_off_and_has_grown_again_begins_anew() -> None:
+def test_log_truncated_and_regrown_restarts() -> None:
     cluster = leader()
     cluster.diverging = 1
     with pytest.raises(BrokerUnavailableError):
@@ -126,7 +126,7 @@ def test_a_log_that_was_cut_off_and_has_grown_again_begins_anew() -> None:
 
 @pytest.mark.parametrize("version", [12, 17])
 @pytest.mark.parametrize("offset", [2, 4])
-def test_a_topic_that_was_made_anew_begins_anew(version: int, offset: int) -> None:
+def test_recreated_topic_restarts(version: int, offset: int) -> None:
     cluster = leader()
     cluster.limit(ApiKey.FETCH, VersionRange(4, version))
     with blocking_client(cluster) as client:
@@ -140,7 +140,7 @@ def test_a_topic_that_was_made_anew_begins_anew(version: int, offset: int) -> No
 
 
 @pytest.mark.parametrize("version", [12, 17])
-def test_a_position_in_another_topic_of_the_name_begins_anew(version: int) -> None:
+def test_position_in_a_deleted_topic_of_the_same_name_restarts(version: int) -> None:
     cluster = leader()
     cluster.limit(ApiKey.FETCH, VersionRange(4, version))
     before = at(cluster, 2)
@@ -151,7 +151,7 @@ def test_a_position_in_another_topic_of_the_name_begins_anew(version: int) -> No
 
 
 @pytest.mark.parametrize("code", [NOT_LEADER, FENCED_EPOCH, 75, 9])
-def test_a_leader_that_has_moved_is_looked_up(code: int) -> None:
+def test_moved_leader_is_looked_up(code: int) -> None:
     cluster = leader()
     cluster.fetch_codes.append(code)
     cluster.offset_codes.append(code)
@@ -159,26 +159,26 @@ def test_a_leader_that_has_moved_is_looked_up(code: int) -> None:
     assert len(cluster.requested_topics) >= 3
 
 
-def test_an_answer_that_was_lost_is_asked_for_again() -> None:
+def test_lost_response_is_retried() -> None:
     cluster = leader()
     cluster.fetch_codes.extend([0, LOST, 0])
     assert values(read(cluster)) == ALL
 
 
-def test_a_new_leader_may_not_know_the_high_watermark_yet() -> None:
+def test_new_leader_without_high_watermark_is_retried() -> None:
     cluster = leader()
     cluster.offset_codes.extend([NOT_AVAILABLE, NOT_AVAILABLE])
     assert values(read(cluster)) == ALL
 
 
-def test_a_fetch_that_stops_below_the_end_is_not_the_end() -> None:
+def test_fetch_that_stops_before_the_end_is_continued() -> None:
     cluster = leader()
     cluster.high_watermark, cluster.fetched_at_once = 2, 0
     with pytest.raises(BrokerUnavailableError):
         read(cluster, seconds=0.1)
 
 
-def test_open_transactions_are_in_the_position() -> None:
+def test_position_contains_open_transactions() -> None:
     cluster = PartitionLeader()
     cluster.hold(batch([b"open"], producer=5), batch([b"plain"]))
     found = read(cluster)
@@ -187,14 +187,14 @@ def test_open_transactions_are_in_the_position() -> None:
     assert (pending.producer_id, [record.value for record in pending.records]) == (5, [b"open"])
 
 
-def test_a_topic_that_may_not_be_read_is_told_with_the_right() -> None:
+def test_denied_topic_error_names_the_permission() -> None:
     cluster = leader()
     cluster.fetch_codes.append(29)
     with pytest.raises(AuthorizationError, match="Read on topic t"):
         read(cluster)
 
 
-def test_a_topic_that_is_not_there_is_told() -> None:
+def test_missing_topic_is_reported() -> None:
     cluster = leader()
     cluster.ids.clear()
     with pytest.raises(UnknownTopicError) as caught:
@@ -202,7 +202,7 @@ def test_a_topic_that_is_not_there_is_told() -> None:
     assert caught.value.topic == "t"
 
 
-def test_a_damaged_batch_ends_it() -> None:
+def test_damaged_batch_is_an_error() -> None:
     cluster = leader()
     base, data = cluster.batches[1]
     cluster.batches[1] = (base, data[:-1] + bytes([data[-1] ^ 1]))

@@ -1,4 +1,4 @@
-"""InitProducerId: a new epoch, or why there is none."""
+"""InitProducerId: a new epoch, or the reason for its rejection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def init(
 
 
 @pytest.mark.parametrize(("level", "version"), [(2, 2), (1, 1), (0, 1)])
-def test_the_producer_goes_by_what_the_cluster_has_finalized(level: int, version: int) -> None:
+def test_protocol_follows_the_finalized_features(level: int, version: int) -> None:
     cluster = Coordination()
     cluster.levels = {"transaction.version": level}
     assert init(cluster) == opened("orders/stream", TransactionVersion(version), epoch=3)
@@ -43,14 +43,14 @@ def test_the_producer_goes_by_what_the_cluster_has_finalized(level: int, version
     assert (asked.producer_id, asked.producer_epoch) == (-1, -1)
 
 
-def test_what_was_lost_or_has_to_wait_is_asked_for_again() -> None:
+def test_lost_and_retriable_responses_are_retried() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [LOST, CONCURRENT, CONCURRENT, 14, 16, 15])
     assert init(cluster).producer_id == 7
     assert len(cluster.requests_for(ApiKey.INIT_PRODUCER_ID)) == 7
 
 
-def test_a_producer_goes_on_from_its_own_epoch() -> None:
+def test_producer_continues_from_its_own_epoch() -> None:
     cluster = Coordination()
     init(cluster, current=opened("orders/stream", epoch=9))
     ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
@@ -58,14 +58,14 @@ def test_a_producer_goes_on_from_its_own_epoch() -> None:
 
 
 @pytest.mark.parametrize("code", [47, 90])
-def test_a_producer_that_was_taken_over_from_is_fenced(code: int) -> None:
+def test_replaced_producer_is_fenced(code: int) -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [code])
     with pytest.raises(FencedError):
         init(cluster, current=opened("orders/stream"))
 
 
-def test_a_missing_right_is_named_for_all_ids_with_the_prefix() -> None:
+def test_missing_permission_is_named_for_the_prefix() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [DENIED])
     with pytest.raises(AuthorizationError) as caught:
@@ -75,7 +75,7 @@ def test_a_missing_right_is_named_for_all_ids_with_the_prefix() -> None:
     assert "--transactional-id orders --resource-pattern-type prefixed" in str(caught.value)
 
 
-def test_a_timeout_that_is_too_long_is_an_option_that_is_wrong() -> None:
+def test_timeout_above_the_maximum_is_a_config_error() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [BAD_TIMEOUT])
     with pytest.raises(ConfigError, match="60000") as caught:
@@ -83,7 +83,7 @@ def test_a_timeout_that_is_too_long_is_an_option_that_is_wrong() -> None:
     assert caught.value.error == "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_any_other_refusal_is_told_by_its_name() -> None:
+def test_other_errors_are_reported_by_name() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [-1])
     with pytest.raises(TransactionError) as caught:
@@ -91,7 +91,7 @@ def test_any_other_refusal_is_told_by_its_name() -> None:
     assert caught.value.error == "UNKNOWN_SERVER_ERROR"
 
 
-def test_what_takes_too_long_is_told_with_the_latest_answer() -> None:
+def test_timeout_contains_the_latest_error() -> None:
     cluster = Coordination()
     cluster.will_answer("orders/stream", [CONCURRENT] * 10_000)
     with pytest.raises(BrokerUnavailableError) as caught:
@@ -100,7 +100,7 @@ def test_what_takes_too_long_is_told_with_the_latest_answer() -> None:
     assert "InitProducerId of orders/stream exceeded its deadline" in str(caught.value)
 
 
-def test_ids_are_fenced_side_by_side() -> None:
+def test_ids_are_fenced_concurrently() -> None:
     cluster = Coordination()
     cluster.will_answer("b", [CONCURRENT])
     cluster.will_answer("c", [DENIED])

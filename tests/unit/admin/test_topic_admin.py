@@ -1,4 +1,4 @@
-"""A topic for a log: made, or there already, or refused."""
+"""A compacted topic that is created, exists already, or is rejected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXISTS, NOT_CONTROLLER, UNKNOWN_TOPIC = 36, 41, 3
 
 
 class Controller(PartitionLeader):
-    """Node 2 is the controller, where there is one; topics have the settings `settings`."""
+    """Node 2 is the controller if it exists; topics have the configs in `settings`."""
 
     def __init__(self, nodes: int = 1) -> None:
         super().__init__(nodes)
@@ -58,7 +58,7 @@ def asked(cluster: Controller) -> Any:
     return topic
 
 
-def test_a_topic_is_compacted_and_has_what_is_asked_for() -> None:
+def test_topic_is_compacted_with_the_requested_configs() -> None:
     cluster = Controller()
     assert create(cluster, 3, segment_bytes="1000")
     topic = asked(cluster)
@@ -68,14 +68,14 @@ def test_a_topic_is_compacted_and_has_what_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("version", "replication"), [(2, 1), (3, 1), (4, -1), (7, -1)])
-def test_without_a_number_the_brokers_default_counts(version: int, replication: int) -> None:
+def test_default_partition_count_and_replication_factor(version: int, replication: int) -> None:
     cluster = Controller()
     cluster.limit(ApiKey.CREATE_TOPICS, VersionRange(2, version))
     create(cluster)
     assert asked(cluster).replication_factor == replication
 
 
-def test_brokers_are_asked_until_one_is_the_controller() -> None:
+def test_brokers_are_tried_until_one_is_the_controller() -> None:
     cluster = Controller(nodes=3)
     cluster.create_codes = [0] * 3
     assert create(cluster)
@@ -93,7 +93,7 @@ def test_brokers_are_asked_until_one_is_the_controller() -> None:
         ("delete", "compact,delete", False),
     ],
 )
-def test_a_topic_that_is_there_must_be_compacted(found: str, wanted: str, *, fits: bool) -> None:
+def test_existing_topic_must_be_compacted(found: str, wanted: str, *, fits: bool) -> None:
     cluster = Controller()
     cluster.create_codes = [EXISTS]
     cluster.settings["t"]["cleanup.policy"] = found
@@ -104,14 +104,14 @@ def test_a_topic_that_is_there_must_be_compacted(found: str, wanted: str, *, fit
             create(cluster, cleanup_policy=wanted)
 
 
-def test_what_may_not_be_asked_is_not_checked() -> None:
+def test_denied_configs_are_not_checked() -> None:
     cluster = Controller()
     cluster.create_codes = [EXISTS]
     cluster.describe_code = 29
     assert not create(cluster)
 
 
-def test_a_topic_that_goes_while_it_is_looked_at_is_made_again() -> None:
+def test_topic_deleted_during_the_check_is_recreated() -> None:
     cluster = Controller()
     cluster.create_codes = [EXISTS, 0]
     usual = cluster.scripts[ApiKey.CREATE_TOPICS]
@@ -135,14 +135,14 @@ def test_a_topic_that_goes_while_it_is_looked_at_is_made_again() -> None:
         (44, ConfigError, "cannot be created: no"),
     ],
 )
-def test_what_brokers_refuse_is_told(number: int, error: type[Exception], text: str) -> None:
+def test_broker_errors_are_raised(number: int, error: type[Exception], text: str) -> None:
     cluster = Controller()
     cluster.create_codes = [number]
     with pytest.raises(error, match=text):
         create(cluster)
 
 
-def test_of_different_brokers_the_least_number_counts() -> None:
+def test_minimum_of_different_brokers_counts() -> None:
     cluster = Controller(nodes=3)
     name = "transaction.max.timeout.ms"
     for node, value in (("1", "900000"), ("2", "60000"), ("3", "1000000")):
@@ -152,7 +152,7 @@ def test_of_different_brokers_the_least_number_counts() -> None:
         assert TopicAdmin(client).broker_config("other", client.deadline(10)) is None
 
 
-def test_a_setting_of_brokers_that_may_not_be_asked_is_none() -> None:
+def test_denied_broker_config_is_none() -> None:
     cluster = Controller()
     cluster.describe_code = 31
     with blocking_client(cluster) as client:

@@ -1,4 +1,4 @@
-"""What `EmbeddedBroker` says of topics that it does not have."""
+"""Errors of `EmbeddedBroker` for missing topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
 
 
-def test_a_topic_that_is_not_there_is_answered_with_those_that_are() -> None:
+def test_missing_topic_error_lists_existing_topics() -> None:
     with EmbeddedBroker(topics={"events": 1}) as kafka, pytest.raises(UnknownTopicError) as unknown:
         kafka.records("evnts")
     assert unknown.value.hint == "Topics: events"

@@ -1,4 +1,4 @@
-"""The options of `kafkaprod broker`: their defaults, and their help."""
+"""The options of `kafkaprod broker`: defaults and help."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.cli.main import app
 
 
-def test_defaults_are_those_of_python_but_for_the_port() -> None:
+def test_defaults_match_python_except_for_the_port() -> None:
     assert replace(BrokerConfig(**BrokerArguments().options()), port=0) == BrokerConfig()
 
 
-def test_names_of_options_are_whole_in_80_columns() -> None:
+def test_option_names_are_complete_in_80_columns() -> None:
     text = CliRunner().invoke(app, ["broker", "--help"], terminal_width=80).output
     assert "--transactional-id-expiration-ms" in text
     assert "--auto-create-topics / --no-auto-create-topics" in text

@@ -20,7 +20,7 @@ def failure(config: Path | None, *given: str) -> str:
     return str(caught.value)
 
 
-def test_options_of_the_command_line_are_above_those_of_the_file(tmp_path: Path) -> None:
+def test_command_line_overrides_the_file(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(
         "# as Kafka's tools take it\nsecurity.protocol=SASL_SSL\nkafka.sasl.mechanism=PLAIN\n"
@@ -35,30 +35,30 @@ def test_options_of_the_command_line_are_above_those_of_the_file(tmp_path: Path)
     }
 
 
-def test_nothing_given_is_nothing() -> None:
+def test_no_options() -> None:
     assert kafka_options(None, []) == {}
 
 
-def test_a_name_needs_no_prefix() -> None:
+def test_prefix_is_optional() -> None:
     assert kafka_options(None, ["security.protocol=SSL"]) == {"kafka.security.protocol": "SSL"}
 
 
-def test_the_serializers_of_a_producers_file_are_left_out(tmp_path: Path) -> None:
+def test_serializers_in_a_properties_file_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / "producer.properties"
     file.write_text("key.serializer=a.B\nkafka.value.serializer=a.B\nacks=all\n")
     assert kafka_options(file, []) == {"kafka.acks": "all"}
 
 
 @pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sentinel"])
-def test_what_is_no_option_is_a_sentence(text: str) -> None:
+def test_invalid_option_is_reported(text: str) -> None:
     assert "is not a Kafka option. Use --option kafka.name=value" in failure(None, text)
 
 
-def test_a_secret_in_the_wrong_place_is_not_shown() -> None:
+def test_misplaced_secret_is_not_shown() -> None:
     assert "--option … is not a Kafka option" in failure(None, "sentinel")
 
 
-def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path} cannot be read: Is a directory" in failure(tmp_path)
     file = tmp_path / "f"
     file.write_bytes(b"a=\xff")
@@ -68,7 +68,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["acks", "kafka.sasl.password", "ssl.key.password"])
-def test_a_name_without_a_value_is_repeated_where_it_is_one(name: str) -> None:
+def test_name_without_a_value_is_repeated_if_harmless(name: str) -> None:
     assert f"--option {name} has no value. Use --option {name}=value" in failure(None, name)
 
 
@@ -79,17 +79,17 @@ def test_a_name_without_a_value_is_repeated_where_it_is_one(name: str) -> None:
         ("errors.tolerence=all", "unknown option errors.tolerence. Did you mean errors.tolerance?"),
     ],
 )
-def test_an_unknown_name_is_shown_as_it_was_typed(given: str, says: str) -> None:
+def test_unknown_name_is_shown_as_typed(given: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         kafka_options(None, [given], allow_sink_options=True)
     assert str(caught.value) == says
 
 
-def test_a_name_that_is_like_none_passes_as_in_a_write() -> None:
+def test_unrelated_name_is_accepted_as_in_a_write() -> None:
     assert kafka_options(None, ["foo=1"], allow_sink_options=True) == {"foo": "1"}
     assert "unknown option foo. It is not a Kafka producer option." in failure(None, "foo=1")
 
 
-def test_a_topics_own_setting_passes() -> None:
+def test_topic_setting_is_accepted() -> None:
     name = "topic.config.retention.ms"
     assert kafka_options(None, [f"{name}=1"], allow_sink_options=True) == {name: "1"}

@@ -30,7 +30,7 @@ def _run(*words: str) -> str:
     return result.output
 
 
-def test_a_file_a_folder_and_two_of_them(tmp_path: Path) -> None:
+def test_file_folder_and_two_files(tmp_path: Path) -> None:
     (tmp_path / "batch-0.json").write_text(REPORT.to_json())
     (tmp_path / "batch-1.json").write_text(replace(REPORT, duration_ms=1000).to_json())
     one, two = str(tmp_path / "batch-0.json"), str(tmp_path / "batch-1.json")
@@ -50,7 +50,7 @@ def test_a_file_a_folder_and_two_of_them(tmp_path: Path) -> None:
     } == {"name": "whole write", "unit": "s", "before": 3.0, "after": 1.0}
 
 
-def test_a_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     for number, seconds in enumerate((3, 9, 1)):
         task = TaskReport(duration_ms=seconds * 1000, task=TaskInfo(partition_id=number + 70))
@@ -69,7 +69,7 @@ def test_a_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.Mo
     assert "Micro-batches" not in one
 
 
-def test_eighty_columns_hold_the_partitions_of_a_good_write(
+def test_partitions_of_a_successful_write_fit_into_80_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = PartitionReport(
@@ -90,7 +90,7 @@ def test_eighty_columns_hold_the_partitions_of_a_good_write(
     assert not [line for line in lines if "possibly" in line]
 
 
-def test_a_place_without_a_report(tmp_path: Path) -> None:
+def test_path_without_a_report(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert result.exit_code == 1
     assert "no delivery report in the folder" in result.output

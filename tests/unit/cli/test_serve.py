@@ -1,4 +1,4 @@
-"""What `kafkaprod broker` refuses before it listens."""
+"""Options that `kafkaprod broker` rejects before it listens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from spark_kafka_sink.cli.broker import serve
 from spark_kafka_sink.common.errors import ConfigError
 
 
-def test_a_password_that_is_nowhere_is_not_a_matter_of_executors() -> None:
+def test_missing_password_does_not_mention_executors() -> None:
     with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE") as caught:
         serve({"sasl": {"alice": "env:NOT_SET_ANYWHERE"}})
     assert "The broker resolves env:NAME and file:PATH" in str(caught.value)
     assert "xecutor" not in str(caught.value)
 
 
-def test_a_certificate_is_written_only_where_there_is_tls() -> None:
+def test_ca_file_requires_tls() -> None:
     with pytest.raises(ConfigError, match="--ca-file"):
         serve({"nodes": 1}, "ca.crt")

@@ -42,7 +42,7 @@ def _each_test_warns_anew() -> None:
 
 
 @pytest.mark.parametrize("name", DROPPED)
-def test_an_ignored_value_is_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_ignored_value_is_not_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         config = SinkConfig.parse(MINIMAL | {name: SENTINEL})
     assert SENTINEL not in repr(config) + str(config) + caplog.text
@@ -51,7 +51,7 @@ def test_an_ignored_value_is_nowhere(name: str, caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_refused_value_is_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_value_is_not_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), pytest.raises(ConfigError) as caught:
         SinkConfig.parse(MINIMAL | {name: SENTINEL})
     error = caught.value
@@ -69,7 +69,7 @@ def test_a_refused_value_is_nowhere(name: str, caplog: pytest.LogCaptureFixture)
         f"https://host/report.json?token={SENTINEL}",
     ],
 )
-def test_a_report_path_with_credentials_is_refused(path: str) -> None:
+def test_report_path_with_credentials_is_rejected(path: str) -> None:
     with pytest.raises(ConfigError, match="option reportPath contains credentials") as caught:
         SinkConfig.parse(MINIMAL | {"reportPath": path})
     assert SENTINEL not in str(caught.value)
@@ -79,7 +79,7 @@ def test_a_report_path_with_credentials_is_refused(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/tmp/a@b/report.json", "s3://bucket/report.json?region=eu-1", "file:///tmp/r.json"]
 )
-def test_a_report_path_without_credentials_is_kept(path: str) -> None:
+def test_report_path_without_credentials_is_kept(path: str) -> None:
     assert not has_credentials(path)
     assert SinkConfig.parse(MINIMAL | {"reportPath": path}).report_path == path
 
@@ -87,17 +87,17 @@ def test_a_report_path_without_credentials_is_kept(path: str) -> None:
 @pytest.mark.parametrize(
     "name", ["ssl.key.password", "client.secret", "jaas", "Token", "ssl.keystore.key", "access_key"]
 )
-def test_names_of_secrets(name: str) -> None:
+def test_secret_names(name: str) -> None:
     assert is_secret(name)
 
 
 @pytest.mark.parametrize("name", ["region", "endpoint_override", "scheme", "keys"])
-def test_names_of_no_secrets(name: str) -> None:
+def test_other_names(name: str) -> None:
     assert not is_secret(name)
 
 
 @pytest.mark.parametrize("scheme", ["abfs", "abfss"])
-def test_the_container_of_an_azure_uri_is_no_user(scheme: str) -> None:
+def test_container_of_an_azure_uri_is_not_a_user(scheme: str) -> None:
     path = f"{scheme}://container@account.dfs.core.windows.net/reports/{{batchId}}.json"
     assert SinkConfig.parse(MINIMAL | {"reportPath": path}).report_path == path
     assert redacted(path) == path

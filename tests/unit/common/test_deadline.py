@@ -7,16 +7,16 @@ import pytest
 from spark_kafka_sink.common.clock import within
 
 
-def test_what_the_call_returns() -> None:
+def test_result_of_the_call() -> None:
     assert within(60, "returns", lambda: 7) == 7
 
 
-def test_what_the_call_raises() -> None:
+def test_exception_of_the_call() -> None:
     with pytest.raises(KeyError, match="seven"):
         within(60, "raises", lambda: dict[str, int]()["seven"])
 
 
-def test_a_timeout_of_the_call_itself_is_no_hanging_call() -> None:
+def test_timeout_raised_by_the_call_is_not_a_hanging_call() -> None:
     def call() -> None:
         raise TimeoutError("its own")
 
@@ -25,7 +25,7 @@ def test_a_timeout_of_the_call_itself_is_no_hanging_call() -> None:
             within(60, "own", call)
 
 
-def test_a_hanging_call_is_left_behind_until_it_comes_back() -> None:
+def test_hanging_call_is_abandoned_until_it_returns() -> None:
     gate = threading.Event()
     with pytest.raises(TimeoutError, match=r"0\.05 s"):
         within(0.05, "hangs", gate.wait)

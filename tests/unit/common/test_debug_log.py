@@ -22,15 +22,15 @@ def test_contexts_are_a_list_in_any_case_and_order() -> None:
     assert contexts("msg,all") == tuple(Context)
 
 
-def test_an_unknown_context_is_an_error_with_the_nearest_name() -> None:
+def test_unknown_context_error_has_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.debug contains 'brokr'.*Did you mean broker\?"):
         contexts("msg,brokr")
     with pytest.raises(ConfigError, match=r"'genric'"):
         contexts("genric")
 
 
-def test_every_name_of_librdkafka_is_accepted() -> None:
-    """Its option `debug`, and `auth`, which its introduction recommends beside `broker`."""
+def test_every_librdkafka_name_is_accepted() -> None:
+    """Its option `debug`, and `auth`, which its introduction recommends with `broker`."""
     names = (
         "generic,broker,topic,metadata,feature,queue,msg,protocol,cgrp,security,fetch,interceptor,"
         "plugin,consumer,admin,eos,mock,assignor,conf,telemetry"
@@ -40,12 +40,12 @@ def test_every_name_of_librdkafka_is_accepted() -> None:
     assert contexts("generic,cgrp") == ()
 
 
-def test_a_context_that_is_off_has_no_emitter() -> None:
+def test_disabled_context_has_no_emitter() -> None:
     debug = Debug([Context.MSG], session="s1")
     assert [context for context in Context if getattr(debug, context)] == [Context.MSG]
 
 
-def test_an_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCaptureFixture) -> None:
+def test_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCaptureFixture) -> None:
     debug = Debug([Context.MSG], session="s1")
     assert debug.msg is not None
     debug.msg("append", partition="t-0", records=3)
@@ -54,7 +54,7 @@ def test_an_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCapt
     assert record.getMessage() == "append session=s1 partition=t-0 records=3"
 
 
-def test_without_any_logging_set_up_events_go_to_stderr() -> None:
+def test_events_go_to_stderr_without_logging_configuration() -> None:
     code = (
         "from spark_kafka_sink.common.debug_log import Context, Debug\n"
         "Debug([Context.EOS]).eos('bump', epoch=3)\n"

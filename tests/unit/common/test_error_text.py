@@ -1,4 +1,4 @@
-"""An error's text, as a traceback has it, is the error again."""
+"""Parsing an error from its traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Caused by: {}
 
 
 def traceback_of(error: Exception) -> str:
-    """What a worker of Spark's sends to the driver."""
+    """Return the text that a Spark worker sends to the driver."""
     lines = "".join(traceback.format_exception(error))
     return f"Traceback (most recent call last):\n{lines}"
 
@@ -70,7 +70,7 @@ fields = st.fixed_dictionaries(
 
 @settings(max_examples=50)
 @given(words, fields, st.lists(statuses, max_size=10))
-def test_an_error_comes_back_with_all_that_it_says(
+def test_error_round_trip(
     message: str, given_fields: dict[str, Any], found: list[PartitionStatus]
 ) -> None:
     ordered = sorted(found, key=lambda each: (each.topic, each.partition, each.status))
@@ -80,13 +80,13 @@ def test_an_error_comes_back_with_all_that_it_says(
     assert state(again) == state(error)
 
 
-def test_without_a_place_the_hint_begins_behind_the_first_sentence() -> None:
+def test_hint_follows_the_first_sentence_without_a_location() -> None:
     error = ConfigError("unknown option foo", hint="Did you mean topic? See the page.")
     again = parsed(traceback_of(error))
     assert state(again) == state(error)
 
 
-def test_of_a_chain_the_last_one_counts() -> None:
+def test_last_error_of_a_chain_counts() -> None:
     error = UnknownTopicError("the topic could not be used", topic="events")
     error.__cause__ = BrokerUnavailableError("no broker answered")
     text = traceback_of(error)
@@ -94,7 +94,7 @@ def test_of_a_chain_the_last_one_counts() -> None:
     assert isinstance(parsed(JVM.format(text, "x")), UnknownTopicError)
 
 
-def test_the_lines_of_a_torn_batch_come_back() -> None:
+def test_lines_of_a_torn_batch_are_kept() -> None:
     error = TornTransactionError("batch 3 is torn", details=("a: 3 rows", "b: 4 rows"), hint="go")
     assert state(parsed(traceback_of(error))) == state(error)
 
@@ -108,23 +108,23 @@ def test_the_lines_of_a_torn_batch_come_back() -> None:
     ],
 )
 @pytest.mark.parametrize("hint", [None, "add .mode('append')."])
-def test_what_spark_adds_behind_a_traceback_is_not_the_errors(tail: str, hint: str | None) -> None:
+def test_text_that_spark_appends_is_not_part_of_the_error(tail: str, hint: str | None) -> None:
     error = ConfigError("option kafka.acks is '7'", hint=hint)
     assert state(parsed(f"{traceback_of(error)}{tail}")) == state(error)
 
 
-def test_a_class_that_is_gone_is_an_error_all_the_same() -> None:
+def test_unknown_class_is_a_base_error() -> None:
     again = parsed("spark_kafka_sink.common.errors.GoneError: it went\n")
     assert type(again) is KafkaProdError
     assert again.message == "it went"
 
 
 @pytest.mark.parametrize("text", ["", "ValueError: x", "the spark_kafka_sink.ColumnError: x"])
-def test_a_text_without_an_error_of_ours(text: str) -> None:
+def test_text_without_an_error_of_the_package(text: str) -> None:
     assert parse_error(text) is None
 
 
-def test_two_tasks_errors_are_told_apart() -> None:
+def test_errors_of_two_tasks_are_distinguished() -> None:
     first, second = ColumnError("a null topic"), ConfigError("an option")
     text = JVM.format(traceback_of(first), traceback_of(second))
     assert isinstance(parsed(text), ColumnError)

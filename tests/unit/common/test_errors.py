@@ -31,19 +31,19 @@ def lost(partition: int, records: int = 1) -> PartitionStatus:
     )
 
 
-def test_str_shows_every_field_that_is_set() -> None:
+def test_str_contains_every_set_field() -> None:
     error = KafkaProdError(
         "it failed", topic="t", partition=0, broker="b:9092", error="NOPE", hint="Try again."
     )
     assert str(error) == "it failed [topic=t, partition=0, broker=b:9092, error=NOPE]. Try again."
 
 
-def test_str_is_the_message_alone_without_fields() -> None:
+def test_str_is_only_the_message_without_fields() -> None:
     assert str(KafkaProdError("it failed")) == "it failed"
 
 
 @pytest.mark.parametrize("cls", SUBCLASSES)
-def test_every_error_is_a_kafkaprod_error_and_survives_pickling(cls: type[KafkaProdError]) -> None:
+def test_every_error_is_a_kafkaprod_error_and_can_be_pickled(cls: type[KafkaProdError]) -> None:
     error = cls("it failed", topic="t", partition=3, broker="b:1", error="E", hint="Look.")
     copy = pickle.loads(pickle.dumps(error))
     assert isinstance(copy, KafkaProdError)
@@ -53,12 +53,12 @@ def test_every_error_is_a_kafkaprod_error_and_survives_pickling(cls: type[KafkaP
     assert (copy.error, copy.hint, copy.args) == ("E", "Look.", ("it failed",))
 
 
-def test_a_misspelt_field_is_an_error() -> None:
+def test_misspelled_field_is_an_error() -> None:
     with pytest.raises(TypeError, match="topik"):
         ConfigError("x", topik="t")  # type: ignore[call-arg]
 
 
-def test_delivery_error_says_what_became_of_the_records() -> None:
+def test_delivery_error_lists_record_outcomes() -> None:
     maybe = PartitionStatus(
         topic="flights", partition=2, records=300, status=DeliveryStatus.POSSIBLY_PERSISTED
     )
@@ -71,7 +71,7 @@ def test_delivery_error_says_what_became_of_the_records() -> None:
     )
 
 
-def test_records_without_a_partition_are_named_by_their_topic() -> None:
+def test_records_without_a_partition_are_listed_by_topic() -> None:
     assert str(lost(-1, 20)) == "flights: not persisted 20 (REQUEST_TIMED_OUT)"
 
 
@@ -82,7 +82,7 @@ def test_delivery_error_keeps_its_statuses_when_pickled() -> None:
     assert str(copy) == str(error)
 
 
-def test_delivery_error_stays_short_for_many_partitions() -> None:
+def test_delivery_error_is_short_for_many_partitions() -> None:
     text = str(DeliveryError("gone", statuses=tuple(lost(each) for each in range(10_000))))
     assert len(text.splitlines()) == MAX_LINES + 3
     assert "not persisted 10,000" in text

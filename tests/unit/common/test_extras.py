@@ -1,4 +1,4 @@
-"""What the package needs, what its extras bring, and what is said where one is missing."""
+"""Dependencies of the package and its extras, and errors if one is missing."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def run_without_extras(code: str) -> str:
     return done.stdout
 
 
-def test_each_has_a_place_and_a_purpose() -> None:
+def test_each_extra_has_a_place_and_a_purpose() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert [*EXTRAS, "dev"] == [*project["optional-dependencies"]]
 
 
-def test_the_package_does_without() -> None:
+def test_package_works_without_extras() -> None:
     code = f"""
 from importlib import import_module
 from pkgutil import walk_packages
@@ -60,7 +60,7 @@ print(len(names))
     assert int(run_without_extras(code)) > 200
 
 
-def test_help_and_the_other_names_do_without_pyspark() -> None:
+def test_help_and_other_names_work_without_pyspark() -> None:
     code = """
 import pydoc, spark_kafka_sink as package
 assert "EmbeddedBroker" in dir(package) and "register" not in dir(package)
@@ -72,7 +72,7 @@ print(pydoc.plain(pydoc.render_doc(package))[:2000])
 @pytest.mark.parametrize(
     "imported", ["spark_kafka_sink import register", "pyspark_kafkaprod import *"]
 )
-def test_without_pyspark_there_is_a_sentence(imported: str) -> None:
+def test_missing_pyspark_error(imported: str) -> None:
     code = f"try:\n    from {imported}\nexcept ImportError as error:\n    print(error)"
     told = run_without_extras(code)
     assert "needs PySpark, which is not installed in this Python" in told
@@ -80,40 +80,40 @@ def test_without_pyspark_there_is_a_sentence(imported: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.10.1", "5.0.0.dev1", "unknown"])
-def test_a_release_that_is_new_enough(version: str) -> None:
+def test_supported_release(version: str) -> None:
     reject_older(version)
 
 
 @pytest.mark.parametrize("version", ["3.5.7", "4.0.1"])
-def test_a_release_that_is_too_old(version: str) -> None:
+def test_unsupported_release(version: str) -> None:
     with pytest.raises(ImportError, match=version):
         reject_older(version)
 
 
-def test_the_command_line_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_line_reports_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
     with pytest.raises(SystemExit) as caught:
         run()
-    told = str(caught.value)  # which Python prints on stderr, with the exit status 1
+    told = str(caught.value)  # which Python prints to stderr with exit status 1
     assert told.startswith(
         "kafkaprod: the command line needs a library that is not installed: typer"
     )
     assert install_command("cli") in told
 
 
-def test_pandas_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pandas_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=re.escape(install_command("plots"))):
         DeliveryReport().to_pandas()
 
 
-def test_only_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(ConfigError, match=r": boto3\."):
         require_extra("msk-iam", "option x")
 
 
-def test_a_module_of_an_extra() -> None:
+def test_module_of_an_extra() -> None:
     assert import_extra("plots", "matplotlib.figure", "the test").Figure
 
 
@@ -135,7 +135,7 @@ def test_a_module_of_an_extra() -> None:
     ],
     ids=["index", "web", "folder gone", "wheel gone", "folder", "editable"],
 )
-def test_an_extra_is_installed_from_where_the_package_came_from(
+def test_install_command_matches_the_package_source(
     origin: dict[str, object] | None,
     command: str,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Counts that people read."""
+"""Counts in messages."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from spark_kafka_sink.common.text import plural
         (1.5, ("byte",), "2 bytes"),
     ],
 )
-def test_one_is_no_plural(count: float, words: tuple[str, ...], text: str) -> None:
+def test_singular_and_plural(count: float, words: tuple[str, ...], text: str) -> None:
     assert plural(count, *words) == text

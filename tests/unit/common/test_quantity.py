@@ -1,4 +1,4 @@
-"""Durations and sizes with a unit, where a plain number is wanted."""
+"""Durations and sizes with a unit for options that take plain numbers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from spark_kafka_sink.config.topic_creation import TOPIC_SETTINGS
         (Unit.MILLISECONDS, "", None),
     ],
 )
-def test_a_text_with_a_unit_is_a_number(unit: Unit, text: str, number: int | None) -> None:
+def test_text_with_a_unit_is_converted(unit: Unit, text: str, number: int | None) -> None:
     assert unit.number(text) == number
 
 
-def test_options_have_the_units_that_their_docs_speak_of() -> None:
+def test_options_have_the_units_of_their_documentation() -> None:
     options = [option for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS) if option.is_number]
     without = {option.name for option in options if unit_of(option.name) is None}
     assert without == {
@@ -64,7 +64,7 @@ def test_options_have_the_units_that_their_docs_speak_of() -> None:
     }
 
 
-def test_settings_of_a_topic_that_are_no_durations_or_sizes_have_none() -> None:
+def test_other_topic_configs_have_no_unit() -> None:
     with_unit = {name for name in TOPIC_SETTINGS if unit_of(name) is not None}
     assert {name.rpartition(".")[2] for name in with_unit} == {"ms", "bytes"}
     assert unit_of("cleanup.policy") is None

@@ -1,4 +1,4 @@
-"""References are followed, or it is said why they lead nowhere, without what stands there."""
+"""References to secrets are resolved, and errors never contain the value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_path_that_is_none_is_a_mistake_in_the_option() -> None:
+def test_invalid_path_is_a_config_error() -> None:
     secret = Secret("file:/a\0b", "kafka.sasl.password")
     assert not secret.is_here
     with pytest.raises(
@@ -23,7 +23,7 @@ def test_a_path_that_is_none_is_a_mistake_in_the_option() -> None:
     assert "\0" not in str(said.value)
 
 
-def test_a_file_that_is_not_utf_8_is_not_shown(tmp_path: Path) -> None:
+def test_file_that_is_not_utf_8_is_not_shown(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_bytes(b"hunter2\xff")
     with pytest.raises(ConfigError, match="UTF-8") as said:
@@ -44,8 +44,8 @@ def test_a_file_that_is_not_utf_8_is_not_shown(tmp_path: Path) -> None:
         (b"literal:x\n", "literal:x"),
     ],
 )
-def test_what_of_a_file_counts(tmp_path: Path, content: bytes, value: str) -> None:
-    """Editors of Windows write a byte order mark, and most a line break."""
+def test_relevant_content_of_a_file(tmp_path: Path, content: bytes, value: str) -> None:
+    """Windows editors write a byte order mark, and most editors a final line break."""
     file = tmp_path / "password"
     file.write_bytes(content)
     assert Secret(f"file:{file}", "kafka.sasl.password").reveal() == value
@@ -61,7 +61,7 @@ def test_what_of_a_file_counts(tmp_path: Path, content: bytes, value: str) -> No
         ("LITERAL:x", "LITERAL:x"),
     ],
 )
-def test_a_value_may_look_like_a_reference(source: str, value: str) -> None:
+def test_value_may_look_like_a_reference(source: str, value: str) -> None:
     secret = Secret(source, "kafka.sasl.password")
     assert secret.reveal() == value
     assert secret.is_here
@@ -69,10 +69,10 @@ def test_a_value_may_look_like_a_reference(source: str, value: str) -> None:
     assert secret.file is None
 
 
-def test_a_variable_that_is_not_set_is_set_before_the_jvm_starts(
+def test_missing_variable_error_explains_driver_and_executors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Spark applies spark.executorEnv to executors that it starts: local mode has none."""
+    """Spark applies spark.executorEnv to executors that it starts; local mode has none."""
     monkeypatch.delenv("NOT_SET", raising=False)
     secret = Secret("env:NOT_SET", "kafka.sasl.password")
     assert not secret.is_here
@@ -85,7 +85,7 @@ def test_a_variable_that_is_not_set_is_set_before_the_jvm_starts(
 @pytest.mark.parametrize(
     ("source", "what"), [("env:", "the name of a variable"), ("file:", "a path")]
 )
-def test_a_reference_to_nothing_is_an_error_everywhere(source: str, what: str) -> None:
+def test_empty_reference_is_an_error_everywhere(source: str, what: str) -> None:
     secret = Secret(source, "kafka.sasl.password")
     assert secret.is_here
     with pytest.raises(ConfigError, match=f"{source}, .*{what}"):

@@ -28,7 +28,7 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n"
         ("clientSecret: hunter2", SecretKind.PASSWORD),
     ],
 )
-def test_what_looks_like_a_secret_is_described(text: str, kind: SecretKind) -> None:
+def test_possible_secret_is_described(text: str, kind: SecretKind) -> None:
     described = f"a text of {len(text)} characters that looks like {kind.value}"
     assert secret_kind(text) is kind
     assert shown(text) == described
@@ -38,11 +38,11 @@ def test_what_looks_like_a_secret_is_described(text: str, kind: SecretKind) -> N
 
 
 @pytest.mark.parametrize("text", ["", "most", "broker:9092", "my-topic", "/run/secrets/password"])
-def test_what_is_short_and_harmless_is_repeated(text: str) -> None:
+def test_short_harmless_value_is_repeated(text: str) -> None:
     assert shown(text) == repr(text)
 
 
-def test_a_long_text_is_described() -> None:
+def test_long_text_is_described() -> None:
     assert shown("x" * 1704) == "a text of 1,704 characters"
     assert shown_file("/" + "x" * 1703).startswith(
         "a file whose name is a text of 1,704 characters, "
@@ -50,11 +50,11 @@ def test_a_long_text_is_described() -> None:
 
 
 @pytest.mark.parametrize("path", ["/run/secrets/kafka-password", "tls/ca", "ca.pem", "C:\\ca"])
-def test_a_path_is_repeated(path: str) -> None:
+def test_path_is_repeated(path: str) -> None:
     assert shown_file(path) == f"the file {path}"
 
 
-def test_a_password_in_the_place_of_a_name_is_not_repeated() -> None:
+def test_password_in_place_of_a_name_is_not_repeated() -> None:
     assert "hunter2" not in shown_file("hunter2")
     assert "hunter2" not in shown_variable("hunter2")
     assert shown_variable("KAFKA_PASSWORD") == "the environment variable KAFKA_PASSWORD"

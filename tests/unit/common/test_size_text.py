@@ -1,4 +1,4 @@
-"""Sizes that people read."""
+"""Sizes in messages."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from spark_kafka_sink.common.text import size_text
         (12_345_600_000, "12,345.6 MB"),
     ],
 )
-def test_the_unit_goes_with_the_size(size: float, text: str) -> None:
+def test_unit_depends_on_the_size(size: float, text: str) -> None:
     assert size_text(size) == text

@@ -1,4 +1,4 @@
-"""What the client that reads the demo's records back is told."""
+"""Configuration of the demo's consumer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ USER = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "e
 
 
 def config(protocol: str, **options: str) -> dict[str, str]:
-    """Options by name; two underscores stand for a dot."""
+    """Create options by name; two underscores stand for a dot."""
     given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
     servers = {"kafka.bootstrap.servers": "b:1", "kafka.security.protocol": protocol}
     return librdkafka_config(ProducerConfig.parse(given | servers).security)
 
 
-def test_plain_text() -> None:
+def test_plaintext() -> None:
     assert config("PLAINTEXT") == {"security.protocol": "PLAINTEXT"}
 
 
@@ -68,12 +68,12 @@ def test_tls(options: dict[str, str], expected: dict[str, str]) -> None:
     assert config("SSL", **options) == common | expected
 
 
-def test_the_name_is_not_checked_where_the_write_does_not() -> None:
+def test_host_name_check_can_be_disabled() -> None:
     found = config("SSL", ssl__endpoint__identification__algorithm="")
     assert found["ssl.endpoint.identification.algorithm"] == "none"
 
 
-def test_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "p")
     options = {name.replace(".", "__"): value for name, value in USER.items()}
     assert config("SASL_PLAINTEXT", **options) == {
@@ -84,7 +84,7 @@ def test_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_an_issuer() -> None:
+def test_oauth_issuer() -> None:
     found = config(
         "SASL_PLAINTEXT",
         sasl__mechanism="OAUTHBEARER",
@@ -122,12 +122,12 @@ def test_an_issuer() -> None:
         ),
     ],
 )
-def test_what_librdkafka_does_not_have_is_a_sentence(options: dict[str, str], says: str) -> None:
+def test_options_unsupported_by_librdkafka(options: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         config("SASL_SSL" if "sasl__mechanism" in options else "SSL", **options)
 
 
-def test_options_are_checked_before_anything_is_started() -> None:
+def test_options_are_validated_before_anything_starts() -> None:
     with pytest.raises(ConfigError, match="lingerms"):
         check_options(DemoOptions(kafka={"kafka.lingerms": "1"}))
     secured = {"kafka.security.protocol": "SSL"}

@@ -1,4 +1,4 @@
-"""Which findings end a write before its tasks, and how often the brokers are asked."""
+"""Which findings fail a write before its tasks, and how often brokers are queried."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ HERE_ALONE = Finding.failure(Step.CONNECT, ERROR, local=True)
         (CERTAIN, {Preflight.AUTO, Preflight.FAIL}),
     ],
 )
-def test_what_ends_a_write(finding: Finding, modes: set[Preflight]) -> None:
+def test_findings_that_fail_a_write(finding: Finding, modes: set[Preflight]) -> None:
     found = {mode for mode in Preflight if stopping([FINE, finding], mode) is not None}
     assert found == modes
 
 
-def test_the_default_fails_a_write_only_for_what_is_the_same_on_every_host() -> None:
+def test_default_fails_only_for_findings_that_apply_to_every_host() -> None:
     with pytest.raises(KafkaProdError, match="nobody is there"):
-        PreflightCheck(examine=Asked(HERE_ALONE, CERTAIN)).check(intent())
-    PreflightCheck(examine=Asked(HERE_ALONE)).check(intent())
+        PreflightCheck(examine=CountingExaminer(HERE_ALONE, CERTAIN)).check(intent())
+    PreflightCheck(examine=CountingExaminer(HERE_ALONE)).check(intent())
 
 
-class Asked:
-    """Counts how often the brokers are asked."""
+class CountingExaminer:
+    """Counts its calls."""
 
     def __init__(self, *findings: Finding) -> None:
         self.findings = list(findings)
@@ -61,8 +61,8 @@ def intent(**options: str) -> Intent:
     return Intent(config=SinkConfig.parse(given), has_key=True)
 
 
-def test_a_stream_is_checked_once_and_a_batch_again_after_a_while() -> None:
-    clock, asked = ManualClock(), Asked(FINE)
+def test_stream_is_checked_once_and_a_batch_again_after_a_while() -> None:
+    clock, asked = ManualClock(), CountingExaminer(FINE)
     check = PreflightCheck(clock=clock, examine=asked)
     check.check(intent(), of_stream=True)
     clock.advance(CHECK_VALID_S + 1)
@@ -75,8 +75,8 @@ def test_a_stream_is_checked_once_and_a_batch_again_after_a_while() -> None:
     assert asked.times == 3
 
 
-def test_a_failure_that_ends_nothing_is_told_again_sooner() -> None:
-    clock, asked = ManualClock(), Asked(HERE_ALONE)
+def test_tolerated_failure_is_reported_again_sooner() -> None:
+    clock, asked = ManualClock(), CountingExaminer(HERE_ALONE)
     check = PreflightCheck(clock=clock, examine=asked)
     check.check(intent())
     clock.advance(FAILED_CHECK_VALID_S - 1)
@@ -87,8 +87,8 @@ def test_a_failure_that_ends_nothing_is_told_again_sooner() -> None:
     assert asked.times == 2
 
 
-def test_what_ends_a_write_is_checked_again_and_off_asks_nobody() -> None:
-    asked = Asked(CERTAIN)
+def test_fatal_findings_are_checked_again_and_off_disables_the_check() -> None:
+    asked = CountingExaminer(CERTAIN)
     check = PreflightCheck(examine=asked)
     for _ in range(2):
         with pytest.raises(KafkaProdError, match="nobody is there"):
@@ -98,8 +98,8 @@ def test_what_ends_a_write_is_checked_again_and_off_asks_nobody() -> None:
     assert asked.times == 2
 
 
-def test_each_thing_that_is_wrong_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    asked = Asked(FINE, DOUBTFUL, HERE_ALONE)
+def test_each_finding_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    asked = CountingExaminer(FINE, DOUBTFUL, HERE_ALONE)
     PreflightCheck(examine=asked).check(intent())
     doubtful, certain = caplog.messages
     assert doubtful == "preflight: nobody is there."
@@ -116,7 +116,7 @@ def test_each_thing_that_is_wrong_is_a_line_of_the_log(caplog: pytest.LogCapture
         (ValueError("sentinel"), "the check failed: ValueError."),
     ],
 )
-def test_what_the_driver_cannot_check_ends_nothing(
+def test_failing_check_does_not_fail_the_write(
     error: Exception, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(_intent: Intent) -> list[Finding]:

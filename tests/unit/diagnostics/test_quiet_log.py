@@ -1,4 +1,4 @@
-"""A log that is kept away speaks again, whoever ends first."""
+"""A silenced logger is restored after the last user, in any order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_kafka_sink.diagnostics.examination import quiet_log
 NAME = "spark_kafka_sink.quiet_log_test"
 
 
-def test_the_level_is_given_back_by_the_last_one() -> None:
+def test_last_user_restores_the_level() -> None:
     log = logging.getLogger(NAME)
     log.setLevel(logging.INFO)
     first, second = quiet_log(NAME), quiet_log(NAME)

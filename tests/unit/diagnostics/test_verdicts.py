@@ -1,4 +1,4 @@
-"""What is made of what was found out: no broker is asked here."""
+"""Verdicts on findings, without a broker."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def only(found: list[Finding]) -> Finding:
     return finding
 
 
-def test_settings_that_fit_are_named() -> None:
+def test_matching_settings_are_listed() -> None:
     finding = only(judge_settings(facts({}), config(), True))
     assert finding.severity is Severity.OK
     assert "max.message.bytes=1048588" in finding.text
@@ -71,9 +71,7 @@ def test_settings_that_fit_are_named() -> None:
         ({"message_timestamp_before_max_ms": "5"}, {"useTimestampColumn": "true"}, "are rejected"),
     ],
 )
-def test_settings_that_do_not_fit(
-    settings: dict[str, str], options: dict[str, str], says: str
-) -> None:
+def test_conflicting_settings(settings: dict[str, str], options: dict[str, str], says: str) -> None:
     finding = only(judge_settings(facts(settings), config(**options), True))
     assert (finding.step, finding.severity) == (Step.SETTINGS, Severity.WARNING)
     assert says in finding.text
@@ -88,7 +86,7 @@ def test_settings_that_do_not_fit(
         ({"message_timestamp_type": "LogAppendTime"}, {}),
     ],
 )
-def test_settings_that_are_no_trouble(settings: dict[str, str], options: dict[str, str]) -> None:
+def test_harmless_settings(settings: dict[str, str], options: dict[str, str]) -> None:
     found = judge_settings(facts(settings), config(**options), True)
     assert only(found).severity is Severity.OK
 
@@ -102,7 +100,7 @@ def test_settings_that_are_no_trouble(settings: dict[str, str], options: dict[st
         (3, 2, "all", None),
     ],
 )
-def test_replicas_against_acks(replicas: int, in_sync: int, acks: str, says: str | None) -> None:
+def test_replication_and_acks(replicas: int, in_sync: int, acks: str, says: str | None) -> None:
     about = facts({"min_insync_replicas": "2"}, replicas=replicas, in_sync=in_sync)
     finding = only(judge_settings(about, config(kafka_acks=acks), True))
     assert finding.severity is (Severity.WARNING if says else Severity.OK)
@@ -118,7 +116,7 @@ def test_replicas_against_acks(replicas: int, in_sync: int, acks: str, says: str
         (None, "none", Severity.NOTE),
     ],
 )
-def test_a_compacted_topic_wants_keys(
+def test_compacted_topic_needs_keys(
     has_key: bool | None, tolerance: str, severity: Severity
 ) -> None:
     about = facts({"cleanup_policy": "compact,delete"})
@@ -151,9 +149,7 @@ def test_a_compacted_topic_wants_keys(
         ),
     ],
 )
-def test_a_topic_that_is_not_there(
-    creation: Creation | None, severity: Severity, says: str
-) -> None:
+def test_missing_topic(creation: Creation | None, severity: Severity, says: str) -> None:
     code = int(ErrorCode.unknown_topic_or_partition)
     about = TopicFacts(name="t", code=code, creation=creation)
     finding = judge_topic(about, config().producer)
@@ -166,14 +162,12 @@ def test_a_topic_that_is_not_there(
     [
         (Creation(auto_create=False), True),
         (Creation(auto_create=None, code=int(ErrorCode.policy_violation)), True),
-        (Creation(by_sink=True, code=int(ErrorCode.policy_violation)), False),  # set already
+        (Creation(by_sink=True, code=int(ErrorCode.policy_violation)), False),  # already set
         (Creation(auto_create=True, code=int(ErrorCode.topic_authorization_failed)), False),
         (Creation(by_sink=True, code=int(ErrorCode.cluster_authorization_failed)), False),
     ],
 )
-def test_topic_create_is_recommended_only_where_it_would_create(
-    creation: Creation, helps: bool
-) -> None:
+def test_topic_create_is_suggested_only_if_it_would_help(creation: Creation, helps: bool) -> None:
     code = int(ErrorCode.unknown_topic_or_partition)
     about = TopicFacts(name="t", code=code, creation=creation)
     hint = judge_topic(about, config().producer).hint or ""
@@ -194,7 +188,7 @@ def test_topic_create_is_recommended_only_where_it_would_create(
         (200, {"kafka_buffer_memory": "1000000"}, False, None),
     ],
 )
-def test_a_buffer_without_room_for_a_batch_of_each_partition(
+def test_buffer_without_room_for_a_batch_per_partition(
     partitions: int, options: dict[str, str], has_key: bool | None, severity: Severity | None
 ) -> None:
     one = PartitionDescription(index=0, leader=1, replicas=(1,), in_sync=(1,))
@@ -224,7 +218,7 @@ def test_a_buffer_without_room_for_a_batch_of_each_partition(
         (None, None, Severity.NOTE),
     ],
 )
-def test_rights_by_their_bits(
+def test_permission_bits(
     operations: int | None, of_cluster: int | None, severity: Severity
 ) -> None:
     description = TopicDescription(
@@ -249,7 +243,7 @@ def _failure(error: Exception, state: State) -> Finding:
         (OSError(113, "No route to host"), State.CONNECTING, Step.CONNECT, True),
     ],
 )
-def test_the_step_that_failed(error: Exception, state: State, step: Step, local: bool) -> None:
+def test_failed_step(error: Exception, state: State, step: Step, local: bool) -> None:
     finding = _failure(error, state)
     assert (finding.step, finding.local) == (step, local)
 
@@ -264,11 +258,11 @@ def test_the_step_that_failed(error: Exception, state: State, step: Step, local:
         (OtherProtocolError("HTTP"), True),
     ],
 )
-def test_what_a_broker_responds_is_the_same_on_every_host(error: Exception, local: bool) -> None:
+def test_broker_response_applies_to_every_host(error: Exception, local: bool) -> None:
     assert _failure(error, State.NEGOTIATING).local is local
 
 
-def test_one_silent_server_makes_it_doubtful() -> None:
+def test_one_unresponsive_server_makes_it_uncertain() -> None:
     refused = _failure(AuthenticationError("rejected", error="X"), State.AUTHENTICATING)
     silent = _failure(TimeoutError("no connection"), State.CONNECTING)
     assert not judge_unreachable([refused, refused], 2).local

@@ -1,4 +1,4 @@
-"""README.md and docs/ say what the code says, and what they name is there."""
+"""README.md and docs/ match the code, and everything that they name exists."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ def test_generated_blocks_are_current(name: str) -> None:
     assert block(text_of(page_of(name)), name) == GENERATED[name](), "stale: run `make docs`"
 
 
-def test_every_block_has_something_that_writes_it() -> None:
+def test_every_block_has_a_generator() -> None:
     found = [name for page in PAGES for name in blocks(text_of(page))]
     assert sorted(found) == sorted([*GENERATED, *MEASURED])
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_measured_blocks_hold_a_table(name: str) -> None:
+def test_measured_blocks_contain_a_table(name: str) -> None:
     assert "\n|---" in block(text_of(page_of(name)), name).replace("| ---", "|---")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     assert broken_links(page) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_files_that_are_named_exist(page: Path) -> None:
+def test_named_files_exist(page: Path) -> None:
     assert missing_paths(page) == []
 
 
@@ -77,39 +77,39 @@ def test_pages_are_short(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_shell_examples_call_what_is_there(page: Path) -> None:
+def test_shell_examples_are_valid(page: Path) -> None:
     for words in commands(text_of(page)):
         assert problem(words) is None, words
 
 
-def test_the_path_of_a_record_is_short() -> None:
+def test_path_of_a_record_is_short() -> None:
     section = text_of(DOCS / "design.md").split("## Path of a record")[1].split("\n## ")[0]
     assert 20 < len(set(re.findall(r"`[\w/]+\.py`", section))) <= 30
 
 
-def test_every_page_is_reached_from_the_readme() -> None:
+def test_every_page_is_reachable_from_the_readme() -> None:
     text = text_of(README)
     assert [page.name for page in DOCS.glob("*.md") if f"(docs/{page.name})" not in text] == []
 
 
-def test_every_name_of_the_package_is_on_a_page() -> None:
+def test_every_public_name_is_documented() -> None:
     text = "".join(map(text_of, PAGES))
     assert [name for name in spark_kafka_sink.__all__ if name[0] != "_" and name not in text] == []
 
 
-def test_every_profile_and_settings_file_is_explained() -> None:
+def test_every_profile_and_settings_file_is_documented() -> None:
     text = "".join(map(text_of, PAGES))
     assert [
         file.name for file in (ROOT / "conf").iterdir() if f"conf/{file.name}" not in text
     ] == []
 
 
-def test_every_debug_context_is_explained() -> None:
+def test_every_debug_context_is_documented() -> None:
     text = text_of(DOCS / "metrics.md")
     assert [each for each in Context if f"| `{each}` |" not in text] == []
 
 
-def test_options_that_pages_name_exist() -> None:
+def test_options_named_in_pages_exist() -> None:
     known = {f"kafka.{option.name}" for option in PRODUCER_OPTIONS}
     known |= {f"kafka.{name}" for name in SECURITY_NAMES | SECURITY_ALIASES.keys()}
     known |= {option.name for option in SINK_OPTIONS}
@@ -130,12 +130,12 @@ ELSEWHERE = {
 """Names with such a beginning that are no options here, and are named for that."""
 
 
-def test_an_anchor_is_made_as_github_does() -> None:
+def test_anchors_match_github() -> None:
     text = '# Coming from `format("kafka")`\n\n## In the report\n\n```sh\n# a comment\n```\n'
     assert anchors(text) == {"coming-from-formatkafka", "in-the-report"}
 
 
-def test_a_stale_block_is_replaced() -> None:
+def test_outdated_block_is_replaced() -> None:
     text = text_of(DOCS / "options.md")
     stale = replace_block(text, "options", "| an old table |\n")
     assert stale != text
@@ -146,5 +146,5 @@ def test_a_stale_block_is_replaced() -> None:
     "line",
     ["make nothing", "kafkaprod brokr", "kafkaprod broker --no-such", "python -m tools.no", "rm x"],
 )
-def test_a_wrong_command_is_found(line: str) -> None:
+def test_invalid_command_is_detected(line: str) -> None:
     assert problem(line.split()) is not None

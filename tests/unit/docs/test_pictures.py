@@ -1,4 +1,4 @@
-"""Pictures in Mermaid's language: of its sequence diagrams no more than what surely renders."""
+"""Mermaid diagrams: sequence diagrams use only syntax that is known to render."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipes of docs/security.md are what the options take, and hide what they should."""
+"""The examples of docs/security.md are valid options without visible secrets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recipes() -> Iterator[tuple[str, dict[str, str]]]:
 RECIPES = dict(recipes())
 
 
-def test_there_is_one_for_each_common_place() -> None:
+def test_one_recipe_per_common_platform() -> None:
     assert RECIPES.keys() == {
         "scram",
         "mutual_tls",
@@ -43,9 +43,7 @@ def test_there_is_one_for_each_common_place() -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_is_accepted_without_a_warning(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_recipe_is_accepted_without_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         config = ProducerConfig.parse(RECIPES[name])
     assert not caplog.records

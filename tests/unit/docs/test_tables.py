@@ -1,4 +1,4 @@
-"""The generated tables have what they should, and every row says something."""
+"""The generated tables are complete, and every row has a description."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_options_have_a_row_each() -> None:
     ]
 
 
-def test_security_options_have_a_row_each_and_other_names_are_told() -> None:
+def test_security_options_have_a_row_each_and_aliases_are_listed() -> None:
     assert [row.split("`")[1] for row in rows_of(render_security_options())] == [
         f"kafka.{option.name}" for option in SECURITY_OPTIONS
     ]
@@ -59,7 +59,7 @@ def test_security_options_have_a_row_each_and_other_names_are_told() -> None:
     assert {name for name in told if f"`kafka.{name}`" not in others} == set()
 
 
-def test_deviations_are_marked_and_ignored_keys_are_named() -> None:
+def test_deviations_are_marked_and_ignored_options_are_listed() -> None:
     text = render_options()
     assert "| `kafka.batch.size` | **`1048576`** | `16384` | 0 or more |" in text
     assert "| `kafka.acks` | `all` | `all` | all, -1, 0, 1 |" in text
@@ -74,16 +74,16 @@ def test_no_row_lacks_its_last_cell() -> None:
             assert name == "profiles" or not row.endswith("|  |"), f"{name}: {row}"
 
 
-def test_apis_are_named_as_kafka_names_them() -> None:
+def test_apis_have_kafka_names() -> None:
     class Api:
         name = "INIT_PRODUCER_ID"
 
     assert api_name(Api) == "InitProducerId"
 
 
-def test_docstrings_of_attributes_are_read() -> None:
+def test_attribute_docstrings_are_read() -> None:
     assert attribute_docs(Sample) == {"FIRST": "The `first`.", "third": "The third."}
 
 
-def test_a_bar_in_a_cell_is_escaped() -> None:
+def test_pipe_character_in_a_cell_is_escaped() -> None:
     assert table(("a",), [("b|c",)]) == "| a |\n|---|\n| b\\|c |\n"

@@ -1,4 +1,4 @@
-"""What answers to EndTxn mean."""
+"""Outcomes of EndTxn responses."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def test_only_no_error_counts_as_committed() -> None:
     assert committed == {ErrorCode.none}
 
 
-def test_an_abort_is_over_when_the_transaction_is_not_open() -> None:
+def test_abort_is_complete_if_the_transaction_is_not_open() -> None:
     assert all(is_ended(code) for code in (0, 47, 48, 49, 90))
     assert not any(is_ended(code) for code in (14, 51, 53))

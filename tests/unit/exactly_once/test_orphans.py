@@ -1,4 +1,4 @@
-"""Which open transactions may be aborted by a driver that is perhaps not the newest."""
+"""Open transactions that a driver may abort even if it is not the newest."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def candidate(batch: str, name: str = "lost", query: str | None = "query") -> Ca
         (Done("other", "7"), "0", False),
     ],
 )
-def test_only_what_nobody_can_decide_any_more(
+def test_only_transactions_that_cannot_be_decided_any_more(
     state: Nothing | Decided[Txn] | Done, batch: str, orphan: bool
 ) -> None:
     assert is_orphan(state, candidate(batch)) is orphan
 
 
-def test_never_what_the_decision_holds() -> None:
+def test_transactions_in_a_decision_are_never_aborted() -> None:
     assert not is_orphan(DECIDED, candidate("7", "decided"))
     assert not is_orphan(DECIDED, candidate("7", "decided"), given_up={"nonce"})
 
 
-def test_a_nonce_that_its_driver_has_given_up() -> None:
+def test_nonce_that_its_driver_has_given_up() -> None:
     assert is_orphan(Done("query", "6"), candidate("7"), given_up={"nonce"})
     assert not is_orphan(Done("query", "6"), candidate("7"), given_up={"another"})
 
 
-def test_a_batch_job_has_one_batch() -> None:
+def test_batch_job_has_one_batch() -> None:
     job = candidate("2026-11-20", query=None)
     assert is_orphan(Done(None, "2026-11-20"), job)
     assert is_orphan(Done("of a foreachBatch", "2026-11-20"), job)

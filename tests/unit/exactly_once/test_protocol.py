@@ -98,7 +98,7 @@ def test_judge(
     assert judge(state, who) is verdict
 
 
-def test_a_decision_is_finished_before_anything_else_whoever_made_it() -> None:
+def test_existing_decision_is_completed_first() -> None:
     for who in (caller("7"), caller("8"), caller("3"), caller("0", OTHER, reset=True)):
         assert next_commit_step(DECIDED, who, ()) == RollForward(DECIDED)
     assert next_abort_step(DECIDED, caller("7")) == RollForward(DECIDED)
@@ -106,18 +106,18 @@ def test_a_decision_is_finished_before_anything_else_whoever_made_it() -> None:
     assert finished(DECIDED) == Done(QUERY, "7")
 
 
-def test_the_batch_after_is_decided() -> None:
+def test_next_batch_is_decided() -> None:
     step = next_commit_step(Done(QUERY, "6"), caller("7"), OURS)
     assert step == Decide(DECIDED)
 
 
-def test_the_same_batch_is_there_and_others_are_refused() -> None:
+def test_same_batch_is_present_and_others_are_rejected() -> None:
     assert next_commit_step(Done(QUERY, "7"), caller("7"), OURS) == AlreadyDone()
     refused = next_commit_step(Done(QUERY, "7"), caller("7", OTHER), OURS)
     assert refused == Refuse(Refusal.OTHER_QUERY)
 
 
-def test_a_query_that_takes_over_retires_the_one_before() -> None:
+def test_query_that_takes_over_retires_the_previous_one() -> None:
     log = Done(OTHER, "4", ("query-0",))
     step = next_commit_step(log, caller("0", reset=True), OURS)
     assert step == Decide(Decided(QUERY, "0", OURS, ("query-0", OTHER)))
@@ -126,7 +126,7 @@ def test_a_query_that_takes_over_retires_the_one_before() -> None:
     )
 
 
-def test_taking_over_needs_the_option_a_new_query_and_its_first_batch() -> None:
+def test_takeover_requires_the_option_a_new_query_and_its_first_batch() -> None:
     assert takes_over(DECIDED, caller("0", OTHER, reset=True))
     assert not takes_over(DECIDED, caller("0", OTHER))
     assert not takes_over(DECIDED, caller("1", OTHER, reset=True))
@@ -134,14 +134,14 @@ def test_taking_over_needs_the_option_a_new_query_and_its_first_batch() -> None:
     assert not takes_over(Done(QUERY, "0", (OTHER,)), caller("0", OTHER, reset=True))
 
 
-def test_abort_leaves_what_is_decided() -> None:
+def test_abort_keeps_decided_transactions() -> None:
     assert never_decided(DECIDED, ["a", "b", "c"]) == {"c"}
     assert never_decided(Done(QUERY, "7"), ["c"]) == {"c"}
     assert next_abort_step(Nothing(), caller("0")) == AbortOurs()
     assert next_planning_step(Done(QUERY, "6")) is None
 
 
-def test_abort_marks_what_it_gives_up_and_commit_refuses_what_is_marked() -> None:
+def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
     ours = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}))
     states: tuple[Nothing | Done, ...] = (
         Nothing(("m",)),
@@ -157,7 +157,7 @@ def test_abort_marks_what_it_gives_up_and_commit_refuses_what_is_marked() -> Non
     assert next_commit_step(marked, ours, OURS) == Refuse(Refusal.GIVEN_UP)
 
 
-def test_a_decision_forgets_the_marks_as_its_batch_is_never_decided_again() -> None:
+def test_decision_clears_the_marks_of_its_batch() -> None:
     another = Caller(query=QUERY, batch="7", nonces=frozenset({"o"}))
     step = next_commit_step(Done(QUERY, "6", (), ("n",)), another, OURS)
     assert step == Decide(DECIDED)
@@ -166,7 +166,7 @@ def test_a_decision_forgets_the_marks_as_its_batch_is_never_decided_again() -> N
     assert next_abort_step(finished(DECIDED), late) == AbortOurs()
 
 
-def test_a_batch_with_other_rows_is_refused_and_aborted_without_a_mark() -> None:
+def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
     log = finished(replace(DECIDED, rows=10))
     late = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, skipped=True)
     assert next_commit_step(log, late, ()) == Refuse(Refusal.OTHER_ROWS)
@@ -175,14 +175,14 @@ def test_a_batch_with_other_rows_is_refused_and_aborted_without_a_mark() -> None
     assert step == Decide(Decided(QUERY, "8", OURS, rows=20))
 
 
-def test_so_many_marks_are_kept() -> None:
+def test_number_of_marks_is_limited() -> None:
     state = Nothing(tuple(f"{number}" for number in range(MAX_GIVEN_UP)))
     step = abort_step(state, Caller(query=QUERY, batch="0", nonces=frozenset({"n"})))
     assert isinstance(step, GiveUp)
     assert step.state.given_up == (*state.given_up[1:], "n")
 
 
-def test_only_a_commit_that_may_have_run_makes_abort_fence() -> None:
+def test_abort_fences_only_after_a_possible_commit() -> None:
     assert abort_needs_fence(complete=True)
     assert not abort_needs_fence(complete=False)
 
@@ -195,8 +195,8 @@ TO_A = Done(None, "7", rows=10, topics=("a",))
 FOUND = Done(QUERY, "7", plannings=(Planning("r", "n"), Planning("of a rival", "o")))
 
 
-def test_a_write_that_is_found_belongs_to_the_run_of_the_query_that_has_found_it() -> None:
-    """Another write of the same run is refused then, also where the first run is over."""
+def test_existing_write_belongs_to_the_run_that_found_it() -> None:
+    """Another write of the same run is rejected, even if the first run has ended."""
     first, again, other = (
         Caller(query=QUERY, batch="7", single=True, run=run, nonces=frozenset({nonce}), rows=10)
         for run, nonce in (("r", "n"), ("s", "o"), ("s", "p"))
@@ -238,7 +238,7 @@ def test_a_write_that_is_found_belongs_to_the_run_of_the_query_that_has_found_it
         (FOUND, replace(job(QUERY), nonces=frozenset({"m"})), Verdict.SKIP),
     ],
 )
-def test_the_one_batch_of_a_batch_job(
+def test_single_batch_of_a_batch_job(
     state: Nothing | Decided[Txn] | Done, who: Caller, verdict: Verdict | Refusal
 ) -> None:
     assert judge(state, who) is verdict

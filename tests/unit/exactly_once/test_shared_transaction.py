@@ -65,7 +65,7 @@ def test_each_partition_has_one_owner() -> None:
     assert "repartition_by_kafka_partition" in str(caught.value.hint)
 
 
-def test_all_tasks_are_of_one_planning() -> None:
+def test_all_tasks_have_the_same_plan() -> None:
     assert shared_of([result(WRITTEN), result()]) == SHARED
     assert shared_of([result(WRITTEN, shared=None)]) is None
     for other in (None, replace(SHARED, epoch=4)):
@@ -73,22 +73,22 @@ def test_all_tasks_are_of_one_planning() -> None:
             shared_of([result(WRITTEN), result(shared=other)])
 
 
-def test_a_batch_is_skipped_by_all_tasks_or_none() -> None:
+def test_batch_is_skipped_by_all_tasks_or_none() -> None:
     assert all_skipped([SKIPPED, SKIPPED])
     assert not all_skipped([result(WRITTEN), result()])
     with pytest.raises(TransactionError, match="1 of 2 tasks skipped"):
         all_skipped([SKIPPED, result()])
 
 
-def test_leaders_have_what_tasks_report() -> None:
+def test_leaders_confirm_the_tasks_reports() -> None:
     check_producers(SHARED, {PLACE: WRITTEN}, {PLACE: (STRANGER, KNOWN)})
     check_producers(SHARED, {}, {})
-    # Sequences begin at 0 again behind 2^31 - 1.
+    # Sequences wrap to 0 after 2^31 - 1.
     many = replace(WRITTEN, records=2**31 + 3)
     check_producers(SHARED, {PLACE: many}, {PLACE: (replace(KNOWN, last_sequence=2),)})
 
 
-def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
+def test_unknown_offset_fails_the_batch() -> None:
     unknown = {PLACE: replace(WRITTEN, first_offset=None)}
     with pytest.raises(TransactionError, match="100 instead of None"):
         check_producers(SHARED, unknown, {PLACE: (KNOWN,)})
@@ -105,7 +105,7 @@ def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
         (replace(KNOWN, transaction_start=90), "starts at offset 90 instead of 100"),
     ],
 )
-def test_what_a_leader_does_not_have_fails_the_batch(known: ActiveProducer, said: str) -> None:
+def test_records_missing_on_a_leader_fail_the_batch(known: ActiveProducer, said: str) -> None:
     owners = {PLACE: WRITTEN, TopicPartition("events", 2): replace(WRITTEN, partition=2)}
     told = {PLACE: (known,), TopicPartition("events", 2): (KNOWN,)}
     with pytest.raises(TransactionError, match="1 of 2 partitions") as caught:

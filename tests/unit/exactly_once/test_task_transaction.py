@@ -29,24 +29,24 @@ TASK = TaskTransaction(
 )
 
 
-def test_a_transaction_counts_the_records_of_its_partitions() -> None:
+def test_transaction_counts_the_records_of_its_partitions() -> None:
     assert TASK.records == 5_212
     assert TASK.transactional_id == "orders/run/1/2/3/4"
 
 
-def test_partitions_that_are_not_named_still_count() -> None:
+def test_unnamed_partitions_are_counted() -> None:
     named = TASK.partitions[:1]
     assert replace(TASK, partitions=named, unnamed_partitions=1, unnamed_records=2).records == 5_212
 
 
-def test_a_decision_names_all_partitions_of_few_tasks_and_some_of_many() -> None:
+def test_decision_names_all_partitions_of_few_tasks_and_some_of_many() -> None:
     assert partitions_to_list(10) == 10_000
     assert partitions_to_list(10_000) == 10
     assert partitions_to_list(0) == partitions_to_list(1) == 100_000
     assert partitions_to_list(10**6) == partitions_to_list(10**6 + 1) == 1
 
 
-def test_a_range_says_what_is_where() -> None:
+def test_text_of_a_range() -> None:
     assert [str(each) for each in TASK.partitions] == [
         "events-0: 5,210 records, offsets 17 to 9",
         "events-1: 2 records, offsets unknown",
@@ -63,7 +63,7 @@ def test_only_a_task_that_wrote_has_a_transaction(outcome: TaskOutcome) -> None:
     assert pickle.loads(pickle.dumps(result)) == result
 
 
-def test_rows_are_known_where_every_task_has_counted() -> None:
+def test_row_count_is_known_if_every_task_has_counted() -> None:
     one, other = (
         TaskResult(outcome=TaskOutcome.SKIPPED, query_id="q", batch="7", rows=rows)
         for rows in (3, 4)

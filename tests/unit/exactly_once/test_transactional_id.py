@@ -50,7 +50,7 @@ def task_id(scope: Scope, batch: str = "17") -> TaskTransactionalId:
     )
 
 
-def test_ids_read_as_paths() -> None:
+def test_ids_look_like_paths() -> None:
     stream = Scope.stream("orders")
     assert driver_id(stream) == "orders/stream"
     assert str(task_id(stream)) == f"orders/stream/{QUERY}/17/{NONCE}/3/1042"
@@ -65,7 +65,7 @@ def test_ids_read_as_paths() -> None:
     assert driver_id(named) == "orders/batch/7/topic=events/name=late%2F2"
 
 
-def test_nonces_and_runs_are_never_the_same_twice() -> None:
+def test_nonces_and_run_ids_are_unique() -> None:
     assert new_nonce() != new_nonce()
     assert Scope.run("orders") != Scope.run("orders")
     assert re.fullmatch("[0-9a-f]{16}", new_nonce())
@@ -73,7 +73,7 @@ def test_nonces_and_runs_are_never_the_same_twice() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(SCOPES)
-def test_what_is_made_is_parsed(scope: Scope) -> None:
+def test_ids_round_trip(scope: Scope) -> None:
     assert parse_driver_id(driver_id(scope)) == scope
     made = task_id(scope)
     assert parse_task_id(str(made)) == made
@@ -89,7 +89,7 @@ def test_all_attempts_of_a_task_have_one_claim(scope: Scope) -> None:
     assert str(task) == f"{claim}/{task.task_attempt_id}"
     assert parse_claim_id(str(claim)) == claim
     assert re.fullmatch(prefix_pattern(scope.prefix), str(claim))
-    # No sweep of tasks' transactions takes it for one.
+    # Searches for task transactions do not find it.
     assert re.fullmatch(tasks_pattern(scope), str(claim)) is None
     assert parse_task_id(str(claim)) is None
     assert parse_driver_id(str(claim)) is None
@@ -99,7 +99,7 @@ def test_all_attempts_of_a_task_have_one_claim(scope: Scope) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(SCOPES, SCOPES)
-def test_a_pattern_finds_the_tasks_of_its_scope_alone(scope: Scope, other: Scope) -> None:
+def test_pattern_matches_only_tasks_of_its_scope(scope: Scope, other: Scope) -> None:
     found = re.fullmatch(tasks_pattern(scope), str(task_id(other)))
     assert (found is not None) == (scope == other)
     assert re.fullmatch(tasks_pattern(scope), driver_id(scope)) is None
@@ -115,13 +115,13 @@ def test_a_pattern_finds_the_tasks_of_its_scope_alone(scope: Scope, other: Scope
         Scope.stream("order"),
     ],
 )
-def test_scopes_whose_names_look_alike_have_ids_apart(other: Scope) -> None:
+def test_similar_scope_names_have_distinct_ids(other: Scope) -> None:
     assert not re.fullmatch(tasks_pattern(Scope.stream("orders")), str(task_id(other)))
 
 
 @settings(max_examples=100, deadline=None)
 @given(SCOPES, PREFIXES)
-def test_a_prefix_finds_drivers_and_tasks_of_its_own(scope: Scope, prefix: str) -> None:
+def test_prefix_matches_its_own_drivers_and_tasks(scope: Scope, prefix: str) -> None:
     for text in (driver_id(scope), str(task_id(scope))):
         assert re.fullmatch(prefix_pattern(scope.prefix), text)
         assert bool(re.fullmatch(prefix_pattern(prefix), text)) == (prefix == scope.prefix)
@@ -129,7 +129,7 @@ def test_a_prefix_finds_drivers_and_tasks_of_its_own(scope: Scope, prefix: str) 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60))
-def test_ids_of_others_are_nobodys(text: str) -> None:
+def test_foreign_ids_do_not_match(text: str) -> None:
     scope, task = parse_driver_id(text), parse_task_id(text)
     assert scope is None or driver_id(scope) == text
     assert task is None or str(task) == text
@@ -138,35 +138,35 @@ def test_ids_of_others_are_nobodys(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"orders/batch/a%2fb/{NONCE}/3/1",  # not as it would be written
-        f"orders/batch/%FF/{NONCE}/3/1",  # no UTF-8
+        f"orders/batch/a%2fb/{NONCE}/3/1",  # not in the canonical form
+        f"orders/batch/%FF/{NONCE}/3/1",  # not UTF-8
         f"orders/batch/7/topic=%FF/{NONCE}/3/1",
         f"orders/batch/7/topic=t/name=a%2fb/{NONCE}/3/1",
-        f"orders/batch/7/name=late/{NONCE}/3/1",  # no topic
+        f"orders/batch/7/name=late/{NONCE}/3/1",  # without a topic
         f"orders/run/7/topic=t/{NONCE}/3/1",
         "orders/run/7/topic-column",
         f"orders/batch/a/{NONCE.upper()}/3/1",
         f"orders/other/17/{NONCE}/3/1",
         f"orders/stream/{QUERY}/17/{NONCE}/3",
-        f"orders/stream/17/{NONCE}/3/1",  # no query
+        f"orders/stream/17/{NONCE}/3/1",  # without a query
         f"orders/stream/%FF/17/{NONCE}/3/1",
         "orders/stream/17",
     ],
 )
-def test_what_nobody_would_write_is_not_parsed(text: str) -> None:
+def test_malformed_ids_are_not_parsed(text: str) -> None:
     assert parse_task_id(text) is None
     assert parse_driver_id(text) is None
 
 
 @pytest.mark.parametrize("prefix", ["", "a/b", "a b"])
-def test_a_prefix_that_can_not_be_found_again_is_refused(prefix: str) -> None:
+def test_invalid_prefix_or_batch_id_is_rejected(prefix: str) -> None:
     with pytest.raises(ConfigError, match="transactionalIdPrefix"):
         Scope.stream(prefix)
     with pytest.raises(ConfigError, match="batchId"):
         Scope.batch("orders", "a\nb")
 
 
-def test_messages_name_a_scope() -> None:
+def test_messages_name_the_scope() -> None:
     assert str(Scope.stream("orders")) == "stream orders"
     day = Scope.batch("orders", "2026-11-20")
     assert str(day) == "batch 2026-11-20 of orders to the topics of its rows"

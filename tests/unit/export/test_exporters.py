@@ -1,4 +1,4 @@
-"""The libraries are the real ones; a Pushgateway is stood in for by a server that keeps a push."""
+"""Exporters with the real libraries; a recording server replaces the Pushgateway."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     }
 
 
-def test_a_textfile_has_counters_of_all_writes_and_gauges_of_the_last(tmp_path: Path) -> None:
+def test_textfile_has_counters_of_all_writes_and_gauges_of_the_last(tmp_path: Path) -> None:
     path = tmp_path / "kafka.prom"
     options = config(metrics_prometheus_textfile=str(path), kafka_client_id="me")
     export_metrics(report(), options)
@@ -58,7 +58,7 @@ def test_a_textfile_has_counters_of_all_writes_and_gauges_of_the_last(tmp_path: 
     assert [each.name for each in tmp_path.iterdir()] == ["kafka.prom"]
 
 
-def test_latencies_are_histograms_that_prometheus_can_add_up(tmp_path: Path) -> None:
+def test_latencies_are_histograms_that_prometheus_can_aggregate(tmp_path: Path) -> None:
     path = tmp_path / "histograms.prom"
     export_metrics(report(), config(metrics_prometheus_textfile=str(path)))
     found = samples(path.read_text())
@@ -73,7 +73,7 @@ def test_latencies_are_histograms_that_prometheus_can_add_up(tmp_path: Path) -> 
 
 @contextmanager
 def push_receiver() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """A server's address, and the bodies that were put there, by path."""
+    """Run a server; yield its address and the received bodies by path."""
     taken: dict[str, bytes] = {}
 
     class Handler(BaseHTTPRequestHandler):
@@ -93,7 +93,7 @@ def push_receiver() -> Iterator[tuple[str, dict[str, bytes]]]:
         thread.join()
 
 
-def test_a_pushgateway_gets_the_group_of_this_driver() -> None:
+def test_pushgateway_receives_the_group_of_this_driver() -> None:
     with push_receiver() as (address, taken):
         options = config(metrics_prometheus_pushgateway=address, kafka_client_id="me")
         export_metrics(report(), options)
@@ -104,7 +104,7 @@ def test_a_pushgateway_gets_the_group_of_this_driver() -> None:
     assert samples(body.decode())["kafka_producer_record_send_total", ()] == 40
 
 
-def test_opentelemetry_gets_counters_and_gauges_with_attributes() -> None:
+def test_opentelemetry_receives_counters_and_gauges_with_attributes() -> None:
     lines = io.StringIO()
     exporter = ConsoleMetricExporter(lines, lambda data: data.to_json(indent=None) + "\n")
     otel.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(exporter, math.inf)]))
@@ -125,7 +125,7 @@ def test_opentelemetry_gets_counters_and_gauges_with_attributes() -> None:
     assert found["kafka.producer.node.request_latency_max", (me, ("node_id", "1"))] == 9
 
 
-def test_a_place_that_fails_is_logged_and_the_others_go_on(
+def test_failing_exporter_is_logged_and_others_continue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "good.prom"
@@ -148,7 +148,7 @@ def test_a_place_that_fails_is_logged_and_the_others_go_on(
         ("opentelemetry", "metrics_opentelemetry", "opentelemetry"),
     ],
 )
-def test_a_missing_extra_is_said_before_anything_is_written(
+def test_missing_extra_is_reported_before_anything_is_written(
     module: str, option: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -156,13 +156,13 @@ def test_a_missing_extra_is_said_before_anything_is_written(
         config(**{option: "true"})
 
 
-def test_credentials_in_a_gateways_url_are_refused() -> None:
+def test_credentials_in_a_pushgateway_url_are_rejected() -> None:
     with pytest.raises(ConfigError, match="contains credentials") as raised:
         config(metrics_prometheus_pushgateway="http://me:hunter2@gate:9091")
     assert "hunter2" not in str(raised.value)
 
 
-def test_the_libraries_are_not_imported_unasked() -> None:
+def test_libraries_are_imported_on_demand() -> None:
     code = (
         "import sys, spark_kafka_sink.export.exporters, spark_kafka_sink.config.model\n"
         "print([m for m in ('prometheus_client', 'opentelemetry') if m in sys.modules])\n"

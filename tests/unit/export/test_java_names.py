@@ -1,4 +1,4 @@
-"""The names are those of Java's SenderMetricsRegistry; the values are worked out by hand."""
+"""Metric names of Java's SenderMetricsRegistry, with manually calculated values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ NODE = Node(1, "a", 9092)
 
 
 def report() -> DeliveryReport:
-    """Two batches of 10 and 30 records, 1,000 bytes each, the second compressed to 250."""
+    """Create a report of two batches with 10 and 30 records, 1,000 bytes each; one is compressed to
+    250.
+    """
     builder = ReportBuilder()
     builder.meters.settings = (("buffer.memory", "5000"),)
     builder.meters.buffer_wait, builder.meters.buffer_peak = 0.5, 2000
@@ -91,7 +93,7 @@ def test_values(name: str, value: float) -> None:
     assert client_values(report(), 2.0)[name] == pytest.approx(value)
 
 
-def test_topics_and_nodes_have_their_own() -> None:
+def test_topics_and_nodes_have_separate_metrics() -> None:
     found = {(each.name, each.labels): each.value for each in java_metrics(report(), 2.0)}
     assert found["record-send-total", (("topic", "t"),)] == 10
     assert found["record-send-total", (("topic", "u"),)] == 30
@@ -101,7 +103,7 @@ def test_topics_and_nodes_have_their_own() -> None:
     assert found["outgoing-byte-total", (("node_id", "1"),)] == 1300
 
 
-def test_totals_are_counters_and_nothing_is_named_twice() -> None:
+def test_totals_are_counters_and_names_are_unique() -> None:
     metrics = java_metrics(report(), 2.0)
     assert all(
         (each.kind is MetricKind.COUNTER) == each.name.endswith("-total") for each in metrics
@@ -110,5 +112,5 @@ def test_totals_are_counters_and_nothing_is_named_twice() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_report_of_nothing_has_metrics_too() -> None:
+def test_empty_report_has_metrics() -> None:
     assert set(client_values(DeliveryReport(), 0.0).values()) == {0.0, 1.0}

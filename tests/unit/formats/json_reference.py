@@ -1,4 +1,4 @@
-"""What one row is as JSON, row by row: the definition that the columnar code must match."""
+"""A per-row JSON reference for the columnar encoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ZONE = "Europe/Berlin"
 
 
 def expected(type_: pa.DataType, value: Any) -> Any:
-    """Return what a reader of the JSON sees; numbers that are not whole are Decimals."""
+    """Return the value that a JSON reader sees, with Decimals for fractional numbers."""
     if value is None:
         return None
     if isinstance(type_, pa.StructType):
@@ -88,5 +88,5 @@ def _fraction(micros: int) -> str:
 
 
 def read(text: str | None) -> Any:
-    """Return JSON with numbers that are not whole as Decimals."""
+    """Parse JSON with Decimals for fractional numbers."""
     return None if text is None else json.loads(text, parse_float=Decimal)

@@ -1,4 +1,4 @@
-"""Avro beside fastavro, which encodes and decodes each row on its own."""
+"""Avro compared with fastavro, which encodes and decodes row by row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES = types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))
 
 
 def encode(array: pa.Array[Any], schema: Any) -> list[bytes | None]:
-    """Encode structs; no row may have a fault."""
+    """Encode structs without faults."""
     encoded, faults = try_to_encode(array, schema)
     assert not faults, list(faults)
     return encoded
@@ -65,7 +65,7 @@ def record(*fields: tuple[str, Any] | dict[str, Any]) -> dict[str, Any]:
 
 
 def for_fastavro(type_: pa.DataType, value: Any) -> Any:
-    """Return a value as fastavro takes it."""
+    """Convert a value to fastavro's input."""
     if value is None:
         return None
     if isinstance(type_, pa.StructType):
@@ -80,7 +80,7 @@ def for_fastavro(type_: pa.DataType, value: Any) -> Any:
 
 
 @given(rows(TYPES))
-def test_generated_rows_have_the_bytes_of_fastavro(generated: Generated) -> None:
+def test_generated_rows_match_fastavro(generated: Generated) -> None:
     derived = derive_schema(Format.AVRO, generated.type, "Order", "shop.v1")
     assert derived.name == "shop.v1.Order"
     schema = json.loads(derived.schema)
@@ -153,7 +153,7 @@ def test_fields_are_matched_by_name_and_filled_with_defaults() -> None:
         ),
     ],
 )
-def test_a_column_of_another_type(
+def test_convertible_column_types(
     type_: pa.DataType, values: list[Any], schema: Any, expected: list[Any]
 ) -> None:
     array = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
@@ -161,7 +161,7 @@ def test_a_column_of_another_type(
     assert [read(whole, each)["a"] for each in encode(array, whole)] == expected
 
 
-def test_minimal_decimals_have_the_bytes_of_java() -> None:
+def test_minimal_decimals_match_java() -> None:
     bits, more, sign = range(126), (-1, 0, 1), (1, -1)
     edges = [each * (2**bit + step) for bit in bits for step in more for each in sign]
     type_ = pa.struct([("a", pa.decimal128(38, 0))])
@@ -267,7 +267,7 @@ def test_rows_that_do_not_fit(
         ),
     ],
 )
-def test_columns_that_do_not_fit_a_schema_are_refused(
+def test_columns_that_do_not_fit_a_schema_are_rejected(
     type_: pa.StructType, schema: Any, message: str
 ) -> None:
     plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema))
@@ -290,12 +290,12 @@ def test_columns_that_do_not_fit_a_schema_are_refused(
         ),
     ],
 )
-def test_invalid_schemas_are_refused(schema: str, message: str) -> None:
+def test_invalid_schemas_are_rejected(schema: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         compile_encoder(FieldPlan(format=Format.AVRO, schema=schema), pa.struct([]))
 
 
-def test_names_are_resolved_in_their_namespace_and_in_references() -> None:
+def test_names_are_resolved_in_namespaces_and_references() -> None:
     city = {"type": "record", "name": "geo.City", "fields": [{"name": "zip", "type": "string"}]}
     tree = record(("city", "geo.City"), ("next", ["null", "R"]), ("other", "R2"))
     other = {
@@ -319,13 +319,13 @@ def test_names_are_resolved_in_their_namespace_and_in_references() -> None:
     assert read(named, b"\4" + (data or b"")) == {**row, "next": {**row, "next": None}}
 
 
-def test_a_union_of_null_and_a_record() -> None:
+def test_union_of_null_and_a_record() -> None:
     schema = ["null", record(("a", "int"))]
     array = pa.array([{"a": 5}, None], pa.struct([("a", pa.int32())]))
     assert encode(array, schema) == [b"\2\n", None]
 
 
-def test_the_prefix_precedes_each_payload_but_no_tombstone() -> None:
+def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     framing = Framing(b"\0\0\0\0\1")
     plan = FieldPlan(format=Format.AVRO, schema=json.dumps(record(("a", "int"))), framing=framing)
@@ -345,7 +345,7 @@ def test_derived_names_follow_the_path() -> None:
 
 
 @pytest.mark.parametrize("name", ["1st", "with space", "é", ""])
-def test_columns_whose_name_avro_does_not_allow_are_refused(name: str) -> None:
+def test_columns_with_invalid_avro_names_are_rejected(name: str) -> None:
     type_ = pa.struct([("s", pa.struct([(name, pa.int32())]))])
     with pytest.raises(ColumnError, match="Avro does not allow"):
         derive_schema(Format.AVRO, type_, "Order")

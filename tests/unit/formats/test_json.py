@@ -1,4 +1,4 @@
-"""JSON beside a per-row reference: json.loads of each row is the row's own values."""
+"""JSON compared with a per-row reference: json.loads returns the row's values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAN = FieldPlan(format=Format.JSON, zone=ZONE)
 
 
 def encode(array: pa.Array[Any], plan: FieldPlan = PLAN) -> list[str | None]:
-    """Encode structs; no row may have a fault."""
+    """Encode structs without faults."""
     faults = RowFaults(len(array))
     encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
     encoded.validate(full=True)
@@ -34,7 +34,7 @@ def encode(array: pa.Array[Any], plan: FieldPlan = PLAN) -> list[str | None]:
 
 
 def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
-    """Encode values as field `a`, and return its text, None for a field that is left out."""
+    """Encode values as field `a` and return its text, or None for an omitted field."""
     rows = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
     texts = encode(rows)
     return [None if text == "{}" else text[5:-1] for text in texts if text is not None]
@@ -79,11 +79,11 @@ def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
         ),
     ],
 )
-def test_a_column(type_: pa.DataType, values: list[Any], texts: list[str | None]) -> None:
+def test_column(type_: pa.DataType, values: list[Any], texts: list[str | None]) -> None:
     assert column(type_, values) == texts
 
 
-def test_timestamps_have_the_offset_of_the_zone() -> None:
+def test_timestamps_have_the_offset_of_the_time_zone() -> None:
     times = [
         dt.datetime(2020, 3, 29, 0, 59, 59, 999_999, dt.UTC),
         dt.datetime(2020, 3, 29, 1, 0, tzinfo=dt.UTC),
@@ -100,7 +100,7 @@ def test_timestamps_have_the_offset_of_the_zone() -> None:
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Africa/Casablanca", "Australia/Lord_Howe"])
-def test_offsets_of_any_year_are_those_of_zoneinfo(zone: str) -> None:
+def test_offsets_match_zoneinfo_in_any_year(zone: str) -> None:
     years = (1, 1799, 1883, 1916, 1970, 2024, 2038, 2101, 2499, 2501, 9998)
     days = [
         dt.datetime(year, month, 15, 3, tzinfo=dt.UTC) for year in years for month in (1, 7, 11)
@@ -116,7 +116,7 @@ def test_offsets_of_any_year_are_those_of_zoneinfo(zone: str) -> None:
         assert found == [re.sub(r"\+00:00$", "Z", each) for each in texts]
 
 
-def test_a_zone_that_is_unknown_is_refused() -> None:
+def test_unknown_time_zone_is_rejected() -> None:
     with pytest.raises(ConfigError, match="'Mars/Base'"):
         compile_encoder(FieldPlan(format=Format.JSON, zone="Mars/Base"), pa.struct([]))
 
@@ -139,13 +139,13 @@ def test_null_structs_fields_and_values_below_them() -> None:
     assert encode(array.slice(2, 1), with_nulls) == ['{"a":"b","s":null}']
 
 
-def test_the_prefix_precedes_each_payload_but_no_tombstone() -> None:
+def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     plan = FieldPlan(format=Format.JSON, framing=Framing(b"\0\0\0\0\1"))
     assert encode(array, plan) == ['\0\0\0\0\1{"a":1}', None]
 
 
-def test_strings_that_are_not_utf8_are_faults_of_their_rows() -> None:
+def test_strings_that_are_not_utf8_are_row_faults() -> None:
     names = pa.array([b"good", b"\xff", b"", b"\xc3\x28"]).cast(pa.binary())
     bad = pa.Array.from_buffers(pa.string(), 4, names.buffers())
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 3, 4], pa.int32()), bad)
@@ -158,19 +158,19 @@ def test_strings_that_are_not_utf8_are_faults_of_their_rows() -> None:
     ]
 
 
-def test_types_without_json_are_refused_with_their_path() -> None:
+def test_unsupported_types_are_rejected_with_their_path() -> None:
     type_ = pa.struct([("a", pa.list_(pa.struct([("b", pa.month_day_nano_interval())])))])
     with pytest.raises(ColumnError, match=r"`a\[\]\.b` .*month_day_nano_interval"):
         compile_encoder(PLAN, type_)
 
 
-def test_rows_read_back() -> None:
+def test_rows_round_trip() -> None:
     values = [{"n": n, "f": n / 3, "s": "x" * (n % 30)} for n in range(1000)]
     texts = encode(pa.array(values))
     assert [json.loads(text) for text in texts if text] == values
 
 
-def test_a_derived_schema_validates_the_rows() -> None:
+def test_derived_schema_validates_the_rows() -> None:
     point = pa.struct([pa.field("x", pa.float64(), nullable=False), ("note", pa.string())])
     type_ = pa.struct(
         [
@@ -201,6 +201,6 @@ TYPES = types(
 
 
 @given(rows(TYPES))
-def test_generated_rows_are_as_the_reference_writes_them(generated: Generated) -> None:
+def test_generated_rows_match_the_reference(generated: Generated) -> None:
     found = [read(text) for text in encode(generated.array())]
     assert found == [expected(generated.type, row) for row in generated.rows]

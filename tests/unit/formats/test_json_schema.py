@@ -1,4 +1,4 @@
-"""A given JSON Schema beside the library `jsonschema`, which validates each row on its own."""
+"""A given JSON Schema compared with the library `jsonschema`, which validates row by row."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ ARRAY: Any = pa.array(
         {"patternProperties": {"^[abc]$": {"type": ["string", "array", "object"]}}},
     ],
 )
-def test_rows_that_do_not_fit_are_found(schema: Any, *, writes_nulls: bool) -> None:
+def test_invalid_rows_are_found(schema: Any, *, writes_nulls: bool) -> None:
     found = faults_of(ARRAY, schema, writes_nulls=writes_nulls)
     assert found.rows.tolist() == invalid_rows(ARRAY, schema, writes_nulls=writes_nulls)
 
@@ -109,18 +109,18 @@ def test_faults_name_the_field() -> None:
         (an_object(a={"anyOf": [NUMBER, {"type": "array"}]}), "allows other values"),
     ],
 )
-def test_a_schema_that_contradicts_the_columns_is_refused(schema: Any, message: str) -> None:
+def test_schema_that_contradicts_the_columns_is_rejected(schema: Any, message: str) -> None:
     with pytest.raises(ColumnError, match=message):
         faults_of(ARRAY, schema)
 
 
 @pytest.mark.parametrize("reference", ["other.json", "#/definitions/X", "#"])
-def test_references_that_lead_nowhere(reference: str) -> None:
+def test_unresolvable_references(reference: str) -> None:
     with pytest.raises(ConfigError, match=r"reference|refers"):
         faults_of(ARRAY, {"$ref": reference})
 
 
 @given(rows(types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))))
-def test_a_derived_schema_fits_its_rows(generated: Generated) -> None:
+def test_derived_schema_matches_its_rows(generated: Generated) -> None:
     derived = derive_schema(Format.JSON, generated.type, "R", "")
     assert not faults_of(generated.array(), json.loads(derived.schema))

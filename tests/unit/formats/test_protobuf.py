@@ -1,4 +1,4 @@
-"""Protobuf beside Google's runtime, which builds and parses each row's message on its own."""
+"""Protobuf compared with Google's runtime, which builds and parses messages row by row."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def message_class(descriptor: str | descriptor_pb2.FileDescriptorProto, name: st
 
 
 def fill(message: Any, type_: pa.StructType, row: dict[str, Any]) -> None:
-    """Set the fields of a message to a row's values, one by one."""
+    """Set the fields of a message to a row's values."""
     for field in type_:
         value = row[field.name]
         if value is not None:
@@ -134,7 +134,7 @@ def test_generated_rows_are_parsed_by_google(generated: Generated) -> None:
 
 
 def file(*fields: dict[str, Any], syntax: str = "proto3") -> descriptor_pb2.FileDescriptorProto:
-    """Return a file with the message p.M, after the message p.Other."""
+    """Return a file with the messages p.Other and p.M."""
     built = descriptor_pb2.FileDescriptorProto(name="m.proto", package="p", syntax=syntax)
     built.dependency.append("google/protobuf/wrappers.proto")
     built.message_type.add(name="Other")
@@ -173,7 +173,7 @@ def encoded_text(built: descriptor_pb2.FileDescriptorProto) -> str:
     ],
 )
 @pytest.mark.parametrize("syntax", ["proto2", "proto3"])
-def test_a_column_of_another_type(
+def test_convertible_column_types(
     type_: pa.DataType,
     values: list[Any],
     field: dict[str, Any],
@@ -202,7 +202,7 @@ def test_lists_are_packed_as_declared(syntax: str, packed: bool | None) -> None:
     assert encoded == [cls(a=each or []).SerializeToString() for each in lists]
 
 
-def test_wrappers_keep_null_and_zero_apart() -> None:
+def test_wrappers_distinguish_null_and_zero() -> None:
     kinds = {"i": "Int64Value", "s": "StringValue"}
     fields = [
         {"name": name, "type": Proto.TYPE_MESSAGE, "type_name": f".google.protobuf.{kind}"}
@@ -302,7 +302,7 @@ def test_rows_that_do_not_fit(
         ),
     ],
 )
-def test_columns_that_do_not_fit_a_schema_are_refused(
+def test_columns_that_do_not_fit_a_schema_are_rejected(
     type_: pa.StructType, field: dict[str, Any], message: str
 ) -> None:
     schema = encoded_text(file(field, syntax="proto2"))
@@ -311,7 +311,7 @@ def test_columns_that_do_not_fit_a_schema_are_refused(
 
 
 @pytest.mark.parametrize("schema", ["", "!", "bm90IGEgZGVzY3JpcHRvcg=="])
-def test_text_that_is_no_descriptor_is_refused(schema: str) -> None:
+def test_invalid_descriptor_is_rejected(schema: str) -> None:
     with pytest.raises(ConfigError, match=r"not a descriptor|has no message"):
         compile_encoder(FieldPlan(format=Format.PROTOBUF, schema=schema), pa.struct([]))
 
@@ -328,7 +328,7 @@ def test_message_indexes() -> None:
         message_indexes(schema, "p.X")
 
 
-def test_a_set_of_files_and_references_resolve_imports() -> None:
+def test_file_set_and_references_resolve_imports() -> None:
     other = descriptor_pb2.FileDescriptorProto(name="o.proto", package="o", syntax="proto3")
     other.message_type.add(name="Point").field.add(
         name="x", number=3, type=Proto.TYPE_DOUBLE, label=Proto.LABEL_OPTIONAL
@@ -364,12 +364,12 @@ def test_a_set_of_files_and_references_resolve_imports() -> None:
         (pa.null(), "`a` has type null"),
     ],
 )
-def test_types_without_protobuf_are_refused(type_: pa.DataType, message: str) -> None:
+def test_unsupported_types_are_rejected(type_: pa.DataType, message: str) -> None:
     with pytest.raises(ColumnError, match=message):
         derive_schema(Format.PROTOBUF, pa.struct([("a", type_)]), "M")
 
 
-def test_the_prefix_precedes_each_payload_but_no_tombstone() -> None:
+def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array: Any = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     derived = derive_schema(Format.PROTOBUF, array.type, "M")
     plan = FieldPlan(

@@ -1,7 +1,5 @@
-"""Every message class that kio has, and Hypothesis strategies for their values.
-
-The strategies read the annotations on their own, so that a mistake in the codec's reading of them
-cannot hide.
+"""All message classes of kio, and Hypothesis strategies for their values.
+/ The strategies read the annotations independently of the codec, so that its mistakes are found.
 """
 
 from __future__ import annotations
@@ -57,12 +55,12 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def made(entity_type: type[E], **fields: Any) -> E:
-    """A message of plain values, which kio's annotations want marked as checked."""
+    """Create a message of plain values, which kio's annotations expect as validated types."""
     return entity_type(**fields)
 
 
 def entities(entity_type: type[Any]) -> st.SearchStrategy[Any]:
-    """Any value of a message class, small."""
+    """Strategy for small values of a message class."""
     return _built(cast("Hashable", entity_type))
 
 

@@ -1,4 +1,4 @@
-"""Names of error codes, and that their groups agree with what Kafka says of each."""
+"""Names of error codes, and their groups compared with Kafka's."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ RETRIED = INVALID_METADATA | TRANSIENT_TOPIC_ERRORS | COORDINATOR_UNAVAILABLE | 
 
 
 @pytest.mark.parametrize("code", sorted(RETRIED), ids=error_name)
-def test_what_is_retried_is_retriable_to_kafka(code: ErrorCode) -> None:
+def test_retried_errors_are_retriable_in_kafka(code: ErrorCode) -> None:
     assert code.retriable
 
 
 @pytest.mark.parametrize("code", sorted(FATAL_TO_PRODUCER | INVALID_RECORDS), ids=error_name)
-def test_what_ends_a_batch_is_not(code: ErrorCode) -> None:
+def test_permanent_errors_are_not_retriable(code: ErrorCode) -> None:
     assert not code.retriable
 
 
-def test_names_are_kafkas() -> None:
+def test_names_match_kafka() -> None:
     assert error_name(0) == "NONE"
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(87) == error_name(ErrorCode.invalid_record) == "INVALID_RECORD"
@@ -40,7 +40,7 @@ def test_names_are_kafkas() -> None:
     assert error_name(9_999) == "UNKNOWN_ERROR_9999"
 
 
-def test_a_code_without_a_name_stays_a_number() -> None:
+def test_unknown_code_stays_a_number() -> None:
     assert as_error_code(3) is ErrorCode.unknown_topic_or_partition
     strange = as_error_code(9_999)
     assert isinstance(strange, UnknownErrorCode)
@@ -48,5 +48,5 @@ def test_a_code_without_a_name_stays_a_number() -> None:
     assert not error_codes.is_known(strange)
 
 
-def test_our_own_codes_are_no_brokers() -> None:
+def test_client_side_codes_do_not_exist_in_kafka() -> None:
     assert not {int(code) for code in ClientErrorCode} & {int(code) for code in ErrorCode}

@@ -17,9 +17,7 @@ def framed(*bodies: bytes) -> bytes:
 
 @settings(deadline=None, database=None)
 @given(bodies=st.lists(st.binary(max_size=50), max_size=6), cuts=st.lists(st.integers(1, 30)))
-def test_however_the_stream_is_cut_the_frames_are_the_same(
-    bodies: list[bytes], cuts: list[int]
-) -> None:
+def test_frames_are_the_same_for_any_chunks(bodies: list[bytes], cuts: list[int]) -> None:
     stream, reader, frames = framed(*bodies), FrameReader(), []
     for cut in [*cuts, len(stream) + 1]:
         frames += reader.feed(stream[:cut])
@@ -28,7 +26,7 @@ def test_however_the_stream_is_cut_the_frames_are_the_same(
     assert reader.held == 0
 
 
-def test_a_byte_at_a_time() -> None:
+def test_single_bytes() -> None:
     reader = FrameReader()
     stream = framed(b"first", b"", b"second")
     frames = [bytes(f) for i in range(len(stream)) for f in reader.feed(stream[i : i + 1])]
@@ -36,8 +34,8 @@ def test_a_byte_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[1], [100], [1, 5_000], [1] * 100 + [70_000]])
-def test_memory_is_in_proportion_to_what_has_come(sizes: list[int]) -> None:
-    """However small the pieces are that a peer sends: a TLS record may hold one byte."""
+def test_memory_is_proportional_to_received_bytes(sizes: list[int]) -> None:
+    """For any chunk size: a TLS record may contain a single byte."""
     size, reader = 150_000, FrameReader()
     stream = framed(bytes(range(250)) * (size // 250))
     cuts, at, frames = islice(cycle(sizes), size), 0, []
@@ -57,32 +55,32 @@ def test_memory_is_in_proportion_to_what_has_come(sizes: list[int]) -> None:
     assert frame == stream[4:]
 
 
-def test_a_frame_in_one_piece_is_not_copied() -> None:
+def test_frame_in_one_chunk_is_not_copied() -> None:
     data = bytearray(framed(b"abc"))
     (frame,) = FrameReader().feed(data)  # type: ignore[arg-type]
     data[4] = ord("x")
     assert bytes(frame) == b"xbc"
 
 
-def test_an_unfinished_frame_is_held() -> None:
+def test_incomplete_frame_is_kept() -> None:
     reader = FrameReader()
     assert reader.feed(framed(b"whole") + b"\x00\x00\x00\x05ab") != []
     assert reader.held == 6
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x7f\xff\xff\xff"])
-def test_absurd_sizes(size: bytes) -> None:
+def test_invalid_sizes(size: bytes) -> None:
     with pytest.raises(ProtocolError, match="limit is 104,857,600"):
         FrameReader().feed(size)
 
 
-def test_the_limit_itself_is_allowed() -> None:
+def test_limit_is_inclusive() -> None:
     assert FrameReader(limit=5).feed(framed(b"12345"))
     with pytest.raises(ProtocolError, match="limit is 5"):
         FrameReader(limit=5).feed(framed(b"123456"))
 
 
-def test_a_bad_size_behind_good_frames() -> None:
+def test_invalid_size_after_valid_frames() -> None:
     reader = FrameReader()
     with pytest.raises(ProtocolError):
         reader.feed(framed(b"good") + b"\xff\xff\xff\xff")

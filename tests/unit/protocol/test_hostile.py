@@ -1,4 +1,4 @@
-"""Whatever the bytes, the codec either parses them or raises ProtocolError."""
+"""The codec parses any bytes or raises ProtocolError."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOSTILE = settings(
 
 
 def parse(entity_type: type[Any], data: bytes) -> int | None:
-    """Parse or refuse; anything else than ProtocolError fails the test."""
+    """Parse, or raise ProtocolError; any other error fails the test."""
     try:
         _, end = decode(entity_type, data)
     except ProtocolError:
@@ -79,7 +79,7 @@ def test_huge_lengths_allocate_nothing(length: bytes) -> None:
     assert time.perf_counter() - started < 10
 
 
-def test_the_six_bytes_that_abort_kios_own_reader() -> None:
+def test_six_bytes_that_crash_kios_reader() -> None:
     with pytest.raises(ProtocolError, match="4294967294"):
         decode(produce.ProduceResponse, b"\xff\xff\xff\xff\x0f")
 
@@ -104,12 +104,12 @@ def test_unknown_tags_are_skipped() -> None:
 @pytest.mark.parametrize(
     "tags", [b"\x01", b"\x01\x00", b"\x01\x00\x09abc", b"\xff\xff\xff\xff\x0f"]
 )
-def test_broken_tags_are_refused(tags: bytes) -> None:
+def test_invalid_tags_are_rejected(tags: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode(produce.PartitionProduceResponse, encode(partition())[:-1] + tags)
 
 
-def test_a_known_tag_must_be_as_long_as_it_says() -> None:
+def test_known_tag_must_have_its_declared_length() -> None:
     type_ = fetch.PartitionData
     plain = encode(
         made(
@@ -136,7 +136,7 @@ def test_unknown_error_codes_stay_numbers_and_can_be_written() -> None:
     assert encode(decoded) == encode(strange)  # type: ignore[unreachable]
 
 
-def test_null_where_a_value_is_due() -> None:
+def test_null_in_a_non_nullable_field() -> None:
     with pytest.raises(ProtocolError, match="array is null"):
         decode(produce.ProduceResponse, b"\x00" * 6)
 
@@ -150,7 +150,7 @@ def test_strings_must_be_utf8(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("time_ms", [-(2**63), -2, 2**62, 253402300800000])
-def test_times_that_datetime_does_not_have(time_ms: int) -> None:
+def test_timestamps_beyond_datetime(time_ms: int) -> None:
     encoded = encode(partition(log_append_time=None))
     other = encoded.replace(b"\xff" * 8, struct.pack(">q", time_ms), 1)
     assert other != encoded
@@ -168,7 +168,7 @@ def test_records_are_a_view_of_the_frame() -> None:
     assert bytes(decoded.records) != b"r" * 100
 
 
-def test_the_work_of_reading_grows_with_the_number_of_partitions_alone() -> None:
+def test_calls_grow_only_with_the_number_of_partitions() -> None:
     few, many = (work(metadata.MetadataResponse, encoded(count)) for count in (100, 1_000))
     assert many - few <= 900 * CALLS_OF_A_PARTITION
 
@@ -211,7 +211,7 @@ def encoded(count: int) -> bytes:
 
 
 def work(entity_type: type[Any], data: bytes) -> int:
-    """The calls that reading takes, whatever else the machine does."""
+    """Count the calls of reading, independent of the machine's speed."""
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:

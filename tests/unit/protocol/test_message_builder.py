@@ -26,7 +26,7 @@ TREE = {
 }
 
 
-def test_one_tree_makes_every_version() -> None:
+def test_one_tree_builds_every_version() -> None:
     old = build(metadata_v0.MetadataResponse, TREE)
     new = build(metadata_v13.MetadataResponse, TREE)
     for response in (old, new):
@@ -40,7 +40,7 @@ def test_one_tree_makes_every_version() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_every_message_can_be_built_of_nothing_and_written(name: str) -> None:
+def test_every_message_can_be_built_from_defaults_and_written(name: str) -> None:
     for entity_type in MESSAGES[name]:
         empty = build(entity_type, {})
         assert decode(entity_type, encode(empty))[0] == empty

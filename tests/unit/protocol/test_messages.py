@@ -29,7 +29,7 @@ HEARTBEAT = made(
 
 
 @pytest.mark.parametrize("client_id", ["spark-1", "", "ü", None])
-def test_a_request_comes_back(client_id: str | None) -> None:
+def test_request_round_trip(client_id: str | None) -> None:
     frame = request_frame(HEARTBEAT, 77, client_id)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     header = read_request_header(frame[4:])
@@ -38,7 +38,7 @@ def test_a_request_comes_back(client_id: str | None) -> None:
     assert decode(HeartbeatRequest, frame[4:], header.body_offset) == (HEARTBEAT, len(frame) - 4)
 
 
-def test_the_golden_bytes_of_the_first_request_of_every_client() -> None:
+def test_golden_bytes_of_the_first_request() -> None:
     request = ApiVersionsRequest(client_software_name="k", client_software_version="1")
     assert request_frame(request, 1, "id") == (
         b"\x00\x00\x00\x12\x00\x12\x00\x04\x00\x00\x00\x01\x00\x02id\x00\x02k\x021\x00"
@@ -49,7 +49,7 @@ def test_the_golden_bytes_of_the_first_request_of_every_client() -> None:
 
 
 @pytest.mark.parametrize("type_", [HeartbeatResponse, HeartbeatResponseV3])
-def test_a_response_comes_back(type_: type[HeartbeatResponse | HeartbeatResponseV3]) -> None:
+def test_response_round_trip(type_: type[HeartbeatResponse | HeartbeatResponseV3]) -> None:
     payload = made(type_, throttle_time=ZERO, error_code=ErrorCode.rebalance_in_progress)
     frame = response_frame(payload, 9)
     assert read_correlation_id(frame[4:]) == 9
@@ -57,35 +57,35 @@ def test_a_response_comes_back(type_: type[HeartbeatResponse | HeartbeatResponse
     assert read_response(type_, frame[4:] + b"more") == (9, payload)
 
 
-def test_api_versions_responses_have_no_tags_in_their_header() -> None:
+def test_api_versions_responses_have_no_header_tags() -> None:
     payload = made(ApiVersionsResponse, error_code=ErrorCode.none, api_keys=(), throttle_time=ZERO)
     frame = response_frame(payload, 5)
     assert frame[4:8] == b"\x00\x00\x00\x05"
-    assert frame[8:10] == b"\x00\x00"  # The error code follows at once.
+    assert frame[8:10] == b"\x00\x00"  # The error code follows immediately.
     assert read_response(ApiVersionsResponse, frame[4:]) == (5, payload)
 
 
-def test_tags_in_a_header_are_skipped() -> None:
+def test_header_tags_are_skipped() -> None:
     frame = response_frame(HEALTHY, 9)[4:]
     tagged = frame[:4] + b"\x01\x05\x02hi" + frame[5:]
     assert read_response(HeartbeatResponse, tagged)[0] == 9
 
 
 @pytest.mark.parametrize("size", range(15))
-def test_a_cut_request_header(size: int) -> None:
+def test_truncated_request_header(size: int) -> None:
     frame = request_frame(HEARTBEAT, 77, "spark")[4:]
     with pytest.raises(ProtocolError):
         read_request_header(frame[:size])
 
 
 @pytest.mark.parametrize("size", range(6))
-def test_a_cut_response(size: int) -> None:
+def test_truncated_response(size: int) -> None:
     frame = response_frame(HEALTHY, 9)[4:]
     with pytest.raises(ProtocolError):
         read_response(HeartbeatResponse, frame[:size])
 
 
 @pytest.mark.parametrize("start", [b"\x7f\x00\x00\x00", b"\x00\x00\x00\x63", b"\xff\xff\x00\x00"])
-def test_an_api_that_does_not_exist(start: bytes) -> None:
+def test_unknown_api(start: bytes) -> None:
     with pytest.raises(ProtocolError, match="request version"):
         read_request_header(start + bytes(8))

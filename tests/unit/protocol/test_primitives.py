@@ -1,4 +1,4 @@
-"""Durations: any that the wire can hold is read, also those that Python's timedelta can't."""
+"""Durations: all values on the wire are read, including those beyond Python's timedelta."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORTEST = timedelta.min // timedelta(milliseconds=1)
 @example(value=-(2**63))
 @example(value=LONGEST + 1)
 @example(value=SHORTEST - 1)
-def test_every_number_is_a_duration_and_those_that_fit_stay_exact(value: int) -> None:
+def test_every_number_is_a_duration_and_those_that_fit_are_exact(value: int) -> None:
     nearest = max(SHORTEST, min(value, LONGEST))
     assert milliseconds(value) == timedelta(milliseconds=nearest)
 
@@ -28,7 +28,7 @@ def test_every_number_is_a_duration_and_those_that_fit_stay_exact(value: int) ->
 @settings(deadline=None, database=None)
 @given(lifetime_ms=st.integers(-(2**63), 2**63 - 1))
 @example(lifetime_ms=2**63 - 1)
-def test_a_session_may_have_any_lifetime(lifetime_ms: int) -> None:
+def test_session_lifetime_may_have_any_value(lifetime_ms: int) -> None:
     """A broker's connections.max.reauth.ms may be Long.MAX_VALUE."""
     kind = response_type(ApiKey.SASL_AUTHENTICATE, 1)
     # No error, no message, no bytes; then the lifetime.

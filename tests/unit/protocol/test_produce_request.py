@@ -1,4 +1,4 @@
-"""The Produce request read by hand is what the codec reads, or is left to it."""
+"""The fast reader of Produce requests agrees with the codec, or leaves the request to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ QUICK = settings(max_examples=80, deadline=None)
 
 
 def by_codec(kind: type[Any], data: bytes, at: int) -> Any:
-    """What the codec reads, None where it refuses."""
+    """Return the codec's result, or None if it rejects the bytes."""
     try:
         return decode(kind, data, at)[0]
     except ProtocolError:
@@ -48,7 +48,7 @@ def by_codec(kind: type[Any], data: bytes, at: int) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_plain_requests_are_read_as_the_codec_reads_them(version: int) -> None:
+def test_plain_requests_are_read_as_by_the_codec(version: int) -> None:
     kind = request_type(ApiKey.PRODUCE, version)
 
     @QUICK
@@ -64,7 +64,7 @@ def test_plain_requests_are_read_as_the_codec_reads_them(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_others_are_left_to_the_codec_or_read_alike(version: int) -> None:
+def test_other_requests_are_left_to_the_codec_or_read_alike(version: int) -> None:
     kind = request_type(ApiKey.PRODUCE, version)
 
     @QUICK
@@ -81,7 +81,7 @@ def test_others_are_left_to_the_codec_or_read_alike(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_broken_requests_are_left_to_the_codec(version: int) -> None:
+def test_invalid_requests_are_left_to_the_codec(version: int) -> None:
     kind = request_type(ApiKey.PRODUCE, version)
 
     @settings(QUICK, max_examples=200)

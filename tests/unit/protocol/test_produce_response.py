@@ -1,4 +1,4 @@
-"""The Produce response written by hand is kio's, and read by hand what `codec` reads."""
+"""The fast reader and writer of Produce responses agree with the codec and with kio."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ANSWERS = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_plain_answers_are_kios_bytes(version: int) -> None:
+def test_plain_responses_match_kios_bytes(version: int) -> None:
     kind = response_type(ApiKey.PRODUCE, version)
 
     @settings(deadline=None, max_examples=60)
@@ -78,7 +78,7 @@ def test_two_hundred_partitions_need_a_longer_count() -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_plain_answers_are_read_as_the_codec_reads_them(version: int) -> None:
+def test_plain_responses_are_read_as_by_the_codec(version: int) -> None:
     kind = response_type(ApiKey.PRODUCE, version)
 
     @settings(deadline=None, max_examples=60)
@@ -93,7 +93,7 @@ def test_plain_answers_are_read_as_the_codec_reads_them(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("time_ms", [None, 0, 1_700_000_000_000])
-def test_plain_answers_do_without_the_codec(
+def test_plain_responses_do_not_use_the_codec(
     version: int, time_ms: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC)
@@ -114,7 +114,7 @@ MORE = [
 
 
 @pytest.mark.parametrize("more", MORE)
-def test_what_says_more_is_read_whole(more: dict[str, Any]) -> None:
+def test_responses_with_more_fields_are_read_completely(more: dict[str, Any]) -> None:
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
     topic = {"name": "t", "partition_responses": [one | more, one | {"index": 2}]}
     endpoint = {"node_id": 4, "host": "h", "port": 9}
@@ -132,7 +132,7 @@ def test_what_says_more_is_read_whole(more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
-def test_a_response_cut_short_is_a_protocol_error(version: int) -> None:
+def test_truncated_response_is_a_protocol_error(version: int) -> None:
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
     topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one]}
     frame = frame_of(response_type(ApiKey.PRODUCE, version), {"responses": [topic]})
@@ -144,12 +144,12 @@ def test_a_response_cut_short_is_a_protocol_error(version: int) -> None:
 
 
 def frame_of(kind: Any, answer: dict[str, Any]) -> memoryview:
-    """A response as it arrives, without its size."""
+    """Return a response as it arrives, without its size."""
     return memoryview(response_header(kind, 77) + encode(build(kind, answer)))
 
 
 @pytest.mark.parametrize("more", MORE)
-def test_what_says_more_is_left_to_the_schema(more: dict[str, Any]) -> None:
+def test_responses_with_more_fields_are_left_to_the_schema(more: dict[str, Any]) -> None:
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
     topic = {"name": "t", "topic_id": None, "partition_responses": [one | more]}
     assert plain_produce_response(10, {"responses": [topic]}) is None
@@ -161,7 +161,7 @@ def test_what_says_more_is_left_to_the_schema(more: dict[str, Any]) -> None:
 
 
 def outcome(read: Callable[[memoryview], ProduceResponse], frame: bytes) -> object:
-    """What is read, or that the frame is broken."""
+    """Return the parsed response, or that the frame is invalid."""
     try:
         return read(memoryview(frame))
     except ProtocolError:
@@ -169,8 +169,8 @@ def outcome(read: Callable[[memoryview], ProduceResponse], frame: bytes) -> obje
 
 
 @pytest.mark.parametrize("version", [3, 5, 8, 9, 13])
-def test_what_is_not_plain_is_what_the_codec_says_it_is(version: int) -> None:
-    """Every byte of an answer is replaced, so that each length, mark and time is wrong once."""
+def test_modified_responses_are_read_as_by_the_codec(version: int) -> None:
+    """Every byte of a response is replaced, so that each length, tag and timestamp is wrong."""
     time = datetime.fromtimestamp(1_700_000_000, UTC)
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": time}
     topics = [
@@ -190,8 +190,8 @@ def test_what_is_not_plain_is_what_the_codec_says_it_is(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_every_time_is_read_and_written(version: int) -> None:
-    """Kafka answers a repeated batch with the producer's own time, which can be any int64."""
+def test_every_timestamp_is_read_and_written(version: int) -> None:
+    """For a duplicate batch, Kafka returns the producer's own timestamp, which can be any int64."""
     kind = response_type(ApiKey.PRODUCE, version)
     for time_ms in (-(2**63), -62_135_596_800_001, -2, 0, YEAR_10000 - 1, YEAR_10000, 2**63 - 1):
         one = {

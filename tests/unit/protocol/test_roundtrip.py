@@ -1,4 +1,4 @@
-"""What kio writes, the codec reads back as it was: every message class, every version."""
+"""The codec reads what kio writes: every message class in every version."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check(entity_type: type[Any]) -> None:
     run()
 
 
-def test_every_version_of_the_apis_is_there() -> None:
+def test_every_api_version_is_covered() -> None:
     versions = {t.__version__ for t in MESSAGES["produce"]}
     assert versions == set(range(3, 14))
     assert sum(map(len, MESSAGES.values())) >= 600

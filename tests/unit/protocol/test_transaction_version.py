@@ -1,4 +1,4 @@
-"""Which protocol of transactions a broker speaks, by its answer to ApiVersions."""
+"""The transaction protocol of a broker, from its ApiVersions response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KAFKA_4 = {ApiKey.PRODUCE: VersionRange(3, 13), ApiKey.END_TXN: VersionRange(0, 
 
 
 def features(level: int | None, *, version: int = 4, epoch: int = 7) -> Features:
-    """What an answer of this version says of transaction.version."""
+    """Create a response of this version with transaction.version."""
     values: dict[str, Any] = {"api_keys": []}
     if level is not None:
         name = "transaction.version"
@@ -45,22 +45,22 @@ def features(level: int | None, *, version: int = 4, epoch: int = 7) -> Features
         (2, {ApiKey.PRODUCE: VersionRange(3, 13)}, V1),
     ],
 )
-def test_v2_needs_the_feature_and_the_versions(
+def test_v2_requires_the_feature_and_the_versions(
     level: int | None, versions: dict[int, VersionRange], expected: TransactionVersion
 ) -> None:
     assert TransactionVersion.of(features(level), versions) is expected
 
 
-def test_answers_before_version_3_know_no_features() -> None:
+def test_responses_before_version_3_have_no_features() -> None:
     found = features(2, version=2)
     assert (found.epoch, dict(found.finalized), found.level("transaction.version")) == (-1, {}, 0)
 
 
-def test_finalized_levels_without_an_epoch_are_not_known_yet() -> None:
+def test_finalized_levels_without_an_epoch_are_unknown() -> None:
     assert features(2, epoch=NO_EPOCH).level("transaction.version") == 0
 
 
-def test_what_a_broker_could_do_is_kept_beside_what_the_cluster_does() -> None:
+def test_supported_and_finalized_levels_are_both_kept() -> None:
     found = features(1, version=3)
     assert found.supported["transaction.version"] == VersionRange(0, 2)
     assert found.finalized["transaction.version"] == VersionRange(1, 1)
@@ -74,6 +74,6 @@ def test_v1_stays_below_the_versions_of_v2() -> None:
     assert (V2.needs_add_partitions, V2.bumps_epoch) == (False, True)
 
 
-def test_a_transaction_goes_from_a_task_to_the_driver() -> None:
+def test_transaction_is_passed_from_a_task_to_the_driver() -> None:
     opened = OpenTransaction(transactional_id="a-1", producer_id=4_000, epoch=3, version=V2)
     assert pickle.loads(pickle.dumps(opened)) == opened

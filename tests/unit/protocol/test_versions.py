@@ -24,7 +24,7 @@ from spark_kafka_sink.protocol.versions import (
         ((3, 13), (13, 13), None, 13),
     ],
 )
-def test_the_highest_common_version(
+def test_highest_common_version(
     ours: tuple[int, int], theirs: tuple[int, int], cap: int | None, chosen: int
 ) -> None:
     assert negotiate(ApiKey.PRODUCE, VersionRange(*ours), VersionRange(*theirs), cap) == chosen
@@ -41,7 +41,7 @@ def test_no_common_version_names_the_api_and_both_ranges(
     assert f"{theirs[0]}-{theirs[1]}" in str(raised.value)
 
 
-def test_an_api_that_the_broker_does_not_serve() -> None:
+def test_unsupported_api() -> None:
     with pytest.raises(ProtocolError, match="INIT_PRODUCER_ID"):
         negotiate(ApiKey.INIT_PRODUCER_ID, VersionRange(0, 5), None)
 
@@ -55,7 +55,7 @@ def test_all_versions_of_the_client_have_classes(api: ApiKey) -> None:
 
 
 @pytest.mark.parametrize(("api", "version"), [(0, 2), (0, 14), (999, 0), (-1, 0), (3, -1)])
-def test_versions_that_do_not_exist(api: ApiKey, version: int) -> None:
+def test_nonexistent_versions(api: ApiKey, version: int) -> None:
     with pytest.raises(ProtocolError):
         request_type(api, version)
     with pytest.raises(ProtocolError):

@@ -1,4 +1,4 @@
-"""Chunks of one row, each with lengths of its own, leave nothing behind for good."""
+"""Cached constants of single-row chunks with different lengths are limited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_kafka_sink.records.columns import Columns, constant_bytes
 from spark_kafka_sink.records.encoder import encode_records
 
 
-def test_constants_of_single_rows_are_not_kept_for_ever() -> None:
+def test_constants_of_single_rows_are_not_kept() -> None:
     blob = bytes(3_000)
     for size in range(20, 3_000):
         key, value = pa.array([blob[: size % 30]]), pa.array([blob[:size]])

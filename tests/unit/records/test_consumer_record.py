@@ -1,4 +1,4 @@
-"""What a consumer reads of a log."""
+"""Records of a log as a consumer reads them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOG = [
 ]
 
 
-def test_aborted_rows_and_those_behind_an_open_transaction_are_left_out() -> None:
+def test_aborted_rows_and_rows_after_an_open_transaction_are_omitted() -> None:
     found = list(read_committed("t", 3, LOG, 6))
     assert [(each.offset, each.value) for each in found] == [(0, b"a"), (2, b"c"), (5, b"d")]
     assert {(each.topic, each.partition) for each in found} == {("t", 3)}

@@ -1,4 +1,4 @@
-"""Compressed records that are damaged: refused, or read as Java would."""
+"""Damaged compressed records are rejected, or read as Java would."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("keep", [0.99, 0.5, 0.01])
-def test_a_payload_cut_short(codec: Codec, keep: float) -> None:
+def test_truncated_payload(codec: Codec, keep: float) -> None:
     data = compress(codec, PLAIN)
     with pytest.raises(ProtocolError, match=codec.name):
         decompress(codec, data[: int(len(data) * keep)], LIMIT)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_single_cut_of_a_small_payload(codec: Codec) -> None:
+def test_every_truncation_of_a_small_payload(codec: Codec) -> None:
     data = compress(codec, b"0123456789" * 3)
     whole_blocks = {0, 16} if codec is Codec.SNAPPY else {0} if codec is Codec.ZSTD else set()
     for size in range(len(data)):
@@ -36,14 +36,14 @@ def test_every_single_cut_of_a_small_payload(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_limit_that_is_passed(codec: Codec) -> None:
+def test_exceeded_limit(codec: Codec) -> None:
     data = compress(codec, PLAIN)
     assert decompress(codec, data, len(PLAIN)) == PLAIN
     with pytest.raises(ProtocolError):
         decompress(codec, data, len(PLAIN) - 1)
 
 
-def test_gzip_knows_a_wrong_byte() -> None:
+def test_gzip_detects_a_wrong_byte() -> None:
     data = bytearray(compress(Codec.GZIP, PLAIN))
     data[len(data) // 2] ^= 0xFF
     with pytest.raises(ProtocolError):
@@ -51,12 +51,12 @@ def test_gzip_knows_a_wrong_byte() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4])
-def test_what_follows_is_left_alone(codec: Codec) -> None:
+def test_trailing_bytes_are_ignored(codec: Codec) -> None:
     assert decompress(codec, compress(codec, PLAIN) + b"rubbish", LIMIT) == PLAIN
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.ZSTD])
-def test_what_follows_is_an_error(codec: Codec) -> None:
+def test_trailing_bytes_are_an_error(codec: Codec) -> None:
     with pytest.raises(ProtocolError):
         decompress(codec, compress(codec, PLAIN) + b"rubbish", LIMIT)
 

@@ -24,7 +24,7 @@ def test_records_are_split_without_a_copy(first: int) -> None:
     assert {data.address <= start < data.address + data.size for start in starts} == {True}
 
 
-def test_what_lies_outside_of_the_bounds_is_left_out() -> None:
+def test_bytes_outside_the_bounds_are_omitted() -> None:
     encoded = pa.array(RECORDS, pa.binary())
     assert [bytes(piece) for piece in split_records(encoded, [2, 4])] == [b"threefo"]
     assert split_records(encoded, [5]) == []

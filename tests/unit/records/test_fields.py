@@ -1,4 +1,4 @@
-"""Records read as columns: the same as one by one, and every flaw found."""
+"""Columnar reading of records equals record-by-record reading, and every flaw is detected."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def as_batch(section: bytes, count: int) -> bytes:
 
 
 @given(records)
-def test_the_same_as_one_by_one(raws: list[Raw]) -> None:
+def test_equals_record_by_record_reading(raws: list[Raw]) -> None:
     section = section_of(raws)
     fields = read_fields(section, len(raws))
     one_by_one = list(read_records(as_batch(section, len(raws))))
@@ -114,7 +114,7 @@ def test_many_records(longest: int) -> None:
 
 @pytest.mark.parametrize("around", COUNTS)
 @pytest.mark.parametrize("name", FLAWS)
-def test_a_flaw_is_found_wherever_it_is(name: str, around: int) -> None:
+def test_flaw_is_found_at_any_position(name: str, around: int) -> None:
     data = BODIES[name].batch(Codec.NONE)
     good = Raw(headers=HEADER).bytes() * around
     count = BatchHeader.parse(data).record_count
@@ -123,7 +123,7 @@ def test_a_flaw_is_found_wherever_it_is(name: str, around: int) -> None:
 
 
 @pytest.mark.parametrize("around", COUNTS)
-def test_what_is_odd_but_good(around: int) -> None:
+def test_unusual_but_valid_records(around: int) -> None:
     good = Raw().bytes() * around
     for name in ("an overlong varint", "a key of length -2", "a header value of length -2"):
         data = BODIES[name].batch(Codec.NONE)
@@ -132,7 +132,7 @@ def test_what_is_odd_but_good(around: int) -> None:
 
 
 @given(st.binary(max_size=400), st.integers(1, 60))
-def test_rubbish_is_refused_or_read(data: bytes, count: int) -> None:
+def test_garbage_is_rejected_or_read(data: bytes, count: int) -> None:
     try:
         fields = read_fields(data, count)
     except ProtocolError:
@@ -145,7 +145,7 @@ def _rows(
     section: memoryview | bytes,
     count: int,
 ) -> list[RecordFields] | None:
-    """What a way of reading finds, None where it refuses."""
+    """Return the result of a reader, or None if it rejects the section."""
     try:
         found = read(section, count)
     except ProtocolError:
@@ -157,7 +157,7 @@ def _rows(
 
 
 @given(records, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=3))
-def test_a_few_are_read_as_columns_are(raws: list[Raw], changes: list[tuple[int, int]]) -> None:
+def test_few_records_are_read_like_columns(raws: list[Raw], changes: list[tuple[int, int]]) -> None:
     section = bytearray(section_of(raws))
     for place, byte in changes:
         section[place % len(section)] = byte
@@ -168,12 +168,12 @@ def test_a_few_are_read_as_columns_are(raws: list[Raw], changes: list[tuple[int,
 
 
 @given(st.binary(max_size=60), st.integers(1, 4))
-def test_rubbish_is_no_more_when_it_is_little(data: bytes, count: int) -> None:
+def test_small_garbage_is_rejected_or_read(data: bytes, count: int) -> None:
     assert _rows(read_few, data, count) == _rows(read_columns, data, count)
 
 
 @pytest.mark.parametrize("around", COUNTS)
-def test_every_cut_is_found(around: int) -> None:
+def test_every_truncation_is_found(around: int) -> None:
     section = Raw().bytes() * around + Raw(headers=HEADER, time=10**12).bytes()
     for cut in range(1, 20):
         with pytest.raises(ProtocolError):

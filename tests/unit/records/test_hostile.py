@@ -1,4 +1,4 @@
-"""Batches that lie: ProtocolError and nothing else, and no memory on their word."""
+"""Invalid batches raise only ProtocolError, and use no memory for declared sizes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch(codec: Codec = Codec.NONE) -> bytes:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_batch_is_read_back(codec: Codec) -> None:
+def test_batch_round_trip(codec: Codec) -> None:
     records = list(read_records(batch(codec)))
     assert [record.value for record in records] == [m.value for m in MESSAGES]
     assert [record.key for record in records] == [m.key for m in MESSAGES]
@@ -52,7 +52,7 @@ def test_header_fields() -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_codecs_that_nobody_has_defined(codec: int) -> None:
+def test_undefined_codecs(codec: int) -> None:
     data = bytearray(batch())
     data[22] |= codec
     with pytest.raises(ProtocolError, match=f"codec {codec}"):
@@ -64,7 +64,7 @@ def test_codecs_that_nobody_has_defined(codec: int) -> None:
 def test_damaged_batches(codec: Codec, data: st.DataObject) -> None:
     damaged = bytearray(batch(codec))
     for _ in range(data.draw(st.integers(1, 4))):
-        # The codec and the record count stay, as any of them may be meant.
+        # The codec and the record count stay, as any of them may be valid.
         at = data.draw(st.integers(HEADER_SIZE, len(damaged) - 1))
         damaged[at] = data.draw(st.integers(0, 255))
     del damaged[len(damaged) - data.draw(st.integers(0, 20)) :]
@@ -83,7 +83,7 @@ def test_any_bytes(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_what_unfolds_beyond_the_limit(codec: Codec) -> None:
+def test_decompressed_size_beyond_the_limit(codec: Codec) -> None:
     packed = compress(codec, bytes(1 << 20))
     assert decompress(codec, packed, 1 << 20) == bytes(1 << 20)
     with pytest.raises(ProtocolError):

@@ -71,7 +71,7 @@ TRANSACTIONS = st.builds(
 
 @st.composite
 def task_reports(draw: st.DrawFn) -> DeliveryReport:
-    """Reports of one task, as a builder makes them."""
+    """Reports of one task, as a builder creates them."""
     builder = ReportBuilder(dry_run=draw(st.booleans()))
     for name, *arguments in draw(st.lists(EVENTS, max_size=8)):
         getattr(builder, name)(*arguments)
@@ -81,7 +81,7 @@ def task_reports(draw: st.DrawFn) -> DeliveryReport:
 
 
 def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:
-    """Batches and requests, as the sender notes them."""
+    """Draw batches and requests, as the sender records them."""
     for sent, node in draw(st.lists(st.tuples(SENT, NODES), max_size=4)):
         broker = meters.brokers.of(node)
         meters.batch(sent, broker)
@@ -95,5 +95,5 @@ def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:
 
 
 def reports() -> st.SearchStrategy[DeliveryReport]:
-    """Reports of none, one or several tasks."""
+    """Reports of zero, one or several tasks."""
     return st.lists(task_reports(), max_size=4).map(DeliveryReport.merge_all)

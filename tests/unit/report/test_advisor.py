@@ -1,4 +1,4 @@
-"""Each rule on a report that asks for it, and on the same report a little better."""
+"""Each rule with a report that triggers it, and with a slightly better report that does not."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def parts(*sizes: int) -> tuple[PartitionReport, ...]:
 
 
 def report(settings: dict[str, str] | None = None, **changes: Any) -> DeliveryReport:
-    """A healthy job of one task: 200 batches of 900 kB to two partitions in ten seconds.
-
-    `changes` are fields of the report, or of its metrics.
+    """Create the report of a healthy one-task job: 200 batches of 900 kB to two partitions in ten
+    seconds.
+    / `changes` are fields of the report, or of its metrics.
     """
     metrics = ProducerMetrics(
         fill_time=spread(20_000),
@@ -89,11 +89,11 @@ def only(found: list[Advice]) -> tuple[str, Direction]:
     return found[0].setting, found[0].direction
 
 
-def test_a_healthy_job_gets_no_advice() -> None:
+def test_healthy_job_gets_no_advice() -> None:
     assert advise(report()) == []
 
 
-def test_a_report_without_figures_gets_none() -> None:
+def test_report_without_metrics_gets_no_advice() -> None:
     assert advise(DeliveryReport()) == []
     assert advise(replace(report(throttle_ms=9000), metrics=ProducerMetrics())) == []
 
@@ -105,7 +105,7 @@ def test_throttling() -> None:
     assert advise(report(throttle_ms=100)) == []
 
 
-def test_a_buffer_that_a_quota_keeps_full_is_not_advised_about() -> None:
+def test_buffer_filled_by_a_quota_gets_no_advice() -> None:
     waits: dict[str, Any] = {"buffer_waits": 9, "buffer_wait": 9_000_000}
     assert only(advise(report(**waits))) == ("buffer.memory", Direction.CHECK)
     assert only(advise(report(throttle_ms=9_000, **waits))) == (
@@ -128,7 +128,7 @@ def test_retries() -> None:
     assert advise(report(retries=2, errors=errors)) == []
 
 
-def test_batches_refused_for_their_size() -> None:
+def test_batches_rejected_for_their_size() -> None:
     assert only(advise(report(splits=20))) == ("batch.size", Direction.LOWER)
     assert advise(report(splits=1)) == []
 
@@ -140,7 +140,7 @@ def test_cpu_bound_by_the_codec() -> None:
     assert advise(report({"compression.type": "gzip"}, compression_time=spread(10_000))) == []
 
 
-def test_the_ceiling_of_requests_under_way() -> None:
+def test_maximum_of_requests_in_flight() -> None:
     far: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
     found = advise(report(**far))
     assert only(found) == ("batch.size", Direction.RAISE)
@@ -150,19 +150,19 @@ def test_the_ceiling_of_requests_under_way() -> None:
     assert only(one)[0] == "max.in.flight.requests.per.connection"
 
 
-def test_a_busy_broker_is_no_ceiling() -> None:
+def test_busy_broker_is_not_an_in_flight_limit() -> None:
     latency = Histogram.merge_all([times(0.01, BATCHES // 4), times(0.26, BATCHES * 3 // 4)])
     found = advise(report(request_latency=latency, queue_latency=times(0.4)))
     assert only(found) == ("the brokers", Direction.CHECK)
 
 
-def test_broker_bound_below_the_ceiling() -> None:
+def test_broker_bound_below_the_limit() -> None:
     found = advise(report(queue_latency=times(0.5)))
     assert only(found) == ("the brokers", Direction.CHECK)
     assert "closed batches waited 480.0 ms, linger.ms is 50" in found[0].figure
 
 
-def test_a_buffer_too_small_for_its_partitions() -> None:
+def test_buffer_too_small_for_its_partitions() -> None:
     small = {"buffer.memory": "1500000"}
     found = advise(report(small, closed_memory=50, buffer_waits=9))
     assert only(found) == ("buffer.memory", Direction.RAISE)
@@ -170,20 +170,20 @@ def test_a_buffer_too_small_for_its_partitions() -> None:
     assert advise(report(small)) == []
 
 
-def test_what_is_after_a_buffer_that_is_too_small_is_not_blamed() -> None:
-    """A larger buffer would not "help only against bursts" where it is to be raised."""
+def test_consequences_of_a_small_buffer_are_not_reported() -> None:
+    """If the buffer should be raised, advice must not say that this only helps against bursts."""
     waits: dict[str, Any] = {"closed_memory": 50, "buffer_waits": 9, "buffer_wait": 5_000_000}
     assert only(advise(report({"buffer.memory": "1500000"}, **waits)))[1] is Direction.RAISE
     assert only(advise(report({"buffer.memory": "2500000"}, **waits)))[1] is Direction.CHECK
 
 
-def test_batches_that_are_full_too_soon() -> None:
+def test_batches_that_fill_too_early() -> None:
     found = advise(report({"batch.size": "16384"}))
     assert only(found) == ("batch.size", Direction.RAISE)
     assert "200 of 200 batches were full at 16,384 bytes" in found[0].figure
 
 
-def test_batches_that_queue_for_being_small_are_no_fault_of_the_brokers() -> None:
+def test_queued_small_batches_are_not_attributed_to_brokers() -> None:
     waits = {"queue_latency": times(0.5)}
     assert only(advise(report({"batch.size": "16384"}, **waits)))[0] == "batch.size"
     assert only(advise(report({"batch.size": "524288"}, **waits)))[0] == "the brokers"
@@ -205,7 +205,7 @@ def test_rate_times_linger_far_below_batch_size() -> None:
     assert advise(report({"linger.ms": "1000"}, **slow)) == []
 
 
-def test_time_spent_waiting_for_room() -> None:
+def test_time_waiting_for_buffer_space() -> None:
     found = advise(report(buffer_wait=5_000_000, buffer_waits=40))
     assert only(found) == ("buffer.memory", Direction.CHECK)
     assert "50% of the time, 40 times" in found[0].figure
@@ -220,7 +220,7 @@ def test_skew(sizes: tuple[int, ...], warned: bool) -> None:
         assert "t-0 got 90.0 MB, 3.0 times the mean" in found[0].figure
 
 
-def test_one_key_alone_counts_the_partitions_that_got_nothing() -> None:
+def test_single_key_counts_empty_partitions() -> None:
     topics = (TopicMetrics(topic="t", partitions=8, keyed_records=2_000),)
     one = report(partitions=parts(180_000_000), topics=topics)
     assert only(advise(one)) == ("the keys", Direction.CHECK)
@@ -232,7 +232,7 @@ def test_one_key_alone_counts_the_partitions_that_got_nothing() -> None:
     assert advise(DeliveryReport.from_json(one.to_json())) == advise(one)
 
 
-def test_the_count_of_partitions_is_the_highest_that_a_task_saw() -> None:
+def test_partition_count_is_the_highest_of_all_tasks() -> None:
     both = report(topics=(TopicMetrics(topic="t", partitions=4),)) + report(
         topics=(TopicMetrics(topic="t", partitions=8),)
     )
@@ -247,8 +247,8 @@ def test_tiny_tasks() -> None:
     assert advise(report(tasks=1000)) == []
 
 
-def test_tasks_that_take_long_to_make_few_rows_are_not_too_many() -> None:
-    """24 tasks of 1.5 s, two at once: their own time begins with their first rows, at the end."""
+def test_slow_tasks_with_few_rows_are_not_too_many() -> None:
+    """24 tasks of 1.5 s, two at once: their own time starts with their first rows, at the end."""
     sizes: dict[str, Any] = {
         "partitions": parts(800, 800),
         "duration_sum_ms": 2_000,
@@ -263,18 +263,18 @@ ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
-def handed_over(
+def arrow_batches_of(
     rows: int, row_bytes: int, max_bytes: int, max_rows: int = 10_000
 ) -> DeliveryReport:
-    """A second of a healthy job in one task whose rows Spark handed over in such batches."""
+    """Create one second of a healthy one-task job with such Arrow batches from Spark."""
     half = replace(parts(0)[0], bytes_uncompressed=rows * row_bytes // 2, persisted=rows // 2)
     settings = {ARROW_BYTES: str(max_bytes), ARROW_ROWS: str(max_rows)}
     both = (half, replace(half, partition=1))
     return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000)
 
 
-def test_small_rows_that_spark_measures_one_by_one() -> None:
-    found = advise(handed_over(1_000_000, 131, 67_108_864))
+def test_small_rows_that_spark_measures_individually() -> None:
+    found = advise(arrow_batches_of(1_000_000, 131, 67_108_864))
     assert only(found) == (ARROW_BYTES, Direction.RAISE)
     assert "rows of 131 bytes, 1,000,000 per second and task" in found[0].figure
     assert "about 9% of the time" in found[0].figure
@@ -284,37 +284,37 @@ def test_small_rows_that_spark_measures_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("rows", "row_bytes", "max_bytes"),
     [
-        (1_000_000, 131, 2**31 - 1),  # set already
-        (100_000, 131, 67_108_864),  # too slow for the measuring to show
+        (1_000_000, 131, 2**31 - 1),  # already set
+        (100_000, 131, 67_108_864),  # too slow for the measuring to matter
         (500_000, 131, 67_108_864),  # 4.5% of the time
-        (300_000, 2_000, 67_108_864),  # 10,000 such rows are 20 MB
+        (300_000, 2_000, 67_108_864),  # 10,000 such rows have 20 MB
         (2_000_000, 31, 0),  # not a write of Spark's
     ],
 )
-def test_rows_that_need_no_other_hand_over(rows: int, row_bytes: int, max_bytes: int) -> None:
-    assert advise(handed_over(rows, row_bytes, max_bytes)) == []
+def test_rows_that_need_no_other_batch_settings(rows: int, row_bytes: int, max_bytes: int) -> None:
+    assert advise(arrow_batches_of(rows, row_bytes, max_bytes)) == []
 
 
 def test_few_rows_in_each_batch_from_spark() -> None:
-    found = advise(handed_over(300_000, 131, 67_108_864, max_rows=100))
+    found = advise(arrow_batches_of(300_000, 131, 67_108_864, max_rows=100))
     assert only(found) == (ARROW_ROWS, Direction.RAISE)
     assert "3,000 Arrow batches of 100 rows, which take at least 21% of the time" in found[0].figure
     assert "conf/spark-defaults.conf" in found[0].sentence
-    assert advise(handed_over(70_000, 131, 67_108_864, max_rows=100)) == []
-    assert advise(handed_over(300_000, 131, 67_108_864, max_rows=1_000)) == []
-    assert advise(handed_over(50, 131, 67_108_864, max_rows=100)) == []
+    assert advise(arrow_batches_of(70_000, 131, 67_108_864, max_rows=100)) == []
+    assert advise(arrow_batches_of(300_000, 131, 67_108_864, max_rows=1_000)) == []
+    assert advise(arrow_batches_of(50, 131, 67_108_864, max_rows=100)) == []
 
 
-def test_large_rows_in_batches_without_a_bound() -> None:
-    found = advise(handed_over(10_000, 60_000, 2**31 - 1))
+def test_large_rows_in_batches_without_a_limit() -> None:
+    found = advise(arrow_batches_of(10_000, 60_000, 2**31 - 1))
     assert only(found) == (ARROW_BYTES, Direction.LOWER)
     assert "10,000 rows of 60,000 bytes form a batch of 600 MB" in found[0].figure
-    assert advise(handed_over(10_000, 60_000, 67_108_864)) == []
-    assert advise(handed_over(1_000, 60_000, 2**31 - 1)) == []
-    assert advise(handed_over(10_000, 60_000, 2**31 - 1, max_rows=500)) == []
+    assert advise(arrow_batches_of(10_000, 60_000, 67_108_864)) == []
+    assert advise(arrow_batches_of(1_000, 60_000, 2**31 - 1)) == []
+    assert advise(arrow_batches_of(10_000, 60_000, 2**31 - 1, max_rows=500)) == []
 
 
-def test_advice_is_one_line_for_a_human() -> None:
+def test_advice_is_one_readable_line() -> None:
     assert str(advise(report({"client.id": "etl"}, throttle_ms=2000))[0]) == (
         "check the brokers' quota: a quota of client.id etl or its user slows the write; "
         "raise it, or send fewer bytes (kafka.compression.type) (throttled 2,000 ms, 20% of the "
@@ -322,32 +322,32 @@ def test_advice_is_one_line_for_a_human() -> None:
     )
 
 
-def test_the_summary_has_it_and_a_healthy_one_does_not() -> None:
+def test_summary_contains_advice_only_if_there_is_some() -> None:
     assert "advice          check the brokers' quota" in summarize(report(throttle_ms=2000))
     assert "advice" not in summarize(report())
 
 
-def test_what_the_rows_cost_is_held_against_the_whole_write() -> None:
-    """Rows of a slow source come together at its end: of 20 s a tenth of the last one is little."""
+def test_row_cost_is_relative_to_the_whole_write() -> None:
+    """Rows of a slow source arrive at its end: of 20 s, a tenth of the last second is little."""
     for job in (
-        handed_over(300_000, 131, 67_108_864, max_rows=100),
-        handed_over(1_000_000, 131, 67_108_864),
+        arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
+        arrow_batches_of(1_000_000, 131, 67_108_864),
     ):
         assert len(advise(replace(job, duration_ms=1_500))) == 1
         assert advise(replace(job, duration_ms=20_000)) == []
 
 
 def test_one_row_in_each_batch_from_spark() -> None:
-    """15,000 rows a second or less: what each batch costs is most of the time."""
-    found = advise(handed_over(12_000, 131, 67_108_864, max_rows=1))
+    """15,000 rows per second or less: the cost per batch is most of the time."""
+    found = advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=1))
     assert only(found) == (ARROW_ROWS, Direction.RAISE)
     assert "12,000 Arrow batches of 1 row, which take at least 84% of the time" in found[0].figure
-    assert only(advise(handed_over(12_000, 131, 67_108_864, max_rows=16)))[0] == ARROW_ROWS
-    quick = advise(handed_over(20_000, 131, 67_108_864, max_rows=1))
+    assert only(advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=16)))[0] == ARROW_ROWS
+    quick = advise(arrow_batches_of(20_000, 131, 67_108_864, max_rows=1))
     assert "at least 100% of the time" in quick[0].figure
 
 
-def test_everything_that_is_too_small_is_named() -> None:
+def test_every_setting_that_is_too_small_is_named() -> None:
     """linger.ms, batch.size and buffer.memory, each of which would be the next limit."""
     tiny: dict[str, Any] = {
         "partitions": parts(50_000, 50_000),
@@ -372,7 +372,7 @@ def test_everything_that_is_too_small_is_named() -> None:
     assert {advice.setting for advice in usual} == {"batch.size", "buffer.memory"}
 
 
-def test_leaders_that_are_not_ready_yet_are_no_ill_brokers() -> None:
+def test_leaders_that_are_not_ready_are_not_failing_brokers() -> None:
     errors = (("NOT_LEADER_OR_FOLLOWER", 150), ("REQUEST_TIMED_OUT", 1))
     first = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
     waits: dict[str, Any] = {"retries": 151, "errors": errors, "queue_latency": times(0.5)}
@@ -390,15 +390,15 @@ def test_leaders_that_are_not_ready_yet_are_no_ill_brokers() -> None:
 def rows_of(
     partitioner: str, *, keyed: int = 0, assigned: int = 0, partitions: int = 8
 ) -> dict[str, Any]:
-    """Settings and metrics of a write whose rows went to their partitions in this way."""
+    """Create settings and metrics of a write whose rows were assigned in this way."""
     meter = TopicMetrics(
         topic="t", partitions=partitions, keyed_records=keyed, assigned_records=assigned
     )
     return {"settings": {"partitioner": partitioner}, "topics": (meter,)}
 
 
-def test_rows_without_a_key_are_not_skewed_by_keys() -> None:
-    """A hundred partitions and as many batches: by chance one gets several."""
+def test_keyless_rows_are_not_skewed_by_keys() -> None:
+    """A hundred partitions and as many batches: some get several at random."""
     sizes = (5_000_000, *[1_000_000] * 40)
     one: dict[str, Any] = {"partitions": parts(*sizes)}
     assert advise(report(**one, **rows_of("default", partitions=100))) == []
@@ -414,7 +414,7 @@ LINGERED: dict[str, Any] = {"closed_full": 0, "closed_linger": BATCHES, "fill_ti
 
 
 @pytest.mark.parametrize("partitioner", ["round_robin", "random"])
-def test_small_batches_of_a_partitioner_that_spreads_rows(partitioner: str) -> None:
+def test_small_batches_of_a_spreading_partitioner(partitioner: str) -> None:
     small: dict[str, Any] = {**LINGERED, "partitions": parts(*[4_000] * 100)}
     found = advise(report(**small, **rows_of(partitioner, partitions=100)))
     assert only(found) == ("the default partitioner", Direction.SET)
@@ -491,7 +491,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
         [
             report(retries=9, errors=ERRORS),
             report(retries=150, errors=NOT_READY, partitions=FIRST),
-            report(retries=20, errors=ERRORS, throttle_ms=5000),  # answers that a quota delays
+            report(retries=20, errors=ERRORS, throttle_ms=5000),  # responses delayed by a quota
         ],
     ),
     "new partitions": (
@@ -515,7 +515,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
         report({"compression.type": "gzip"}, compression_time=spread(45_000)),
         [
             report({"compression.type": "gzip"}, compression_time=spread(10_000)),
-            # At work most of the time, and nothing waits for it.
+            # Busy most of the time, and nothing waits for it.
             report({"compression.type": "gzip"}, compression_time=spread(35_000)),
             report({"compression.type": "lz4"}, compression_time=spread(45_000)),
         ],
@@ -532,7 +532,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
         report(**FAR),
         [
             report({"linger.ms": "10"}, **FAR, closed_full=20, closed_linger=180),
-            report(**FAR, splits=20),  # they are too large for the topic already
+            report(**FAR, splits=20),  # they are already too large for the topic
         ],
     ),
     "early batches on a long way": (
@@ -564,7 +564,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
         [
             report({"buffer.memory": "1500000"}, **ROOM, throttle_ms=5000),
             report({"buffer.memory": "1500000"}, buffer_waits=9, closed_memory=1),
-            # Without keys one batch is open at a time.
+            # Without keys, one batch is open at a time.
             report(
                 {"buffer.memory": "1500000", "partitioner": "default"},
                 topics=rows_of("default")["topics"],
@@ -653,24 +653,24 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "measured Arrow batches": (
         ARROW_BYTES,
         Direction.RAISE,
-        handed_over(1_000_000, 131, 67_108_864),
+        arrow_batches_of(1_000_000, 131, 67_108_864),
         [
-            handed_over(500_000, 131, 67_108_864),
+            arrow_batches_of(500_000, 131, 67_108_864),
             replace(
-                handed_over(1_000_000, 131, 67_108_864),
+                arrow_batches_of(1_000_000, 131, 67_108_864),
                 poison=(PoisonCount(reason="OVERSIZED", dropped=1),),  # not all rows are small
             ),
             replace(
-                handed_over(1_000_000, 131, 67_108_864),
+                arrow_batches_of(1_000_000, 131, 67_108_864),
                 metrics=replace(
-                    handed_over(1_000_000, 131, 67_108_864).metrics,
+                    arrow_batches_of(1_000_000, 131, 67_108_864).metrics,
                     topics=(TopicMetrics(topic="t", batch_size=spread(9_000_000, 1)),),
                 ),
             ),
             replace(
-                handed_over(1_000_000, 131, 67_108_864),
+                arrow_batches_of(1_000_000, 131, 67_108_864),
                 metrics=replace(
-                    handed_over(1_000_000, 131, 67_108_864).metrics,
+                    arrow_batches_of(1_000_000, 131, 67_108_864).metrics,
                     buffer_wait=500_000,  # Kafka is slower, and Spark waits
                 ),
             ),
@@ -679,20 +679,20 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
     "unbounded Arrow batches": (
         ARROW_BYTES,
         Direction.LOWER,
-        handed_over(10_000, 60_000, 2**31 - 1),
-        [handed_over(1_000, 60_000, 2**31 - 1)],
+        arrow_batches_of(10_000, 60_000, 2**31 - 1),
+        [arrow_batches_of(1_000, 60_000, 2**31 - 1)],
     ),
     "short Arrow batches": (
         ARROW_ROWS,
         Direction.RAISE,
-        handed_over(300_000, 131, 67_108_864, max_rows=100),
+        arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
         [
-            handed_over(300_000, 131, 67_108_864, max_rows=1_000),
-            handed_over(50, 131, 67_108_864, max_rows=100),  # there are no more rows
+            arrow_batches_of(300_000, 131, 67_108_864, max_rows=1_000),
+            arrow_batches_of(50, 131, 67_108_864, max_rows=100),  # there are no more rows
             replace(
-                handed_over(300_000, 131, 67_108_864, max_rows=100),
+                arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
                 metrics=replace(
-                    handed_over(300_000, 131, 67_108_864, max_rows=100).metrics,
+                    arrow_batches_of(300_000, 131, 67_108_864, max_rows=100).metrics,
                     buffer_wait=500_000,
                 ),
             ),
@@ -729,7 +729,7 @@ def given(one: DeliveryReport) -> set[tuple[str, Direction]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_advice_is_given_where_it_helps_and_not_where_it_is_wrong(name: str) -> None:
+def test_advice_for_each_case_and_none_for_similar_ones(name: str) -> None:
     setting, direction, asks, wrong = CASES[name]
     assert (setting, direction) in given(asks)
     for number, each in enumerate(wrong):
@@ -742,8 +742,8 @@ def test_every_rule_has_a_case() -> None:
     assert [rule.__name__ for rule in rules if not any(map(rule, asked))] == []
 
 
-def test_no_advice_contradicts_another() -> None:
-    """Nothing is to be raised and lowered by the same report."""
+def test_advice_is_consistent() -> None:
+    """No setting is to be raised and lowered by the same report."""
     for _, _, asks, wrong in CASES.values():
         for one in (asks, *wrong):
             found = given(one)

@@ -63,14 +63,14 @@ def test_only_acknowledged_records_count_as_persisted() -> None:
     assert (report.persisted, report.records) == (0, 15)
 
 
-def test_an_unknown_offset_is_none_and_not_minus_one() -> None:
+def test_unknown_offset_is_none_and_not_minus_one() -> None:
     builder = ReportBuilder()
     builder.acknowledged(batch(), -1)
     (part,) = builder.build(TASK, 0).partitions
     assert (part.first_offset, part.last_offset, part.persisted) == (None, None, 10)
 
 
-def test_failures_carry_their_errors_and_add_up() -> None:
+def test_failures_contain_their_errors_and_are_summed() -> None:
     builder = ReportBuilder()
     for _ in range(2):
         builder.failed("t", 1, 5, DeliveryStatus.NOT_PERSISTED, "EXPIRED")
@@ -89,7 +89,7 @@ def test_failures_carry_their_errors_and_add_up() -> None:
     )
 
 
-def test_statuses_of_a_report_leave_out_what_was_delivered() -> None:
+def test_statuses_omit_delivered_records() -> None:
     builder = ReportBuilder()
     builder.acknowledged(batch(), 0)
     builder.failed("t", 0, 5, DeliveryStatus.NOT_PERSISTED, "E")
@@ -105,6 +105,6 @@ def test_building_twice_is_harmless() -> None:
     assert builder.build(TASK, 1).persisted == 20
 
 
-def test_a_task_without_rows_reports_itself() -> None:
+def test_task_without_rows_has_a_report() -> None:
     report = ReportBuilder().build(TaskInfo(), 5)
     assert (report.tasks, report.records, report.partitions) == (1, 0, ())

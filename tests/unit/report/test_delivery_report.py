@@ -32,24 +32,24 @@ def test_merging_is_associative_and_commutative(
 
 
 @given(reports())
-def test_an_empty_report_changes_nothing(report: DeliveryReport) -> None:
+def test_empty_report_changes_nothing(report: DeliveryReport) -> None:
     assert report.merge(DeliveryReport()) == report == DeliveryReport().merge(report)
 
 
 @given(reports())
-def test_json_and_back(report: DeliveryReport) -> None:
+def test_json_round_trip(report: DeliveryReport) -> None:
     text = report.to_json()
     assert DeliveryReport.from_json(text) == report
     assert DeliveryReport.from_json(text.encode()).to_json() == text
 
 
 @given(reports())
-def test_pickle_and_back(report: DeliveryReport) -> None:
+def test_pickle_round_trip(report: DeliveryReport) -> None:
     assert pickle.loads(pickle.dumps(report)) == report
 
 
 @given(reports(), reports())
-def test_totals_add_up(a: DeliveryReport, b: DeliveryReport) -> None:
+def test_totals_are_summed(a: DeliveryReport, b: DeliveryReport) -> None:
     both = a.merge(b)
     for name in ("records", "persisted", "bytes_uncompressed", "bytes_sent", "tasks", "retries"):
         assert getattr(both, name) == getattr(a, name) + getattr(b, name)
@@ -57,7 +57,7 @@ def test_totals_add_up(a: DeliveryReport, b: DeliveryReport) -> None:
     assert both.duration_sum_ms == a.duration_sum_ms + b.duration_sum_ms
 
 
-def test_offsets_of_a_merge_span_both_and_unknown_ones_are_left_out() -> None:
+def test_offsets_of_a_merge_span_both_and_skip_unknown_ones() -> None:
     parts = [
         PartitionReport(topic="t", partition=0, first_offset=first, last_offset=last, persisted=1)
         for first, last in ((10, 19), (None, None), (0, 4))
@@ -96,13 +96,13 @@ def test_json_is_readable_and_has_a_version() -> None:
     assert data["slowest"] == [task | counts]
 
 
-def test_what_became_of_the_transactions_is_kept() -> None:
+def test_transaction_outcomes_are_kept() -> None:
     report = replace(one_task(partitions=1), transaction_outcome="rolled forward")
     assert DeliveryReport.from_json(report.to_json()) == report
     assert report.merge(DeliveryReport()).transaction_outcome == "rolled forward"
 
 
-def test_a_newer_version_is_refused_with_advice() -> None:
+def test_newer_version_is_rejected_with_a_hint() -> None:
     data = json.loads(DeliveryReport().to_json()) | {"version": VERSION + 1}
     with pytest.raises(ReportError, match=f"version {VERSION + 1}"):
         DeliveryReport.from_json(json.dumps(data))
@@ -123,20 +123,20 @@ def test_a_newer_version_is_refused_with_advice() -> None:
         b"\xff\xfe\x00",
     ],
 )
-def test_other_text_is_refused(text: str | bytes) -> None:
+def test_other_text_is_rejected(text: str | bytes) -> None:
     with pytest.raises(ReportError, match="not a delivery report"):
         DeliveryReport.from_json(text)
 
 
 @pytest.mark.parametrize("field", ["errors", "partitions", "request_latency", "slowest", "tasks"])
-def test_a_damaged_report_is_refused(field: str) -> None:
+def test_damaged_report_is_rejected(field: str) -> None:
     data = json.loads(one_task(partitions=2).to_json())
     for damage in (None, [{"x": 1}], "x"):
         with pytest.raises(ReportError, match="damaged"):
             DeliveryReport.from_json(json.dumps(data | {field: damage}))
 
 
-def test_fields_that_an_older_reader_does_not_know_do_not_disturb() -> None:
+def test_unknown_fields_are_ignored() -> None:
     report = one_task(partitions=1)
     data = json.loads(report.to_json()) | {"added_later": 1}
     assert DeliveryReport.from_json(json.dumps(data)) == report
@@ -154,7 +154,7 @@ def test_ten_thousand_tasks_merge_quickly_and_stay_small() -> None:
     assert len(pickle.dumps(merged)) < 4_000
 
 
-def test_of_very_many_transactions_some_are_kept() -> None:
+def test_number_of_transactions_is_limited() -> None:
     infos = [
         TransactionInfo(transactional_id=f"{number:05}", producer_id=number, epoch=0)
         for number in range(TASKS_KEPT + 1)
@@ -164,12 +164,12 @@ def test_of_very_many_transactions_some_are_kept() -> None:
     assert merged.transactions == tuple(infos[:-1])
 
 
-def test_a_report_of_a_thousand_partitions_pickles_small() -> None:
+def test_report_of_a_thousand_partitions_pickles_small() -> None:
     assert len(pickle.dumps(one_task(partitions=1000))) < 100_000
 
 
 def one_task(*, partitions: int, number: int = 1) -> DeliveryReport:
-    """A task that wrote one batch of 100 records to each partition."""
+    """Create a task that wrote a batch of 100 records to each partition."""
     builder = ReportBuilder()
     for partition in range(partitions):
         batch = FinishedBatch(
@@ -190,7 +190,7 @@ def _many(tasks: int) -> DeliveryReport:
     )
 
 
-def test_each_task_is_one_line_of_the_file_however_many_there_are() -> None:
+def test_each_task_is_one_line_of_the_file() -> None:
     report = _many(TASKS_KEPT + 500)
     text = report.to_json()
     assert DeliveryReport.from_json(text) == report
@@ -203,7 +203,7 @@ def test_each_task_is_one_line_of_the_file_however_many_there_are() -> None:
     assert len(text) - len(bare) < 80 * TASKS_KEPT
 
 
-def test_lines_of_tasks_of_several_reports_add_up() -> None:
+def test_task_lines_of_several_reports_are_combined() -> None:
     whole = _many(30)
     parts = [
         DeliveryReport(tasks=1, task_reports=(line,), slowest=(line,))
@@ -213,7 +213,7 @@ def test_lines_of_tasks_of_several_reports_add_up() -> None:
     assert one.merge(two) == two.merge(one) == whole
 
 
-def test_the_line_of_a_task_has_what_its_report_has() -> None:
+def test_task_line_contains_its_reports_values() -> None:
     report = one_task(partitions=3)
     poison = (PoisonCount(reason="null topic", dead_lettered=2, dropped=3),)
     task = TaskInfo(partition_id=7, attempt=1, task_attempt_id=70)

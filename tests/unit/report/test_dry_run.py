@@ -1,4 +1,4 @@
-"""What the report of a dry run says, and what it advises."""
+"""The text and the advice of a dry run's report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_kafka_sink.report.text_and_html import summarize, summary_line, to_ht
 
 
 def cost(codec: str, ratio: float, us_per_record: float) -> CodecCost:
-    """Of 10,000 records of 100 bytes in two batches."""
+    """Create the cost of 10,000 records of 100 bytes in two batches."""
     return CodecCost(
         codec=codec,
         batches=2,
@@ -59,7 +59,7 @@ LZ4, ZSTD = cost("lz4", 2.0, 0.15), cost("zstd", 3.5, 0.4)
 ALL = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 
 
-def test_the_block() -> None:
+def test_summary() -> None:
     assert summarize(dry_run(*ALL)) == (
         "Kafka dry run: nothing was sent\n"
         "  records         40,000 would be written\n"
@@ -101,7 +101,7 @@ def test_nothing_is_called_delivered() -> None:
     assert (figures["records persisted"], figures["records of a dry run"]) == (0, 40_000)
 
 
-def test_partitions_are_shown_by_size() -> None:
+def test_partitions_are_sorted_by_size() -> None:
     screen = StringIO()
     print_report(dry_run(), Console(file=screen, width=200))
     rows = [line.split() for line in screen.getvalue().splitlines() if "t-" in line]
@@ -117,14 +117,14 @@ def test_partitions_are_shown_by_size() -> None:
     assert "white-space:pre'>  gzip" in html, "codecs are indented"
 
 
-def test_a_dry_run_and_a_write_added_up_are_not_called_unsent() -> None:
+def test_merged_dry_run_and_write_are_not_called_unsent() -> None:
     write = DeliveryReport(partitions=(PartitionReport(topic="t", partition=0, persisted=9),))
     text = summarize(dry_run() + write)
     assert text.startswith("Kafka delivery report, dry runs included\n")
     assert "9 persisted, 40,000 would be written" in text
 
 
-def test_a_dry_run_of_no_rows() -> None:
+def test_dry_run_without_rows() -> None:
     assert "0 would be written" in summarize(DeliveryReport(dry_run=True))
 
 
@@ -141,7 +141,7 @@ def test_a_dry_run_of_no_rows() -> None:
         ("none", (), None),
     ],
 )
-def test_another_codec_is_advised_where_it_pays(
+def test_better_codec_is_advised(
     configured: str, codecs: tuple[CodecCost, ...], advice: str | None
 ) -> None:
     found = advise(dry_run(*codecs, configured=configured))
@@ -151,12 +151,12 @@ def test_another_codec_is_advised_where_it_pays(
         assert f"set kafka.compression.type={codec}: it {effect}" in str(found[0])
 
 
-def test_a_small_sample_says_nothing() -> None:
+def test_small_sample_gives_no_advice() -> None:
     small = tuple(replace(each, bytes_uncompressed=1000) for each in ALL)
     assert advise(dry_run(*small)) == []
 
 
-def test_brokers_are_not_judged() -> None:
+def test_brokers_are_not_rated() -> None:
     report = replace(dry_run(), throttle_ms=900, retries=9)
     assert advise(report) == []
     assert advise(replace(report, dry_run=False)) != []

@@ -22,7 +22,7 @@ def _of(report: DeliveryReport) -> dict[str, str]:
     return {each.name: f"{each.value:g} {each.unit}".strip() for each in figures_of(report)}
 
 
-def test_rates_are_of_the_whole_write() -> None:
+def test_rates_cover_the_whole_write() -> None:
     found = _of(REPORT)
     assert found["rate"] == "250 records/s"
     assert found["rate, encoded"] == "2 MB/s"
@@ -36,7 +36,7 @@ def test_rates_exclude_the_start_of_workers() -> None:
     assert (found["rate"], found["start of Python workers"]) == ("2000 records/s", "3.5 s")
 
 
-def test_nothing_has_figures_too() -> None:
+def test_empty_report_has_figures() -> None:
     assert _of(DeliveryReport())["rate"] == "0 records/s"
 
 

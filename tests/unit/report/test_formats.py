@@ -1,4 +1,4 @@
-"""What the report says about formats, and when serializing limits a job."""
+"""Formats in the report, and jobs limited by serialization."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_formats_and_schemas_are_listed() -> None:
     assert "formats" not in summarize(DeliveryReport())
 
 
-def test_a_report_keeps_the_time() -> None:
+def test_report_keeps_the_time() -> None:
     kept = DeliveryReport.from_json(report(1.5, 60).to_json())
     assert kept.metrics.serialise_time == 1_500_000
     assert (kept + kept).metrics.serialise_time == 3_000_000
 
 
-def test_serialising_limits_a_job_that_does_little_else() -> None:
+def test_serialization_limits_a_job_that_does_little_else() -> None:
     assert "value.format" in advised(report(40, 60))
     assert "value.format" not in advised(report(20, 60))
     assert "value.format" not in advised(report(1, 1))

@@ -1,4 +1,4 @@
-"""What a user does with reports: read, add up, show in a notebook."""
+"""Reading, merging and displaying reports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REPORT = DeliveryReport(
 )
 
 
-def test_a_file_and_a_folder_of_micro_batches(tmp_path: Path) -> None:
+def test_file_and_folder_of_micro_batches(tmp_path: Path) -> None:
     for number in (0, 2, 10):
         text = replace(REPORT, batch_id=number, query_name="q").to_json()
         (tmp_path / f"batch-{number}.json").write_text(text)
@@ -51,13 +51,13 @@ def test_a_file_and_a_folder_of_micro_batches(tmp_path: Path) -> None:
     assert (whole.batch_id, whole.persisted, whole.duration_ms) == (10, 291, 6000)
 
 
-def test_a_folder_of_another_file_system(tmp_path: Path) -> None:
+def test_folder_of_another_file_system(tmp_path: Path) -> None:
     place = f"mock:///{tmp_path.name}"
     with pytest.raises(ReportError, match="mock:///"):
         DeliveryReport.read(place)
 
 
-def test_a_folder_without_reports_and_a_file_that_is_none(tmp_path: Path) -> None:
+def test_folder_without_reports_and_invalid_file(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"batch-<id>\.json"):
         DeliveryReport.read(tmp_path)
     other = tmp_path / "x.json"
@@ -77,7 +77,7 @@ def test_a_folder_without_reports_and_a_file_that_is_none(tmp_path: Path) -> Non
 
 
 @given(reports())
-def test_what_became_of_the_rows_adds_up(report: DeliveryReport) -> None:
+def test_row_outcomes_are_summed(report: DeliveryReport) -> None:
     whole = report + REPORT
     lost = whole.records - whole.persisted - whole.would_be_written
     written = whole.records - whole.dead_lettered - lost
@@ -88,7 +88,7 @@ def test_what_became_of_the_rows_adds_up(report: DeliveryReport) -> None:
     )
 
 
-def test_a_report_as_text() -> None:
+def test_report_as_text() -> None:
     assert "2.0 s, 48 records/s, 5 B/s; slowest task 0.5 s" in str(REPORT)
     assert repr(REPORT) == (
         "<DeliveryReport status=succeeded, rows=100, persisted=97, dead_lettered=7, dropped=3, "
@@ -127,8 +127,8 @@ def test_pandas() -> None:
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, 2**63 - 1])
-def test_pandas_has_large_numbers_as_they_are(number: int) -> None:
-    """Offsets of a broker in Redis can be that large."""
+def test_pandas_has_exact_large_numbers(number: int) -> None:
+    """Offsets of a broker with Redis storage can be that large."""
     part = PartitionReport(topic="t", partition=0, first_offset=number, last_append_time=number)
     frame = replace(REPORT, partitions=(part, *REPORT.partitions)).to_pandas()
     for name in ("first_offset", "last_append_time"):

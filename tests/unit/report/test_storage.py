@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_local_path_gets_its_folder(tmp_path: Path) -> None:
+def test_folder_of_a_local_path_is_created(tmp_path: Path) -> None:
     path = tmp_path / "a b" / "ü" / "report.json"
     write_report(str(path), "grüße")
     assert path.read_text(encoding="utf-8") == "grüße"
     assert read_report(str(path)) == "grüße"
 
 
-def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_report("report.json", "x")
     assert (tmp_path / "report.json").read_text() == "x"
 
 
-def test_a_home_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write_report("~/reports/report.json", "x")
     assert (tmp_path / "reports" / "report.json").read_text() == "x"
 
 
-def test_a_file_uri(tmp_path: Path) -> None:
+def test_file_uri(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/deep/report.json"
     write_report(uri, "x")
     assert (tmp_path / "deep" / "report.json").read_text() == "x"
@@ -46,25 +46,25 @@ def test_another_pyarrow_file_system() -> None:
     write_report("mock:///deep/report.json", "x")
 
 
-def test_an_old_report_is_replaced(tmp_path: Path) -> None:
+def test_old_report_is_replaced(tmp_path: Path) -> None:
     path = str(tmp_path / "report.json")
     write_report(path, "a long old report")
     write_report(path, "new")
     assert read_report(path) == "new"
 
 
-def test_a_path_that_is_a_folder_is_named(tmp_path: Path) -> None:
+def test_path_that_is_a_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=f"written to {tmp_path}"):
         write_report(str(tmp_path), "x")
 
 
-def test_a_parent_that_is_a_file_is_named(tmp_path: Path) -> None:
+def test_parent_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ReportError, match="File exists"):
         write_report(str(tmp_path / "file" / "report.json"), "x")
 
 
-def test_an_unknown_scheme_is_named() -> None:
+def test_unknown_scheme_is_named() -> None:
     with pytest.raises(ReportError, match=r"nope://host/report\.json"):
         write_report("nope://host/report.json", "x")
 
@@ -75,12 +75,12 @@ def test_credentials_are_not_repeated() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_missing_report_is_named(tmp_path: Path) -> None:
+def test_missing_report_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"none\.json"):
         read_report(str(tmp_path / "none.json"))
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes(b"\xff\xfe")
     with pytest.raises(ReportError, match="codec"):
         read_report(str(tmp_path / "report.json"))
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         ("nope://host/report.json", "local path"),
     ],
 )
-def test_what_is_no_file_system_here_says_what_to_use_instead(
+def test_unsupported_file_system_has_an_alternative(
     path: str, instead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -112,35 +112,35 @@ def test_what_is_no_file_system_here_says_what_to_use_instead(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_with_a_colon_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_with_a_colon_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_report("run:1.json", "x")
     assert (tmp_path / "run:1.json").read_text() == "x"
 
 
-def test_a_file_uri_with_escapes(tmp_path: Path) -> None:
+def test_file_uri_with_escapes(tmp_path: Path) -> None:
     write_report((tmp_path / "a b.json").as_uri(), "x")
     assert (tmp_path / "a b.json").read_text() == "x"
 
 
-def test_a_full_disk_is_named() -> None:
+def test_full_disk_is_named() -> None:
     with pytest.raises(ReportError, match="No space"):
         write_report("/dev/full", "x")
 
 
-def test_a_device_is_written_to_and_not_replaced() -> None:
+def test_device_is_written_to_and_not_replaced() -> None:
     write_report(os.devnull, "x")
     assert not os.path.isfile(os.devnull)  # noqa: PTH113
 
 
-def test_a_link_stays_one(tmp_path: Path) -> None:
+def test_symbolic_link_is_kept(tmp_path: Path) -> None:
     (tmp_path / "link.json").symlink_to(tmp_path / "report.json")
     write_report(str(tmp_path / "link.json"), "x")
     assert (tmp_path / "link.json").is_symlink()
     assert (tmp_path / "report.json").read_text() == "x"
 
 
-def test_a_reader_never_sees_half_a_report(tmp_path: Path) -> None:
+def test_reader_never_sees_a_partial_report(tmp_path: Path) -> None:
     path, size = tmp_path / "report.json", 3_000_000
     write_report(str(path), "a" * size)
     seen: set[str] = set()
@@ -161,7 +161,7 @@ def test_a_reader_never_sees_half_a_report(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["report.json"]
 
 
-def test_a_failed_write_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(ReportError):
         write_report(str(tmp_path / "folder"), "x")
@@ -169,8 +169,8 @@ def test_a_failed_write_leaves_nothing_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def silent_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 that takes connections and never answers."""
+def unresponsive_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An S3 server that accepts connections and never responds."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -179,16 +179,16 @@ def silent_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"s3://bucket/report.json?region=x&scheme=http&endpoint_override={address}"
 
 
-def test_a_store_that_never_answers_is_given_up_and_not_asked_again(silent_store: str) -> None:
+def test_unresponsive_store_times_out_and_is_not_retried(unresponsive_store: str) -> None:
     start = time.monotonic()
     with pytest.raises(ReportError, match=r"0\.5 s"):
-        write_report(silent_store, "x", 0.5)
+        write_report(unresponsive_store, "x", 0.5)
     with pytest.raises(ReportError, match="earlier attempt"):
-        write_report(silent_store, "x", 60)
+        write_report(unresponsive_store, "x", 60)
     assert time.monotonic() - start < 20
 
 
-def test_a_folder_is_tried_once(tmp_path: Path) -> None:
+def test_folder_is_checked_once(tmp_path: Path) -> None:
     folder = tmp_path / "reports"
     check_folder(str(folder))
     assert list(folder.iterdir()) == []
@@ -197,7 +197,7 @@ def test_a_folder_is_tried_once(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_a_folder_that_is_a_file_is_named_each_time(tmp_path: Path) -> None:
+def test_folder_that_is_a_file_fails_each_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for _ in range(2):
         with pytest.raises(ReportError, match="File exists"):

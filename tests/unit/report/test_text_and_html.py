@@ -13,7 +13,7 @@ from spark_kafka_sink.report.text_and_html import summarize, summary_line
 from tests.unit.report.strategies import reports
 
 
-def test_the_block() -> None:
+def test_summary() -> None:
     builder = ReportBuilder()
     batch = FinishedBatch(
         topic="flights", partition=0, records=10_000, raw_bytes=4_000_000, wire_bytes=1_000_000
@@ -36,12 +36,12 @@ def test_the_block() -> None:
     )
 
 
-def test_what_became_of_the_transactions_is_said() -> None:
+def test_transaction_outcomes_are_listed() -> None:
     text = summarize(DeliveryReport(transaction_outcome="already written"))
     assert text.splitlines()[1] == "  exactly once    already written"
 
 
-def test_every_status_is_named() -> None:
+def test_every_status_is_listed() -> None:
     part = PartitionReport(
         topic="t", partition=0, persisted=1, possibly_persisted=2, not_persisted=3, sent=4
     )
@@ -52,7 +52,7 @@ def test_every_status_is_named() -> None:
     assert "t: 1 record in 1 partition, 9 possibly not delivered" in text
 
 
-def test_nothing_sent_without_acks_counts_as_delivered() -> None:
+def test_acks_0_does_not_count_as_delivered() -> None:
     text = summarize(
         DeliveryReport(partitions=(PartitionReport(topic="t", partition=0, sent=5),)), 10
     )
@@ -60,7 +60,7 @@ def test_nothing_sent_without_acks_counts_as_delivered() -> None:
     assert "0 records/s" in text
 
 
-def test_the_drivers_time_wins_over_the_tasks() -> None:
+def test_driver_time_overrides_task_times() -> None:
     report = DeliveryReport(
         duration_max_ms=1000, partitions=(PartitionReport(topic="t", partition=0, persisted=100),)
     )
@@ -68,7 +68,7 @@ def test_the_drivers_time_wins_over_the_tasks() -> None:
     assert "4.0 s, 25 records/s" in summarize(report, 4000)
 
 
-def test_the_start_of_workers_is_separate_from_writing() -> None:
+def test_worker_start_is_separate_from_writing() -> None:
     part = PartitionReport(topic="t", partition=0, persisted=100)
     report = DeliveryReport(duration_ms=6_100, startup_ms=5_400, partitions=(part,))
     expected = "6.1 s, of which 5.4 s Python worker start-up; then 143 records/s"
@@ -77,7 +77,7 @@ def test_the_start_of_workers_is_separate_from_writing() -> None:
     assert "start-up" not in summarize(replace(report, startup_ms=49))
 
 
-def test_the_block_is_short_for_many_partitions_topics_and_errors() -> None:
+def test_summary_is_short_for_many_partitions_topics_and_errors() -> None:
     parts = tuple(
         PartitionReport(topic=f"topic-{number % 500}", partition=number, persisted=number)
         for number in range(10_000)
@@ -91,7 +91,7 @@ def test_the_block_is_short_for_many_partitions_topics_and_errors() -> None:
     assert "95 other errors" in text
 
 
-def test_a_topic_with_a_loss_is_always_shown() -> None:
+def test_topic_with_a_loss_is_always_shown() -> None:
     parts = [
         PartitionReport(topic=f"topic-{number}", partition=0, persisted=1000)
         for number in range(100)
@@ -108,7 +108,7 @@ def test_any_report_has_a_summary(report: DeliveryReport) -> None:
     assert (first == "Kafka delivery report") == (not report.dry_run)
 
 
-def test_nothing_at_all_has_a_summary() -> None:
+def test_empty_report_has_a_summary() -> None:
     text = summarize(DeliveryReport())
     assert "0 persisted" in text
     assert "none measured" in text

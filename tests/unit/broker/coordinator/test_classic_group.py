@@ -1,4 +1,4 @@
-"""Group membership on the state itself, with a clock that stands still."""
+"""Group membership in the coordinator's state, with a stopped clock."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def joining(member_id: str = "", **changes: Any) -> JoinRequest:
 
 
 class Client:
-    """Joins and syncs, and keeps the answers."""
+    """Joins and syncs, and keeps the responses."""
 
     def __init__(self, group: ClassicGroup, **changes: Any) -> None:
         self.group, self.changes = group, changes
         self.id = ""
-        # Fields of the responses; None while they are waited for.
+        # Fields of the responses; None while they are pending.
         self.joined: Any = None
         self.synced: Any = None
 
@@ -75,7 +75,7 @@ def group() -> ClassicGroup:
 
 @pytest.fixture
 def pair(group: ClassicGroup) -> Pair:
-    """Two members of a stable group; the first leads."""
+    """Create two members of a stable group; the first is the leader."""
     first, second = Client(group).join(), Client(group)
     second.join()
     first.join()
@@ -85,14 +85,14 @@ def pair(group: ClassicGroup) -> Pair:
     return first, second
 
 
-def test_the_only_member_leads_at_once(group: ClassicGroup) -> None:
+def test_single_member_is_leader_immediately(group: ClassicGroup) -> None:
     only = Client(group).join()
     assert (only.joined["generation_id"], only.joined["leader"]) == (1, only.id)
     assert only.joined["protocol_name"] == "range"
     assert [m["metadata"] for m in only.joined["members"]] == [b"r"]
 
 
-def test_assignments_reach_everybody(group: ClassicGroup, pair: Pair) -> None:
+def test_assignments_reach_all_members(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     assert (first.synced["assignment"], second.synced["assignment"]) == (b"1", b"2")
     assert group.state is ClassicGroupState.STABLE
@@ -100,7 +100,7 @@ def test_assignments_reach_everybody(group: ClassicGroup, pair: Pair) -> None:
     assert second.joined["members"] == []
 
 
-def test_an_id_comes_first_where_the_client_knows_how(group: ClassicGroup) -> None:
+def test_member_id_is_required_if_the_client_supports_it(group: ClassicGroup) -> None:
     client = Client(group, needs_known_id=True).join()
     assert client.joined["error_code"] is ErrorCode.member_id_required
     assert not group.members
@@ -108,14 +108,14 @@ def test_an_id_comes_first_where_the_client_knows_how(group: ClassicGroup) -> No
     assert client.joined["generation_id"] == 1
 
 
-def test_ids_that_nobody_gave_out(group: ClassicGroup) -> None:
+def test_unknown_member_ids(group: ClassicGroup) -> None:
     client = Client(group)
     client.id = "stranger"
     assert client.join().joined["error_code"] is ErrorCode.unknown_member_id
     assert group.check("stranger", 0) is ErrorCode.unknown_member_id
 
 
-def test_protocols_need_something_in_common(group: ClassicGroup) -> None:
+def test_members_need_a_common_protocol(group: ClassicGroup) -> None:
     Client(group).join()
     refused_ones: list[dict[str, Any]] = [
         {"protocols": {"other": b""}},
@@ -127,14 +127,14 @@ def test_protocols_need_something_in_common(group: ClassicGroup) -> None:
         assert refused.joined["error_code"] is ErrorCode.inconsistent_group_protocol
 
 
-def test_the_protocol_that_all_know_wins(group: ClassicGroup) -> None:
+def test_common_protocol_is_chosen(group: ClassicGroup) -> None:
     first = Client(group).join()
     second = Client(group, protocols={"sticky": b"x"})
     second.join()
     assert first.join().joined["protocol_name"] == "sticky"
 
 
-def test_others_hear_of_a_rebalance(group: ClassicGroup, pair: Pair) -> None:
+def test_other_members_are_notified_of_a_rebalance(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     Client(group).join()
     assert group.heartbeat(first.id, 0.0) is ErrorCode.rebalance_in_progress
@@ -142,20 +142,20 @@ def test_others_hear_of_a_rebalance(group: ClassicGroup, pair: Pair) -> None:
     assert group.check(first.id, 1) is ErrorCode.illegal_generation
 
 
-def test_a_follower_that_joins_again_disturbs_nobody(group: ClassicGroup, pair: Pair) -> None:
+def test_rejoining_follower_causes_no_rebalance(group: ClassicGroup, pair: Pair) -> None:
     _, second = pair
     generation = group.generation
     assert second.join().joined["generation_id"] == generation
     assert group.state is ClassicGroupState.STABLE
 
 
-def test_the_leader_can_ask_for_a_rebalance(group: ClassicGroup, pair: Pair) -> None:
+def test_leader_can_request_a_rebalance(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     assert first.join().joined is None
     assert second.join().joined["generation_id"] == group.generation == 3
 
 
-def test_silent_members_are_removed(group: ClassicGroup, pair: Pair) -> None:
+def test_expired_members_are_removed(group: ClassicGroup, pair: Pair) -> None:
     first, _ = pair
     group.heartbeat(first.id, 8.0)
     group.tick(11.0)
@@ -165,7 +165,7 @@ def test_silent_members_are_removed(group: ClassicGroup, pair: Pair) -> None:
     assert first.joined["generation_id"] == 3
 
 
-def test_a_rebalance_does_not_wait_for_ever(group: ClassicGroup, pair: Pair) -> None:
+def test_rebalance_times_out(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     third = Client(group).join(now=1.0)
     for now in (5.0, 14.0, 23.0, 32.0, 41.0, 50.0, 59.0):
@@ -180,17 +180,17 @@ def test_a_rebalance_does_not_wait_for_ever(group: ClassicGroup, pair: Pair) -> 
     assert list(group.members) == [third.id]
 
 
-def test_the_last_member_leaves_an_empty_group(group: ClassicGroup, pair: Pair) -> None:
+def test_last_member_leaves_an_empty_group(group: ClassicGroup, pair: Pair) -> None:
     group.remove([client.id for client in pair], 0.0)
     assert (group.state, group.members) == (ClassicGroupState.EMPTY, {})
 
 
 class TestStaticMembers:
-    """KIP-345, on the state itself; test_static_members.py asks a real Kafka, too."""
+    """KIP-345 in the coordinator's state; test_static_members.py also uses a real Kafka."""
 
     @pytest.fixture
     def stable(self, group: ClassicGroup) -> list[Client]:
-        """A leader `i` and a follower `j`, each with an assignment."""
+        """Create a leader `i` and a follower `j` with assignments."""
         members = [Client(group, instance_id="i").join(), Client(group, instance_id="j")]
         members[1].join()
         members[0].join()
@@ -199,10 +199,10 @@ class TestStaticMembers:
         return members
 
     @pytest.mark.parametrize(("number", "skips"), [(0, True), (0, False), (1, True), (1, False)])
-    def test_who_comes_back_keeps_its_place(
+    def test_returning_member_keeps_its_assignment(
         self, group: ClassicGroup, stable: list[Client], number: int, skips: bool
     ) -> None:
-        """An old client that led must not know it: it would assign anew (KAFKA-13435)."""
+        """An old client that led must not notice: it would assign again (KAFKA-13435)."""
         former, generation = stable[number], group.generation
         ids = list(group.members)
         back = Client(group, instance_id="ij"[number], may_skip_assignment=skips).join()
@@ -219,7 +219,7 @@ class TestStaticMembers:
         assert back.synced["assignment"] == (b"1", b"2")[number]
         assert group.heartbeat(stable[1 - number].id, 0.0) is ErrorCode.none
 
-    def test_who_was_displaced_is_fenced_everywhere(
+    def test_replaced_member_is_fenced_everywhere(
         self, group: ClassicGroup, stable: list[Client]
     ) -> None:
         former = stable[1]
@@ -232,7 +232,7 @@ class TestStaticMembers:
         assert group.check(former.id, group.generation) is ErrorCode.unknown_member_id
         assert group.check(former.id, group.generation, "k") is ErrorCode.unknown_member_id
 
-    def test_waiting_requests_of_the_displaced_are_fenced(
+    def test_pending_requests_of_a_replaced_member_are_fenced(
         self, group: ClassicGroup, stable: list[Client]
     ) -> None:
         Client(group).join()
@@ -241,7 +241,7 @@ class TestStaticMembers:
         Client(group, instance_id="j").join()
         assert waiting.joined["error_code"] is ErrorCode.fenced_instance_id  # type: ignore[index]
 
-    def test_a_changed_choice_of_protocol_is_a_rebalance(
+    def test_changed_protocols_cause_a_rebalance(
         self, group: ClassicGroup, stable: list[Client]
     ) -> None:
         back = Client(group, instance_id="j", protocols={"sticky": b"x"}).join()
@@ -250,17 +250,17 @@ class TestStaticMembers:
         stable[0].join()
         assert back.joined["protocol_name"] == "sticky"  # type: ignore[index]
 
-    def test_before_the_assignment_a_return_is_a_rebalance(self, group: ClassicGroup) -> None:
+    def test_return_before_the_assignment_causes_a_rebalance(self, group: ClassicGroup) -> None:
         first = Client(group, instance_id="i").join()
         back = Client(group, instance_id="i").join()
         assert (back.joined["generation_id"], back.joined["leader"]) == (2, back.id)
         assert list(group.members) == [back.id]
         assert group.check(first.id, 1, "i") is ErrorCode.fenced_instance_id
 
-    def test_an_absent_static_member_outlives_a_rebalance(
+    def test_absent_static_member_survives_a_rebalance(
         self, group: ClassicGroup, stable: list[Client]
     ) -> None:
-        """It stays until its session ends, not until the rebalance does."""
+        """It stays until its session expires, even if the rebalance ends earlier."""
         leader, absent = stable
         Client(group, rebalance_timeout=5.0).join(now=1.0)
         leader.join(2.0)
@@ -271,7 +271,7 @@ class TestStaticMembers:
         group.tick(200.0)
         assert absent.id not in group.members
 
-    def test_an_administrator_removes_it_by_its_instance(
+    def test_administrator_removes_it_by_instance_id(
         self, group: ClassicGroup, stable: list[Client]
     ) -> None:
         assert group.leave("", "nobody", 0.0) is ErrorCode.unknown_member_id
@@ -279,10 +279,8 @@ class TestStaticMembers:
         assert list(group.members) == [stable[0].id]
 
 
-def test_an_id_that_was_given_out_is_waited_for_and_forgotten(
-    group: ClassicGroup, pair: Pair
-) -> None:
-    """A rebalance waits for it (KIP-394), for a session; it may leave, too."""
+def test_pending_member_is_waited_for_and_dropped(group: ClassicGroup, pair: Pair) -> None:
+    """A rebalance waits one session timeout for it (KIP-394); it may also leave."""
     late = Client(group, needs_known_id=True).join(now=0.0)
     gone = Client(group, needs_known_id=True).join(now=0.0)
     Client(group).join(now=1.0)
@@ -295,7 +293,7 @@ def test_an_id_that_was_given_out_is_waited_for_and_forgotten(
     assert late.join(11.0).joined["error_code"] is ErrorCode.unknown_member_id
 
 
-def test_who_never_asks_for_its_assignment_is_removed(group: ClassicGroup) -> None:
+def test_member_that_never_syncs_is_removed(group: ClassicGroup) -> None:
     first, second = Client(group).join(), Client(group)
     second.join()
     first.join()
@@ -309,7 +307,7 @@ def test_who_never_asks_for_its_assignment_is_removed(group: ClassicGroup) -> No
     assert list(group.members) == [first.id]
 
 
-def test_a_leader_that_asks_twice_before_it_assigned_disturbs_nobody(group: ClassicGroup) -> None:
+def test_leader_that_joins_twice_before_assigning_changes_nothing(group: ClassicGroup) -> None:
     first, second = Client(group).join(), Client(group)
     second.join()
     generation = first.join().joined["generation_id"]
@@ -317,7 +315,7 @@ def test_a_leader_that_asks_twice_before_it_assigned_disturbs_nobody(group: Clas
     assert (again["generation_id"], len(again["members"])) == (generation, 2)
 
 
-def test_nobody_is_looked_at_before_time() -> None:
+def test_sessions_are_not_checked_early() -> None:
     groups = GroupCoordinator()
     assert groups.next_deadline() is None
     only = Client(groups.get_or_create("g")).join(now=3.0)

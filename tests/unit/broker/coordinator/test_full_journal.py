@@ -1,4 +1,4 @@
-"""A journal that does not take a line: what it does not have does not count, and comes again."""
+"""A journal without disk space: rejected changes have no effect and can be retried."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class FullJournal(Journal):
-    """Takes `room` more lines."""
+    """Accepts `room` more lines."""
 
     room = 1_000_000
 
@@ -57,8 +57,8 @@ def reopened(journal: FullJournal, tmp_path: Path) -> Journal:
     return Journal(tmp_path / "a.journal")
 
 
-def test_a_producer_id_is_given_out_once(journal: FullJournal, tmp_path: Path) -> None:
-    """Batches of a second producer with the same id could pass for repetitions of the first's."""
+def test_producer_id_is_assigned_once(journal: FullJournal, tmp_path: Path) -> None:
+    """Batches of a second producer with the same id could be treated as duplicates."""
     ids = ProducerIdManager(journal)
     given = [ids.next() for _ in range(BLOCK)]
     journal.room = 0
@@ -71,7 +71,7 @@ def test_a_producer_id_is_given_out_once(journal: FullJournal, tmp_path: Path) -
     assert len(set(given)) == len(given)
 
 
-def test_offsets_and_configs_are_as_they_were(journal: FullJournal) -> None:
+def test_rejected_offsets_and_configs_are_unchanged(journal: FullJournal) -> None:
     offsets = GroupCoordinator(journal).get_or_create("g").offsets
     offsets["t", 0] = CommittedOffset(offset=1)
     store = TopicStore(MemoryBackend(), journal)
@@ -90,16 +90,14 @@ def test_offsets_and_configs_are_as_they_were(journal: FullJournal) -> None:
     assert topic.partitions[0].log.storage.config.retention_ms == retention
 
 
-def test_offsets_of_a_deleted_topic_do_not_pass_to_the_next(
-    journal: FullJournal, tmp_path: Path
-) -> None:
+def test_offsets_of_a_deleted_topic_are_not_inherited(journal: FullJournal, tmp_path: Path) -> None:
     groups = GroupCoordinator(journal)
     store = TopicStore(MemoryBackend(), journal)
     topics = Topics(BrokerConfig(), [1], store, (), groups.forget_topic)
     topic = topics.create(NewTopic(name="t", partitions=1))
     offsets = groups.get_or_create("g").offsets
     offsets["t", 0] = CommittedOffset(offset=1)
-    journal.room = 3  # lines for the deletion of the topic, and none for that of the offset
+    journal.room = 3  # lines for the topic's deletion, but none for the offset's
     topics.delete(topic)
     assert not journal.room
     with pytest.raises(TopicError, match="No space"):
@@ -110,8 +108,8 @@ def test_offsets_of_a_deleted_topic_do_not_pass_to_the_next(
     assert not GroupCoordinator(reopened(journal, tmp_path)).get_or_create("g").offsets
 
 
-def test_a_group_whose_deletion_failed_is_kept(journal: FullJournal, tmp_path: Path) -> None:
-    """Its offsets would otherwise come back after a restart."""
+def test_group_whose_deletion_failed_is_kept(journal: FullJournal, tmp_path: Path) -> None:
+    """Otherwise its offsets would reappear after a restart."""
     groups = GroupCoordinator(journal)
     groups.get_or_create("g").offsets["t", 0] = CommittedOffset(offset=1)
     journal.room = 0
@@ -125,10 +123,10 @@ def test_a_group_whose_deletion_failed_is_kept(journal: FullJournal, tmp_path: P
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize(("first", "kept"), [("pending", 9), ("committed", 5)])
-def test_the_later_of_two_offsets_is_kept(
+def test_later_of_two_offsets_is_kept(
     journal: FullJournal, tmp_path: Path, is_restarted: bool, first: str, kept: int
 ) -> None:
-    """One of them is in a transaction that is committed after both, and after a restart."""
+    """One is in a transaction that is committed after both, and after a restart."""
 
     def commit(groups: GroupCoordinator) -> None:
         groups.get_or_create("g").offsets["t", 0] = CommittedOffset(offset=9)
@@ -149,7 +147,7 @@ def test_the_later_of_two_offsets_is_kept(
 
 
 class Transactions:
-    """A coordinator on a journal."""
+    """A coordinator with a journal."""
 
     def __init__(self, journal: Journal, find_topic: Callable[[str], Topic | None]) -> None:
         self.groups = GroupCoordinator(journal)
@@ -165,7 +163,7 @@ class Transactions:
         )
 
     def settle(self) -> None:
-        """Retry what is not finished."""
+        """Retry unfinished operations."""
         self.clock.jump(CHECK_INTERVAL_MS)
         self.coordinator.tick()
 
@@ -180,7 +178,7 @@ class Transactions:
 
 
 @pytest.mark.parametrize("room", range(1, 7))
-def test_what_was_decided_is_carried_out_when_there_is_room_again(
+def test_decided_transaction_is_completed_when_there_is_room_again(
     journal: FullJournal, tmp_path: Path, room: int
 ) -> None:
     one = Transactions(journal, lambda _: None)
@@ -190,7 +188,7 @@ def test_what_was_decided_is_carried_out_when_there_is_room_again(
         offset = CommittedOffset(offset=partition + 7)
         one.offsets.add(producer, "g", ("t", partition), offset)
     journal.room = room
-    with contextlib.suppress(OSError):  # The client asks again.
+    with contextlib.suppress(OSError):  # The client retries.
         one.coordinator.end("x", producer, commit=True, bumps=False)
     journal.room = 100
     one.settle()

@@ -1,4 +1,4 @@
-"""The coordinator's decisions, where a real Kafka would take minutes to get there."""
+"""The coordinator's decisions that a real Kafka would reach only after minutes."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def ended(txn: TransactionMetadata, *, commit: bool = True) -> TransactionMetada
 
 @pytest.mark.parametrize("after", TransactionState)
 @pytest.mark.parametrize("before", TransactionState)
-def test_only_the_transitions_of_the_table(
-    before: TransactionState, after: TransactionState
-) -> None:
+def test_only_allowed_transitions(before: TransactionState, after: TransactionState) -> None:
     txn = known(state=before)
     if before in PREVIOUS_STATES[after]:
         assert txn.to(after).state is after
@@ -56,9 +54,9 @@ def test_only_the_transitions_of_the_table(
 
 
 class TestTheLastEpochs:
-    """As seen on Kafka 4.3.1 with 32,766 epochs used."""
+    """As observed with Kafka 4.3.1 after 32,766 epochs."""
 
-    def test_an_end_of_v2_brings_a_new_producer_id(self) -> None:
+    def test_v2_end_assigns_a_new_producer_id(self) -> None:
         prepared = ended(opened(LAST_EPOCH))
         assert (prepared.producer_id, prepared.epoch) == (1, MAX_EPOCH)
         done = transitions.complete(prepared, NOW)
@@ -70,12 +68,12 @@ class TestTheLastEpochs:
         late = transitions.end_v2(later, ProducerIdAndEpoch(1, LAST_EPOCH), NOW, commit=True)
         assert late is ErrorCode.invalid_producer_id_mapping
 
-    def test_the_epoch_before_is_an_ordinary_one(self) -> None:
+    def test_epoch_before_the_last_is_ordinary(self) -> None:
         done = transitions.complete(ended(opened(LAST_EPOCH - 1)), NOW)
         assert (done.producer_id, done.epoch) == (1, LAST_EPOCH)
 
     @pytest.mark.parametrize("expected", [None, ProducerIdAndEpoch(1, LAST_EPOCH)])
-    def test_an_init_brings_a_new_producer_id(self, expected: ProducerIdAndEpoch | None) -> None:
+    def test_init_assigns_a_new_producer_id(self, expected: ProducerIdAndEpoch | None) -> None:
         fresh = transitions.initialize(known(LAST_EPOCH), expected, 1, NOW)
         assert isinstance(fresh, TransactionMetadata)
         assert (fresh.previous_producer_id, fresh.epoch) == (1, 0)
@@ -87,11 +85,11 @@ class TestTheLastEpochs:
         older = ProducerIdAndEpoch(1, LAST_EPOCH - 1)
         assert transitions.may_initialize(fresh, older) is ErrorCode.producer_fenced
 
-    def test_a_fence_of_v2_brings_a_new_producer_id(self) -> None:
+    def test_v2_fence_assigns_a_new_producer_id(self) -> None:
         done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=True), NOW)
         assert (done.producer_id != 1, done.epoch) == (True, 0)
 
-    def test_a_fence_of_v1_uses_the_epoch_that_nobody_gets(self) -> None:
+    def test_v1_fence_uses_the_reserved_epoch(self) -> None:
         done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=False), NOW)
         assert (done.producer_id, done.epoch) == (1, MAX_EPOCH)
         fresh = transitions.initialize(done, None, 1, NOW)
@@ -99,8 +97,8 @@ class TestTheLastEpochs:
         assert (fresh.producer_id != 1, fresh.epoch) == (True, 0)
 
 
-class TestMarkersOnTheirWay:
-    """What Kafka answers while partitions lack a leader for their markers."""
+class TestPendingMarkers:
+    """Kafka's responses while partitions without a leader lack their markers."""
 
     @pytest.mark.parametrize("commit", [True, False])
     def test_v2(self, commit: bool) -> None:
@@ -131,7 +129,7 @@ class TestMarkersOnTheirWay:
 
 @settings(max_examples=60, deadline=None, database=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("wca")), max_size=30))
-def test_stable_offset_and_aborted_list_against_a_model(steps: list[tuple[int, str]]) -> None:
+def test_stable_offset_and_aborted_list_match_a_model(steps: list[tuple[int, str]]) -> None:
     table, offset = PartitionTransactions(), 0
     opened_at: dict[int, int] = {}
     log: list[tuple[int, int, int]] = []
@@ -152,7 +150,7 @@ def test_stable_offset_and_aborted_list_against_a_model(steps: list[tuple[int, s
         assert listed == [one for one in log if one[2] >= start]
 
 
-def test_what_replicas_lack_is_not_stable() -> None:
+def test_unreplicated_records_are_not_stable() -> None:
     table = PartitionTransactions()
     table.begin(1, 5)
     table.end(1, 9, commit=True)

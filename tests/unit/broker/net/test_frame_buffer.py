@@ -1,4 +1,4 @@
-"""Frames out of bytes that come in any pieces."""
+"""Frames from bytes in any chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = settings(max_examples=200, deadline=None, database=None)
     sizes=st.lists(st.sampled_from([0, 1, 30, 4000, 65_000, 70_000, 200_000]), max_size=8),
     data=st.data(),
 )
-def test_frames_are_put_together(sizes: list[int], data: st.DataObject) -> None:
+def test_frames_are_reassembled(sizes: list[int], data: st.DataObject) -> None:
     frames = [bytes([number]) * size for number, size in enumerate(sizes)]
     stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
     shared, buffer, got, at = memoryview(bytearray(50_000)), FrameBuffer(), [], 0
@@ -30,7 +30,7 @@ def test_frames_are_put_together(sizes: list[int], data: st.DataObject) -> None:
     assert [bytes(one) for one in got] == frames
 
 
-def test_absurd_sizes_are_refused() -> None:
+def test_invalid_sizes_are_rejected() -> None:
     buffer, shared = FrameBuffer(limit=1000), memoryview(bytearray(100))
     shared[:4] = (1001).to_bytes(4, "big")
     with pytest.raises(ProtocolError):

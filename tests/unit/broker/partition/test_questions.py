@@ -1,4 +1,4 @@
-"""What is asked of a partition's state changes nothing: the same question has the same answer."""
+"""Queries of a partition's state have no side effects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
 
 
-def test_the_last_stable_offset() -> None:
+def test_last_stable_offset() -> None:
     transactions = PartitionTransactions()
     transactions.begin(producer_id=1, first_offset=2)
     transactions.end(1, 5, commit=True)
@@ -17,7 +17,7 @@ def test_the_last_stable_offset() -> None:
     assert transactions.stable_offset(5) == 5
 
 
-def test_how_late_a_follower_is() -> None:
+def test_follower_lag() -> None:
     states = ReplicaStates()
     states.appended(10, now=0.0)
     assert not any(states.is_lagging(2, now, allowed=1.0) for now in (1.0, 50.0))
@@ -27,7 +27,7 @@ def test_how_late_a_follower_is() -> None:
     assert not states.is_lagging(2, 99.0, allowed=1.0)
 
 
-def test_an_epoch_begins_with_its_leader() -> None:
+def test_leader_epoch_starts_with_its_leader() -> None:
     partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
     assert partition.log.epochs.latest == -1
     for _ in range(2):

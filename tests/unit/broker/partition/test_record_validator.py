@@ -1,4 +1,4 @@
-"""One record alone is judged as it is among others."""
+"""A single record is validated like one of several."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CODECS = st.sampled_from([Codec.NONE, Codec.GZIP, Codec.LZ4])
 
 
 def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple[object, ...]:
-    """The verdict on records: their largest time, or the error with what it says of the first."""
+    """Return the largest timestamp, or the error with its first message."""
     section = compress(codec, b"".join(raw.bytes() for raw in raws))
     header = BatchHeader(
         attributes=int(codec),
@@ -53,7 +53,7 @@ def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple
 
 
 @given(TIMES, st.integers(-1, 2), KEYS, CODECS, CONFIGS)
-def test_one_alone_is_judged_as_two_that_are_alike(
+def test_single_record_is_validated_like_two_equal_ones(
     time: int, delta: int, key: bytes, codec: Codec, config: dict[str, str]
 ) -> None:
     options = AppendOptions(config=TopicConfig(own=config), produce_version=9, now_ms=NOW)

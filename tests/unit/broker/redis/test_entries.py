@@ -1,4 +1,4 @@
-"""Records to stream entries and back to batches, without a server."""
+"""Conversion of records to stream entries and back, without a server."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def entries_of(records: list[Record]) -> list[list[Any]]:
 
 @QUICK
 @given(batches=BATCHES, gap=st.integers(0, 3000))
-def test_records_come_back_as_they_were(batches: list[list[Row]], gap: int) -> None:
+def test_records_round_trip(batches: list[list[Row]], gap: int) -> None:
     base, written = 1795221391222 << 10, []
     for rows in batches:
         written.append(records_of(rows, base))
@@ -79,7 +79,7 @@ def test_null_and_empty_differ() -> None:
     ]
 
 
-def test_a_compressed_batch_of_append_time_comes_back_plain() -> None:
+def test_compressed_batch_with_append_time_is_returned_uncompressed() -> None:
     records = records_of([(7, None, b"v", ()), (7, b"k", None, ())], 100)
     note = note_of(records, attributes=0x08 | 4, base_timestamp=1, max_timestamp=7)
     (built,) = build_batches([note], entries_of(records), IDS)
@@ -87,8 +87,8 @@ def test_a_compressed_batch_of_append_time_comes_back_plain() -> None:
     assert list(read_records(built)) == records
 
 
-def test_a_batch_without_its_entries_is_empty_but_keeps_its_offsets() -> None:
-    """A consumer has to get past what somebody deleted in Redis."""
+def test_batch_without_entries_is_empty_and_keeps_its_offsets() -> None:
+    """Consumers must be able to skip entries that were deleted in Redis."""
     first, second = records_of([(1, None, b"a", ())], 5), records_of([(1, None, b"b", ())] * 3, 9)
     notes = [note_of(first), note_of(second)]
     built = build_batches(notes, entries_of(second[1:2]), IDS)
@@ -97,7 +97,7 @@ def test_a_batch_without_its_entries_is_empty_but_keeps_its_offsets() -> None:
     assert [list(read_records(batch)) for batch in build_batches(notes, [], IDS)] == [[], []]
 
 
-def test_entries_of_no_batch_are_left_out() -> None:
+def test_entries_without_a_batch_are_skipped() -> None:
     records = records_of([(1, None, b"a", ())], 5)
     foreign = [[IDS.text(offset), [b"value", b"x"]] for offset in (4, 6)]
     entries = [foreign[0], *entries_of(records), foreign[1]]
@@ -106,6 +106,6 @@ def test_entries_of_no_batch_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("fields", [[], [b"header", b"short"], [b"bytes", b"1"]])
-def test_a_note_that_is_none(fields: list[bytes]) -> None:
+def test_invalid_header_entry(fields: list[bytes]) -> None:
     with pytest.raises(ValueError, match="header"):
         BatchEntry.read(fields)

@@ -1,4 +1,4 @@
-"""Offsets and entry ids, and where in Redis things lie: pure, without a server."""
+"""Offsets, entry ids and Redis keys, without a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BITS = st.integers(1, 20)
 TIMES = st.integers(0, 2**42)
 
 
-def test_the_formula() -> None:
+def test_formula() -> None:
     ids = EntryIds()
     assert ids.offset(1234567890123, 0) == 1234567890123 << 10 == 1264197519485952
     assert ids.offset(1234567890123, 1) == 1264197519485953
@@ -55,7 +55,7 @@ def test_every_id_that_fits_has_one_offset(
 def test_batches_never_overlap_at_any_rate(
     bits: int, first: int, steps: list[tuple[int, int]]
 ) -> None:
-    """Thousands of records in a millisecond, or a clock that goes back: ids only grow."""
+    """Thousands of records per millisecond, or a clock set back: ids only grow."""
     ids, now, end, last_id = EntryIds(bits), first, 0, (-1, 0)
     for move, count in steps:
         now = max(0, now + move)
@@ -75,7 +75,7 @@ def test_bits_out_of_range(bits: int) -> None:
         EntryIds(bits)
 
 
-def test_a_url() -> None:
+def test_url() -> None:
     url = "redis://u:secret@h:1/3?prefix=p&sequence_bits=12&replicas=2&timeout_ms=7&db=4"
     place = RedisLocation.parse(url)
     assert (place.prefix, place.ids, place.replicas, place.timeout_ms) == ("p", EntryIds(12), 2, 7)
@@ -86,7 +86,7 @@ def test_a_url() -> None:
     assert "secret" not in repr(BrokerConfig(storage=url))
 
 
-def test_a_short_url() -> None:
+def test_short_url() -> None:
     place = RedisLocation.parse("redis://h")
     assert (place.prefix, place.ids.sequence_bits, place.replicas) == ("korvet", 10, 0)
 
@@ -94,18 +94,18 @@ def test_a_short_url() -> None:
 @pytest.mark.parametrize(
     "url", ["memory", "http://h", "redis://h?replicas=many", "redis://h?sequence_bits=40"]
 )
-def test_a_url_that_is_none(url: str) -> None:
+def test_invalid_url(url: str) -> None:
     with pytest.raises(ConfigError):
         RedisLocation.parse(url)
 
 
-def test_a_url_that_redis_py_refuses() -> None:
+def test_url_that_redis_py_rejects() -> None:
     with pytest.raises(ConfigError, match="redis://h") as caught:
         EmbeddedBroker(storage="redis://:secret@h:port").start()
     assert "secret" not in str(caught.value)
 
 
-def test_a_folder_and_a_redis_are_too_much() -> None:
+def test_data_dir_and_redis_are_mutually_exclusive() -> None:
     with pytest.raises(ConfigError, match="data_dir"):
         BrokerConfig(storage="redis://h", data_dir="x")
 

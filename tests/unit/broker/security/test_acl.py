@@ -1,4 +1,4 @@
-"""Who may do what: a table of denials."""
+"""Authorization: a table of denials."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRITE, READ, TOPIC = Operation.WRITE, Operation.READ, ResourceType.TOPIC
         ("alice:Write", "alice", WRITE, "x", True),
     ],
 )
-def test_what_a_denial_covers(
+def test_scope_of_a_denial(
     text: str, user: str, operation: Operation, name: str, *, allowed: bool
 ) -> None:
     denials = Denials()
@@ -40,7 +40,7 @@ def test_what_a_denial_covers(
     assert denials.allows(user, operation, TOPIC, name) is allowed
 
 
-def test_denials_come_and_go() -> None:
+def test_denials_can_be_added_and_removed() -> None:
     denials = Denials()
     first, second = parse_denial("a:Write:topic=x"), parse_denial("a:Read:topic=x")
     denials.add(first)
@@ -53,14 +53,14 @@ def test_denials_come_and_go() -> None:
     assert not denials.is_active
 
 
-def test_bit_fields_of_operations() -> None:
+def test_operation_bit_fields() -> None:
     denials = Denials()
     denials.add(parse_denial("a:Write:topic=x"))
     assert denials.without_denied(0b11000, "a", TOPIC, "x") == 0b01000
     assert denials.without_denied(0b11000, "b", TOPIC, "x") == 0b11000
 
 
-def test_it_says_what_it_is() -> None:
+def test_text_representation() -> None:
     denial = denial_of("User:alice", "IDEMPOTENT_WRITE")
     assert str(denial) == "User:alice is denied IdempotentWrite on Cluster kafka-cluster"
 
@@ -68,6 +68,6 @@ def test_it_says_what_it_is() -> None:
 @pytest.mark.parametrize(
     "text", ["", "alice", "alice:", ":Write:topic=x", "a:Write:topic", "a:Write:topic=", "a:No"]
 )
-def test_texts_that_are_none(text: str) -> None:
+def test_invalid_texts(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_denial(text)

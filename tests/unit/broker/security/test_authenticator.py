@@ -1,4 +1,4 @@
-"""How long a session lasts, on a clock of its own."""
+"""Session lifetimes with a manual clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 
 @dataclass(slots=True)
 class AnyToken:
-    """A mechanism that believes everything."""
+    """A mechanism that accepts any token."""
 
     expires_at_ms: int | None = None
     is_complete: bool = False
@@ -51,21 +51,21 @@ def authenticated(max_reauth_ms: int, expires_at_ms: int | None) -> tuple[object
         (2**63 - 1, None, timedelta.max // timedelta(milliseconds=1)),
     ],
 )
-def test_the_shorter_of_both_counts(
+def test_shorter_lifetime_counts(
     max_reauth_ms: int, expires_at_ms: int | None, lifetime_ms: int
 ) -> None:
     _, told = authenticated(max_reauth_ms, expires_at_ms)
     assert told == timedelta(milliseconds=lifetime_ms)
 
 
-def test_a_session_without_end_admits_for_ever() -> None:
+def test_session_without_expiry_is_always_valid() -> None:
     authenticator, _ = authenticated(0, None)
     assert isinstance(authenticator, SaslServerAuthenticator)
     assert authenticator.admits(ApiKey.PRODUCE, 1e9)
     assert authenticator.admits(ApiKey.SASL_HANDSHAKE, 1e9)
 
 
-def test_a_session_ends_to_the_millisecond() -> None:
+def test_session_expires_to_the_millisecond() -> None:
     authenticator, _ = authenticated(5_000, None)
     assert isinstance(authenticator, SaslServerAuthenticator)
     assert authenticator.admits(ApiKey.PRODUCE, 105.0)

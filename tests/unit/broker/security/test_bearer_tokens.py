@@ -1,4 +1,4 @@
-"""Whose a token is."""
+"""Validation of bearer tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def message(token: str, authorization_id: str = "") -> bytes:
     return f"n,{name},\x01auth=Bearer {token}\x01logicalCluster=lkc-1\x01\x01".encode()
 
 
-def test_a_token_that_nobody_signed() -> None:
+def test_unsecured_token() -> None:
     server = OAuthBearerSaslServer(validate_unsecured)
     assert server.evaluate(message(unsecured_token("alice", 60))) == b""
     assert (server.is_complete, server.user) == (True, "alice")
@@ -36,7 +36,7 @@ def test_a_token_that_nobody_signed() -> None:
 @pytest.mark.parametrize(
     "token", [unsecured_token("alice", -1), unsecured_token(""), "a.b.c", "a", "e30.e30."]
 )
-def test_a_refusal_is_agreed_to(token: str) -> None:
+def test_rejection_is_acknowledged(token: str) -> None:
     server = OAuthBearerSaslServer(validate_unsecured)
     status = server.evaluate(message(token))
     assert status == b'{"status":"invalid_token"}'
@@ -50,7 +50,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
 
 
 def token_of(header: str, claims: str, signature: str = "") -> str:
-    """A token of any JSON, also of such that no library writes."""
+    """Create a token with any JSON, including JSON that no library writes."""
     parts = (urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in (header, claims))
     return ".".join((*parts, signature))
 
@@ -72,25 +72,25 @@ def token_of(header: str, claims: str, signature: str = "") -> str:
     ],
     ids=lambda claims: str(claims)[:40],
 )
-def test_claims_of_odd_kinds(claims: str) -> None:
+def test_claims_of_unexpected_types(claims: str) -> None:
     server = OAuthBearerSaslServer(validate_unsecured)
     assert server.evaluate(message(token_of(NOBODY, claims))) == b'{"status":"invalid_token"}'
 
 
 @pytest.mark.parametrize("header", [DEEP, "[]", '{"alg":[]}', '{"alg":{}}', "NaN"])
-def test_headers_of_odd_kinds(header: str) -> None:
+def test_headers_of_unexpected_types(header: str) -> None:
     server = OAuthBearerSaslServer(validate_unsecured)
     token = token_of(header, '{"sub":"a","exp":9999999999}')
     assert server.evaluate(message(token)) == b'{"status":"invalid_token"}'
 
 
-def test_an_end_in_milliseconds_is_a_late_one() -> None:
-    """As Kafka takes it: a mistake that is made, and harms nobody."""
+def test_expiry_in_milliseconds_is_far_in_the_future() -> None:
+    """Like Kafka, which accepts this common and harmless mistake."""
     token = validate_unsecured(token_of(NOBODY, '{"sub":"a","exp":1999999999999}'))
     assert token.expires_at_ms == 1_999_999_999_999_000
 
 
-def test_somebody_elses_authorization_id() -> None:
+def test_authorization_id_of_another_user() -> None:
     server = OAuthBearerSaslServer(validate_unsecured)
     with pytest.raises(SaslAuthenticationError, match=r"\(bob\).* \(alice\)"):
         server.evaluate(message(unsecured_token("alice"), "bob"))
@@ -99,7 +99,7 @@ def test_somebody_elses_authorization_id() -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic YQ\x01\x01", b"\xff" * 99]
 )
-def test_messages_that_are_none(text: bytes) -> None:
+def test_invalid_messages(text: bytes) -> None:
     with pytest.raises(SaslServerError):
         OAuthBearerSaslServer(validate_unsecured).evaluate(text)
 
@@ -122,17 +122,19 @@ def signed(key: Any, **claims: Any) -> str:
 
 
 class TestIssuers:
-    def test_a_good_one(self, key: Any, validator: JwksValidator) -> None:
+    def test_valid_token(self, key: Any, validator: JwksValidator) -> None:
         assert validator(signed(key)).principal == "alice"
 
     @pytest.mark.parametrize(
         "claims", [{"iss": "https://other"}, {"aud": "web"}, {"exp": 1}, {"sub": None}]
     )
-    def test_bad_ones(self, key: Any, validator: JwksValidator, claims: dict[str, Any]) -> None:
+    def test_invalid_tokens(
+        self, key: Any, validator: JwksValidator, claims: dict[str, Any]
+    ) -> None:
         with pytest.raises(AuthenticationError):
             validator(signed(key, **claims))
 
-    def test_of_another_key(self, validator: JwksValidator) -> None:
+    def test_token_signed_with_another_key(self, validator: JwksValidator) -> None:
         other = ECKey.generate_key("P-256", {"kid": "1"})
         with pytest.raises(AuthenticationError):
             validator(signed(other))
@@ -142,15 +144,17 @@ class TestIssuers:
         [DEEP, '{"alg":"ES256","crit":1}', '{"alg":[]}', '{"alg":"ES256","kid":[]}'],
         ids=lambda header: str(header)[:30],
     )
-    def test_headers_of_odd_kinds(self, validator: JwksValidator, header: str) -> None:
+    def test_headers_of_unexpected_types(self, validator: JwksValidator, header: str) -> None:
         with pytest.raises(AuthenticationError):
             validator(token_of(header, "{}", "AAAA"))
 
     @pytest.mark.parametrize("ends", [float("nan"), float("inf"), 10**30, "9", []])
-    def test_ends_of_odd_kinds(self, key: Any, validator: JwksValidator, ends: object) -> None:
+    def test_expiry_of_unexpected_types(
+        self, key: Any, validator: JwksValidator, ends: object
+    ) -> None:
         with pytest.raises(AuthenticationError):
             validator(signed(key, exp=ends))
 
-    def test_of_nobody(self, validator: JwksValidator) -> None:
+    def test_token_without_subject(self, validator: JwksValidator) -> None:
         with pytest.raises(AuthenticationError):
             validator(unsecured_token("alice"))

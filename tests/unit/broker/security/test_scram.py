@@ -1,4 +1,4 @@
-"""The server's side of SCRAM, against the client's side and by hand."""
+"""The server side of SCRAM, with the package's client and with constructed messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def client(mechanism: Mechanism, password: str = "pässword") -> ScramExchange:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_each_side_proves_itself(credentials: Credentials, mechanism: Mechanism) -> None:
+def test_both_sides_prove_their_identity(credentials: Credentials, mechanism: Mechanism) -> None:
     exchange, server = client(mechanism), ScramSaslServer(credentials, mechanism.value)
     final = exchange.answer(server.evaluate(exchange.first()))
     assert final is not None
@@ -40,7 +40,7 @@ def test_each_side_proves_itself(credentials: Credentials, mechanism: Mechanism)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_wrong_password(credentials: Credentials, mechanism: Mechanism) -> None:
+def test_wrong_password(credentials: Credentials, mechanism: Mechanism) -> None:
     exchange = client(mechanism, "guessed")
     server = ScramSaslServer(credentials, mechanism.value)
     final = exchange.answer(server.evaluate(exchange.first()))
@@ -65,7 +65,7 @@ def test_a_wrong_password(credentials: Credentials, mechanism: Mechanism) -> Non
         bytes(1000),
     ],
 )
-def test_first_messages_that_are_refused(credentials: Credentials, message: bytes) -> None:
+def test_rejected_first_messages(credentials: Credentials, message: bytes) -> None:
     with pytest.raises(SaslServerError):
         ScramSaslServer(credentials, "SCRAM-SHA-256").evaluate(message)
 
@@ -82,7 +82,7 @@ def test_first_messages_that_are_refused(credentials: Credentials, message: byte
         lambda text: text[:0],
     ],
 )
-def test_final_messages_that_are_refused(credentials: Credentials, change: object) -> None:
+def test_rejected_final_messages(credentials: Credentials, change: object) -> None:
     exchange = client(Mechanism.SCRAM_SHA_256)
     server = ScramSaslServer(credentials, "SCRAM-SHA-256")
     final = exchange.answer(server.evaluate(exchange.first()))
@@ -93,7 +93,7 @@ def test_final_messages_that_are_refused(credentials: Credentials, change: objec
     assert not server.is_complete
 
 
-def test_the_example_of_rfc_7677_has_this_form(credentials: Credentials) -> None:
+def test_example_of_rfc_7677(credentials: Credentials) -> None:
     server = ScramSaslServer(credentials, "SCRAM-SHA-256", nonce="%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     answer = server.evaluate(b"n,,n=al=3Dice=2C,r=rOprNGfwEbeRWgbNEkqO").decode()
     nonce, salt, iterations = answer.split(",")
@@ -102,6 +102,6 @@ def test_the_example_of_rfc_7677_has_this_form(credentials: Credentials) -> None
     assert iterations == "i=4096"
 
 
-def test_nothing_shows_what_is_stored(credentials: Credentials) -> None:
+def test_repr_contains_no_stored_keys(credentials: Credentials) -> None:
     found = credentials.scram("al=ice,", "SCRAM-SHA-256")
     assert repr(found) == "ScramCredential(iterations=4096)"

@@ -25,9 +25,7 @@ from spark_kafka_sink.common.errors import ConfigError
         ({"tls": "yes"}, "tls is a str. Set True, False, or TlsFiles"),
     ],
 )
-def test_what_would_leave_the_broker_open_or_shut_is_a_sentence(
-    options: dict[str, Any], says: str
-) -> None:
+def test_incomplete_settings_are_rejected(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerConfig(**options)
     assert says in str(caught.value)
@@ -44,5 +42,5 @@ def test_what_would_leave_the_broker_open_or_shut_is_a_sentence(
         ({"tls": True, "sasl": {"alice": "x"}}, "SASL_SSL"),
     ],
 )
-def test_how_it_is_secured(options: dict[str, Any], protocol: str) -> None:
+def test_description_of_the_security_settings(options: dict[str, Any], protocol: str) -> None:
     assert BrokerConfig(**options).security.protocol == protocol

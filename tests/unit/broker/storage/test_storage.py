@@ -1,4 +1,4 @@
-"""Segments, retention and the journal, without a broker round them."""
+"""Segments, retention and the journal, without a broker."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_segments_roll_by_the_time_of_their_first_batch(new_segment: NewSegment)
     assert bases(log) == [0, 2, 4]
 
 
-def test_records_without_a_time_age_from_their_writing(new_segment: NewSegment) -> None:
+def test_records_without_timestamp_age_from_their_append(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_bytes=1, retention_ms=60_000)
     now = time.time_ns() // 1_000_000
     for timestamp in (-1, -(2**62), now):
@@ -87,7 +87,7 @@ def test_records_without_a_time_age_from_their_writing(new_segment: NewSegment) 
     assert bases(log) == [3]
 
 
-def test_retention_by_time_takes_whole_segments(new_segment: NewSegment) -> None:
+def test_retention_by_time_deletes_whole_segments(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_ms=100, retention_ms=1000)
     for timestamp in (1000, 1150, 1300, 1350):
         append(log, timestamp=timestamp)
@@ -100,7 +100,7 @@ def test_retention_by_time_takes_whole_segments(new_segment: NewSegment) -> None
     assert append(log, timestamp=2400) == 4
 
 
-def test_retention_by_size_keeps_at_least_that_much(new_segment: NewSegment) -> None:
+def test_retention_by_size_keeps_at_least_the_limit(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_bytes=100, retention_bytes=250, retention_ms=-1)
     for _ in range(10):
         append(log)
@@ -110,14 +110,14 @@ def test_retention_by_size_keeps_at_least_that_much(new_segment: NewSegment) -> 
     assert log.start_offset == 10 - log.size // size
 
 
-def test_a_compacted_log_is_not_expired(new_segment: NewSegment) -> None:
+def test_compacted_log_does_not_expire(new_segment: NewSegment) -> None:
     log = log_of(new_segment, retention_ms=1, retention_bytes=1, deletes=False)
     append(log)
     log.storage.expire(10**15)
     assert log.start_offset == 0
 
 
-def test_deleted_records_free_whole_segments(new_segment: NewSegment) -> None:
+def test_deleted_records_release_whole_segments(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_bytes=100)
     for _ in range(4):
         append(log, 3)
@@ -129,7 +129,7 @@ def test_deleted_records_free_whole_segments(new_segment: NewSegment) -> None:
 
 
 @pytest.mark.parametrize("offset", range(13))
-def test_truncation_drops_batches_from_an_offset_on(new_segment: NewSegment, offset: int) -> None:
+def test_truncation_drops_batches_from_an_offset(new_segment: NewSegment, offset: int) -> None:
     log = log_of(new_segment, segment_bytes=200)
     for number in range(4):
         append(log, 3, timestamp=100 - number)
@@ -147,7 +147,7 @@ def test_truncation_drops_batches_from_an_offset_on(new_segment: NewSegment, off
     ),
     data=st.data(),
 )
-def test_disk_reads_as_memory(
+def test_disk_and_memory_return_the_same(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
     folder = DataDir(tmp_path_factory.mktemp("data"))
@@ -205,9 +205,7 @@ def test_flushing_by_count_and_by_time(
     assert len(flushed) == 2
 
 
-def test_a_flush_that_failed_is_still_due(
-    new_segment: NewSegment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_flush_is_retried(new_segment: NewSegment, monkeypatch: pytest.MonkeyPatch) -> None:
     log = log_of(new_segment, flush_ms=1000)
     append(log, 2)
     flushed = []
@@ -224,7 +222,7 @@ def test_a_flush_that_failed_is_still_due(
     assert len(flushed) == 2
 
 
-def test_one_log_that_fails_keeps_no_other_from_its_retention(
+def test_failure_of_one_log_does_not_stop_retention_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old, other = log_of(LogSegment, retention_ms=1), log_of(LogSegment, retention_ms=1)
@@ -272,7 +270,7 @@ def test_epochs_end_where_the_next_begins() -> None:
     assert history.latest == 3
 
 
-def test_a_journal_keeps_the_newest_values(tmp_path: Path) -> None:
+def test_journal_keeps_the_latest_values(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     journal = Journal(path)
     for number in range(50_000):
@@ -291,7 +289,7 @@ def test_a_journal_keeps_the_newest_values(tmp_path: Path) -> None:
     assert Journal(path).all("count") == again.all("count")
 
 
-def test_a_journal_without_a_file_keeps_nothing() -> None:
+def test_journal_without_a_file_keeps_nothing() -> None:
     journal = Journal()
     journal.put("kind", ("key",), 1)
     assert journal.all("kind") == {}
@@ -304,8 +302,8 @@ def log_in(cluster: Cluster) -> UnifiedLog:
     return partition.log
 
 
-def test_in_memory_a_fast_writer_is_kept_in_bounds() -> None:
-    """Retention does not wait for its next look, which is minutes away."""
+def test_memory_storage_of_a_fast_writer_is_limited() -> None:
+    """Retention does not wait for its next interval, which is minutes away."""
     config = {"retention.bytes": str(8 << 20), "retention.ms": "-1"}
     with EmbeddedBroker(topics={"t": 1}, topic_configs={"t": config}) as kafka:
 
@@ -321,8 +319,8 @@ def test_in_memory_a_fast_writer_is_kept_in_bounds() -> None:
     assert start > 40
 
 
-def test_in_memory_rows_of_the_past_stay_as_long_as_in_kafka() -> None:
-    """A year of events rolls segments by their times; retention by time has its own interval."""
+def test_old_records_in_memory_stay_as_long_as_in_kafka() -> None:
+    """A year of events rolls segments by timestamps; time retention has its own interval."""
     with EmbeddedBroker(topics={"t": 1}) as kafka:
 
         def write(cluster: Cluster) -> tuple[int, int]:

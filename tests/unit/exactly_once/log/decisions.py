@@ -1,4 +1,4 @@
-"""Decisions for tests, and strategies for them."""
+"""Decisions for tests, and Hypothesis strategies for them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def records(draw: st.DrawFn) -> Record:
 def task_transactions(
     tasks: int, *, batch: str = "17", partitions: int = 1
 ) -> tuple[TaskTransaction, ...]:
-    """So many tasks' transactions, each with 10 records in so many partitions."""
+    """Create transactions of `tasks` tasks with 10 records in each of `partitions` partitions."""
     return tuple(
         TaskTransaction(
             transaction=OpenTransaction(
@@ -97,6 +97,6 @@ def task_transactions(
 
 
 def decided(tasks: int, *, batch: str = "17", partitions: int = 1) -> Record:
-    """A decision of `task_transactions`."""
+    """Create a decision about `task_transactions`."""
     transactions = task_transactions(tasks, batch=batch, partitions=partitions)
     return Record.of(Decided("q", batch, transactions), 1_763_790_000_000)

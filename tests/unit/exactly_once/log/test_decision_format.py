@@ -21,14 +21,14 @@ ANY_JSON = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(records())
-def test_what_is_written_is_read(record: Record) -> None:
+def test_round_trip(record: Record) -> None:
     text = to_text(record)
     assert text.isascii()
     assert "\n" not in text
     assert from_text(text) == record
 
 
-def test_the_format_of_version_1_stays() -> None:
+def test_format_of_version_1_is_stable() -> None:
     record = decided(1)
     assert to_text(record) == (
         '{"version":1,"type":"decided","query":"q","batch":"17","retired":[],"at":1763790000000,'
@@ -38,7 +38,7 @@ def test_the_format_of_version_1_stays() -> None:
     )
 
 
-def test_partitions_that_are_not_named() -> None:
+def test_unnamed_partitions() -> None:
     (task,) = task_transactions(1, partitions=3)
     some = replace(task, partitions=task.partitions[:1], unnamed_partitions=2, unnamed_records=20)
     record = Record.of(Decided("q", "17", (some,)), 1_763_790_000_000)
@@ -49,7 +49,7 @@ def test_partitions_that_are_not_named() -> None:
         from_text(text.replace("[2,20]", "[2]"))
 
 
-def test_a_newer_version_is_refused_clearly() -> None:
+def test_newer_version_is_rejected_with_a_hint() -> None:
     newer = {**json.loads(to_text(decided(1))), "version": 2}
     with pytest.raises(TransactionError, match="version 2") as caught:
         from_text(json.dumps(newer))
@@ -58,7 +58,7 @@ def test_a_newer_version_is_refused_clearly() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200))
-def test_no_text_raises_anything_else(text: str) -> None:
+def test_any_text_raises_only_transaction_errors(text: str) -> None:
     with pytest.raises(TransactionError):
         from_text(text)
 
@@ -81,7 +81,7 @@ def test_hostile_json_is_malformed(text: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_a_record_with_another_value_somewhere_is_read_whole_or_not_at_all(
+def test_modified_record_is_read_completely_or_rejected(
     data: st.DataObject,
 ) -> None:
     value = json.loads(to_text(data.draw(records())))
@@ -93,7 +93,7 @@ def test_a_record_with_another_value_somewhere_is_read_whole_or_not_at_all(
     assert from_text(to_text(read)) == read
 
 
-def test_fates_belong_to_transactions() -> None:
+def test_fates_match_transactions() -> None:
     torn = json.loads(to_text(decided(2)))
     torn["fates"] = ["lost"]
     with pytest.raises(TransactionError, match="fates"):
@@ -103,7 +103,7 @@ def test_fates_belong_to_transactions() -> None:
 
 
 def _replace_one(value: object, data: st.DataObject) -> None:
-    """Put anything in the place of one value, however deep."""
+    """Replace one value at any depth by any other."""
     while True:
         places: list[object] = list(value) if isinstance(value, dict) else []
         if isinstance(value, list):

@@ -25,7 +25,7 @@ DONE = Record(state=Done("q", "17"), at_ms=1_763_790_000_000, transactions=9, re
 
 
 def read(*batches: list[Message]) -> DecisionRecords:
-    """The records of a log with these messages, one after the other."""
+    """Read a log of these messages."""
     found = DecisionRecords("decisions")
     messages = [message for batch in batches for message in batch]
     found.add((offset, key, value) for offset, (key, value) in enumerate(messages))
@@ -33,7 +33,7 @@ def read(*batches: list[Message]) -> DecisionRecords:
 
 
 @pytest.mark.parametrize("record", [None, DONE, decided(2)])
-def test_compaction_removes_the_chunks_of_a_record_that_is_replaced(record: Record | None) -> None:
+def test_compaction_removes_the_chunks_of_a_replaced_record(record: Record | None) -> None:
     chunks = messages_of(ORDERS, decided(9), SMALL)
     log = read(chunks)
     assert log.chunk_keys(ORDERS) == chunks_of(chunks) == set(range(len(chunks)))
@@ -46,7 +46,7 @@ def test_compaction_removes_the_chunks_of_a_record_that_is_replaced(record: Reco
     assert read(chunks, later).chunk_keys(ORDERS) == chunks_of(later) == frozenset()
 
 
-def test_a_record_keeps_the_chunks_that_it_writes_anew() -> None:
+def test_record_keeps_the_chunks_that_it_rewrites() -> None:
     large = decided(9_000)
     later = replacing(ORDERS, large, frozenset(range(40)))
     written = chunks_of(later)
@@ -59,14 +59,14 @@ def test_a_record_keeps_the_chunks_that_it_writes_anew() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(records(), records())
-def test_the_latest_record_of_a_scope_holds(first: Record, second: Record) -> None:
+def test_latest_record_of_a_scope_counts(first: Record, second: Record) -> None:
     for limit in (SMALL, MAX_VALUE):
         log = [messages_of(ORDERS, first, SMALL), messages_of(ORDERS, second, limit)]
         assert read(*log).latest(ORDERS) == second
         assert read(*reversed(log)).latest(ORDERS) == first
 
 
-def test_nothing_is_known_of_a_scope_without_a_record() -> None:
+def test_scope_without_a_record_is_unknown() -> None:
     log = read(messages_of(ORDERS, decided(1)))
     assert log.latest(Scope.stream("order")) is None
     assert list(log.scopes("orders")) == [ORDERS]
@@ -75,13 +75,13 @@ def test_nothing_is_known_of_a_scope_without_a_record() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(records())
-def test_no_value_is_larger_than_the_limit(record: Record) -> None:
+def test_no_value_exceeds_the_limit(record: Record) -> None:
     for _, value in messages_of(ORDERS, record, SMALL):
         assert value is not None
         assert len(value) <= SMALL
 
 
-def test_a_large_decision_fits_topics_with_default_limits() -> None:
+def test_large_decision_fits_topics_with_default_limits() -> None:
     record = decided(1_000, partitions=64)
     messages = messages_of(ORDERS, record)
     assert len(messages) > 1
@@ -91,7 +91,7 @@ def test_a_large_decision_fits_topics_with_default_limits() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 30), st.data())
-def test_a_record_with_a_missing_chunk_does_not_count(tasks: int, data: st.DataObject) -> None:
+def test_record_with_a_missing_chunk_is_ignored(tasks: int, data: st.DataObject) -> None:
     before = messages_of(ORDERS, decided(1, batch="16"), SMALL)
     messages = messages_of(ORDERS, decided(tasks), SMALL)
     missing = data.draw(st.integers(0, len(messages) - 1))
@@ -99,8 +99,8 @@ def test_a_record_with_a_missing_chunk_does_not_count(tasks: int, data: st.DataO
     assert read(before, kept).latest(ORDERS) == decided(1, batch="16")
 
 
-def test_chunks_of_an_earlier_record_are_not_mixed_in() -> None:
-    """Compaction leaves the last chunks of a longer record behind."""
+def test_chunks_of_an_earlier_record_are_ignored() -> None:
+    """Compaction keeps the last chunks of a longer record."""
     long, short = messages_of(ORDERS, decided(9), SMALL), messages_of(ORDERS, decided(3), SMALL)
     assert len(long) > len(short) > 1
     assert read(long[len(short) :], short).latest(ORDERS) == decided(3)
@@ -108,7 +108,7 @@ def test_chunks_of_an_earlier_record_are_not_mixed_in() -> None:
     assert read(long[:1], short[1:]).latest(ORDERS) is None
 
 
-def test_a_record_with_a_chunk_out_of_its_place_does_not_count() -> None:
+def test_record_with_a_misplaced_chunk_is_ignored() -> None:
     before = messages_of(ORDERS, decided(1, batch="16"), SMALL)
     messages = messages_of(ORDERS, decided(9), SMALL)
     assert len(messages) > 3
@@ -118,7 +118,7 @@ def test_a_record_with_a_chunk_out_of_its_place_does_not_count() -> None:
         assert read(before, each).latest(ORDERS) == decided(1, batch="16")
 
 
-def test_a_record_is_read_in_two_parts() -> None:
+def test_record_is_read_in_two_parts() -> None:
     messages = messages_of(ORDERS, decided(9), SMALL)
     log = read(messages[:2])
     assert log.latest(ORDERS) is None
@@ -126,14 +126,14 @@ def test_a_record_is_read_in_two_parts() -> None:
     assert log.latest(ORDERS) == decided(9)
 
 
-def test_a_scope_is_forgotten() -> None:
+def test_scope_is_deleted() -> None:
     key = messages_of(ORDERS, decided(1))[0][0]
     assert read(messages_of(ORDERS, decided(1)), [(key, None)]).latest(ORDERS) is None
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=30))))
-def test_bytes_of_strangers_are_passed_over(strangers: list[tuple[bytes | None, bytes]]) -> None:
+def test_foreign_records_are_skipped(strangers: list[tuple[bytes | None, bytes]]) -> None:
     log = DecisionRecords("decisions")
     log.add((offset, key, value) for offset, (key, value) in enumerate(strangers))
     log.add((100 + offset, *each) for offset, each in enumerate(messages_of(ORDERS, decided(1))))
@@ -142,7 +142,7 @@ def test_bytes_of_strangers_are_passed_over(strangers: list[tuple[bytes | None, 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=50), st.sampled_from([b"", b"#0", b"#1"]))
-def test_a_value_of_strangers_under_a_key_of_ours_is_an_error(value: bytes, chunk: bytes) -> None:
+def test_foreign_value_under_a_key_of_the_package_is_an_error(value: bytes, chunk: bytes) -> None:
     good = messages_of(ORDERS, decided(1))
     log = read(good, [(b"orders/stream" + chunk, value)])
     with pytest.raises(TransactionError, match="offset 1") as caught:
@@ -151,7 +151,7 @@ def test_a_value_of_strangers_under_a_key_of_ours_is_an_error(value: bytes, chun
     assert read([(b"orders/stream" + chunk, value)], good).latest(ORDERS) == decided(1)
 
 
-def test_a_newer_version_is_refused_for_its_scope_alone() -> None:
+def test_newer_version_is_rejected_only_for_its_scope() -> None:
     newer = {**json.loads(messages_of(ORDERS, decided(1))[0][1] or b""), "version": 2}
     log = read(
         messages_of(Scope.stream("other"), decided(1)),
@@ -165,7 +165,7 @@ def test_a_newer_version_is_refused_for_its_scope_alone() -> None:
 @pytest.mark.parametrize(
     "changed", [{"chunk": 5}, {"chunks": 0}, {"chunks": 10_001}, {"set": None}, {"version": 2}]
 )
-def test_a_chunk_that_contradicts_its_key_is_an_error(changed: dict[str, object]) -> None:
+def test_chunk_that_contradicts_its_key_is_an_error(changed: dict[str, object]) -> None:
     key, value = messages_of(ORDERS, decided(9), SMALL)[1]
     chunk = {**json.loads(value or b""), **changed}
     log = read([(key, json.dumps(chunk).encode())])
@@ -174,5 +174,5 @@ def test_a_chunk_that_contradicts_its_key_is_an_error(changed: dict[str, object]
 
 
 @pytest.mark.parametrize("key", [b"orders/stream#", b"orders/stream#x", b"orders/stream#-1"])
-def test_a_key_that_names_no_chunk_is_a_stranger_s(key: bytes) -> None:
+def test_key_without_a_chunk_number_is_foreign(key: bytes) -> None:
     assert read([(key, b"x")]).latest(ORDERS) is None

@@ -29,7 +29,7 @@ COORDINATOR_INTERVAL_MS = 10_000
 """Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 
 
-def test_open_transactions_with_time_left_may_be_decided() -> None:
+def test_open_transactions_with_time_left_are_accepted() -> None:
     check_alive(TASKS, ALIVE, STARTED)
     check_alive(TASKS, ALIVE, STARTED + TIMEOUT - 30_000)
     check_alive(TASKS, ALIVE, STARTED - 5_000)  # a clock behind the others
@@ -45,15 +45,15 @@ def test_half_a_minute_must_be_left() -> None:
         assert "Nothing is lost" in str(caught.value)
 
 
-def test_the_coordinator_s_start_counts_where_it_is_earlier() -> None:
+def test_earlier_start_at_the_coordinator_counts() -> None:
     earlier = {**ALIVE, NAME: replace(ALIVE[NAME], started_ms=STARTED - TIMEOUT)}
     with pytest.raises(TransactionError, match=f"1 of 3 .*{NAME} has 0 of 900 s"):
         check_alive(TASKS, earlier, STARTED)
 
 
 @pytest.mark.parametrize("timeout_ms", [10_000, 60_000, 99_000, 120_000])
-def test_a_pause_of_the_driver_outlasts_no_transaction(timeout_ms: int) -> None:
-    """Between the check and the commit of the decision, however short the timeout is."""
+def test_driver_pause_cannot_outlast_a_transaction(timeout_ms: int) -> None:
+    """Between the check and the commit of the decision, even for the shortest timeout."""
     short = [replace(each, timeout_ms=timeout_ms) for each in TASKS]
     told = {name: replace(each, timeout_ms=timeout_ms) for name, each in ALIVE.items()}
     latest = STARTED + timeout_ms - DRIVER_TIMEOUT_MS - COORDINATOR_INTERVAL_MS
@@ -63,8 +63,8 @@ def test_a_pause_of_the_driver_outlasts_no_transaction(timeout_ms: int) -> None:
     check_alive(TASKS, ALIVE, STARTED + MIN_TIMEOUT_MS - MIN_LEFT_MS)
 
 
-def test_the_coordinator_s_timeout_counts() -> None:
-    """With two-phase commit there is none (KIP-939)."""
+def test_timeout_at_the_coordinator_counts() -> None:
+    """With two-phase commit there is no timeout (KIP-939)."""
     never = {name: replace(each, timeout_ms=2**31 - 1) for name, each in ALIVE.items()}
     check_alive(TASKS, never, STARTED + 10 * TIMEOUT)
 
@@ -79,24 +79,24 @@ def test_the_coordinator_s_timeout_counts() -> None:
         {"producer_id": 9},
     ],
 )
-def test_a_transaction_that_somebody_has_touched_is_not_decided(changed: dict[str, object]) -> None:
+def test_changed_transaction_is_not_decided(changed: dict[str, object]) -> None:
     touched = {**ALIVE, NAME: replace(ALIVE[NAME], **changed)}  # type: ignore[arg-type]
     with pytest.raises(TransactionError, match=f"1 of 3 .*{NAME} is .*, not open"):
         check_alive(TASKS, touched, STARTED)
 
 
-def test_a_transaction_that_its_coordinator_has_forgotten_is_not_decided() -> None:
+def test_transaction_unknown_to_its_coordinator_is_not_decided() -> None:
     forgotten = {name: told for name, told in ALIVE.items() if name != NAME}
     with pytest.raises(TransactionError, match=f"{NAME} is no longer"):
         check_alive(TASKS, forgotten, STARTED)
 
 
-def test_an_error_names_ten_and_counts_the_others() -> None:
+def test_error_names_ten_transactions_and_counts_the_others() -> None:
     with pytest.raises(TransactionError, match="and 5 more"):
         check_alive(task_transactions(15), {}, STARTED)
 
 
-def test_an_age_that_can_t_be_is_put_down_to_the_clocks() -> None:
+def test_impossible_age_suggests_comparing_clocks() -> None:
     check_alive(TASKS, ALIVE, STARTED - 5_000_000)
     with pytest.raises(TransactionError, match="compare the clocks"):
         check_alive(TASKS, ALIVE, STARTED + TIMEOUT + 3_600_000)

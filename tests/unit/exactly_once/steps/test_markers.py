@@ -1,4 +1,4 @@
-"""What a topic says of a transaction that its coordinator has forgotten."""
+"""Transaction outcomes from markers in the topic, for transactions unknown to the coordinator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fate(cluster: PartitionLeader, last_offset: int | None = 1) -> Fate:
 
 
 @pytest.mark.parametrize(("commit", "expected"), [(True, Fate.COMMITTED), (False, Fate.LOST)])
-def test_the_first_marker_of_the_producer_behind_its_records_tells(
+def test_first_marker_of_the_producer_after_its_records_decides(
     commit: bool, expected: Fate
 ) -> None:
     cluster = PartitionLeader()
@@ -47,14 +47,14 @@ def test_the_first_marker_of_the_producer_behind_its_records_tells(
     assert fate(cluster) is expected
 
 
-def test_a_log_that_begins_behind_the_records_may_have_the_marker_still() -> None:
+def test_log_that_starts_after_the_records_may_still_have_the_marker() -> None:
     cluster = PartitionLeader()
     cluster.hold(marker(OURS, commit=True), base=7)
     cluster.start = 7
     assert fate(cluster) is Fate.COMMITTED
 
 
-def test_without_a_marker_it_stays_unknown() -> None:
+def test_outcome_is_unknown_without_a_marker() -> None:
     cluster = PartitionLeader()
     cluster.hold(batch([b"a", b"b"]), marker(OTHER, commit=True))
     assert fate(cluster) is Fate.UNKNOWN
@@ -63,8 +63,8 @@ def test_without_a_marker_it_stays_unknown() -> None:
     assert fate(cluster) is Fate.UNKNOWN
 
 
-def test_no_transaction_is_looked_for_after_the_deadline() -> None:
-    """Each of them alone might take as long as all of them may."""
+def test_no_search_starts_after_the_deadline() -> None:
+    """A single search may take as long as all of them may."""
     cluster = PartitionLeader()
     cluster.hold(batch([b"a", b"b"]), marker(OURS, commit=True))
     cluster.fetch_codes.extend([NOT_LEADER] * 10_000)

@@ -26,20 +26,20 @@ def test_both_writes_of_a_batch_id_are_named() -> None:
 
 
 @pytest.mark.parametrize("refusal", Refusal)
-def test_every_refusal_says_what_to_do(refusal: Refusal) -> None:
+def test_every_rejection_has_a_hint(refusal: Refusal) -> None:
     error = refusal_error(refusal, ORDERS, Done("old", "17"), CALLER)
     assert refusal.value in error.message
     assert "stream orders: the decision log has batch 17 of query old" in error.message
     assert error.hint
 
 
-def test_an_empty_log_has_no_record() -> None:
+def test_empty_log_has_no_record() -> None:
     error = refusal_error(Refusal.LOG_IS_EMPTY, ORDERS, Nothing(), CALLER)
     assert "has no record" in error.message
     assert "resetTransactionalState=3" in str(error)
 
 
-def test_other_rows_are_named_with_both_numbers() -> None:
+def test_different_row_counts_are_named() -> None:
     caller = Caller(query="q", batch="17", rows=2_000)
     error = refusal_error(Refusal.OTHER_ROWS, ORDERS, Done("q", "17", rows=1_000), caller)
     assert "batch 17 of query q with 1,000 rows, but now has 2,000" in error.message

@@ -45,7 +45,7 @@ def told(state: TransactionState, producer_id: int = 4_001) -> TransactionDescri
         (ErrorCode.invalid_producer_id_mapping, None, Fate.UNKNOWN),
     ],
 )
-def test_what_became_of_a_transaction(
+def test_transaction_outcomes(
     code: int, description: TransactionDescription | None, fate: Fate
 ) -> None:
     descriptions = {} if description is None else {SECOND: description}
@@ -53,7 +53,7 @@ def test_what_became_of_a_transaction(
     assert fates == (Fate.COMMITTED, fate)
 
 
-def test_partitions_that_the_decision_does_not_name_are_counted() -> None:
+def test_unnamed_partitions_are_counted() -> None:
     first, second = DECIDED.transactions
     some = replace(
         second, partitions=second.partitions[:1], unnamed_partitions=1, unnamed_records=10
@@ -63,7 +63,7 @@ def test_partitions_that_the_decision_does_not_name_are_counted() -> None:
     assert "  and 1 more partition: 10 records" in details
 
 
-def test_the_error_names_the_rows_that_are_lost_and_those_that_are_not() -> None:
+def test_error_lists_lost_and_persisted_rows() -> None:
     error = torn_error(ORDERS, DECIDED, (Fate.COMMITTED, Fate.LOST))
     assert error.message == (
         "batch 17 of stream orders is torn: 1 of 2 decided transactions can no longer be committed"
@@ -78,7 +78,7 @@ def test_the_error_names_the_rows_that_are_lost_and_those_that_are_not() -> None
     ]
 
 
-def test_a_long_list_is_cut() -> None:
+def test_long_list_is_truncated() -> None:
     many = Decided("q", "17", task_transactions(100))
     lines = str(torn_error(ORDERS, many, (Fate.LOST,) * 100)).splitlines()
     assert lines[51] == "  and 150 more lines in the decision log"
@@ -95,11 +95,11 @@ def test_a_long_list_is_cut() -> None:
         (Scope.run("a"), "removes them. To prevent this, raise transaction.timeout.ms"),
     ],
 )
-def test_the_error_says_how_to_go_on(scope: Scope, words: str) -> None:
+def test_error_explains_how_to_continue(scope: Scope, words: str) -> None:
     assert words in str(torn_error(scope, DECIDED, (Fate.COMMITTED, Fate.LOST)))
 
 
-def test_the_topic_is_asked_where_brokers_do_not_know() -> None:
+def test_topic_is_read_if_brokers_do_not_know_the_transaction() -> None:
     for fate in Fate:
         text = str(torn_error(ORDERS, DECIDED, (Fate.LOST, fate)))
         assert ("a transaction with an unknown outcome" in text) == (fate is Fate.UNKNOWN)

@@ -23,12 +23,12 @@ from spark_kafka_sink.report.partition_report import (
 from tests.unit.report.strategies import reports
 
 
-def test_every_field_of_a_partition_has_its_way_of_adding_up() -> None:
+def test_every_partition_field_has_a_merge_rule() -> None:
     named = (*SUMS, *LOWEST, *HIGHEST, *SAME)
     assert {"topic", "partition", *named} == {each.name for each in fields(PartitionReport)}
 
 
-def test_every_field_of_a_broker_has_its_column() -> None:
+def test_every_broker_field_has_a_column() -> None:
     named = (*COUNTERS, *HISTOGRAMS)
     assert {"node_id", "name", *named} == {each.name for each in fields(BrokerMetrics)}
 
@@ -38,7 +38,7 @@ AS_COLUMNS, AS_OBJECTS = -1, 32
 
 
 @given(reports(), st.sampled_from([AS_COLUMNS, AS_OBJECTS]))
-def test_packed_and_unpacked(report: DeliveryReport, few: int) -> None:
+def test_pack_round_trip(report: DeliveryReport, few: int) -> None:
     with patch.object(packed_report, "_FEW", few):
         packed = PackedReport.of(report)
     assert bool(packed.partitions) is (few == AS_COLUMNS)
@@ -48,14 +48,14 @@ def test_packed_and_unpacked(report: DeliveryReport, few: int) -> None:
 
 @given(st.lists(reports(), max_size=4), st.booleans(), st.sampled_from([AS_COLUMNS, AS_OBJECTS]))
 @settings(max_examples=100)
-def test_columns_add_up_as_objects_do(found: list[DeliveryReport], packed: bool, few: int) -> None:
+def test_columns_merge_like_objects(found: list[DeliveryReport], packed: bool, few: int) -> None:
     with patch.object(packed_report, "_FEW", few):
         given_reports = [PackedReport.of(each) if packed else each for each in found]
         merged = merge_reports(given_reports)
     assert merged == DeliveryReport.merge_all(found)
 
 
-def test_more_reports_than_are_unpacked_at_a_time() -> None:
+def test_more_reports_than_are_unpacked_at_once() -> None:
     report = DeliveryReport(tasks=1, partitions=(_part(0, 10), _part(-1, None)))
     merged = merge_reports([PackedReport.of(report)] * 600)
     assert merged.tasks == 600
@@ -64,7 +64,7 @@ def test_more_reports_than_are_unpacked_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("number", [2**63 - 1, 1 - 2**63])
-def test_the_largest_numbers_are_not_taken_for_unknown_ones(number: int) -> None:
+def test_maximum_values_are_not_mistaken_for_unknown(number: int) -> None:
     part = PartitionReport(topic="t", partition=0, first_append_time=number, last_offset=number)
     found = [DeliveryReport(partitions=(one,)) for one in (part, _part(0, 10), part)]
     packed = merge_reports([PackedReport.of(each) for each in found])
@@ -72,7 +72,7 @@ def test_the_largest_numbers_are_not_taken_for_unknown_ones(number: int) -> None
     assert packed.partitions[0].first_append_time == number
 
 
-def test_what_the_driver_wants_of_each_report() -> None:
+def test_fields_that_the_driver_reads_from_each_report() -> None:
     merged = merge_reports([DeliveryReport(tasks=1)] * 3, lambda each: replace(each, retries=7))
     assert (merged.tasks, merged.retries) == (3, 21)
 
@@ -82,7 +82,7 @@ def _part(partition: int, offset: int | None) -> PartitionReport:
 
 
 class _Compared(str):
-    """A topic that counts how often it was compared with another."""
+    """A topic that counts comparisons with other topics."""
 
     __slots__ = ()
     times = 0
@@ -93,7 +93,7 @@ class _Compared(str):
         return str.__eq__(self, other)
 
 
-def test_topics_are_not_searched_for_one_by_one() -> None:
+def test_topics_are_not_searched_linearly() -> None:
     def columns(numbers: range) -> PartitionColumns:
         names = (_Compared(f"t{number:04}") for number in numbers)
         reports = [PartitionReport(topic=name, partition=0, persisted=1) for name in names]
