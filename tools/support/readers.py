@@ -11,7 +11,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import cast
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from tools.support.java import run_tool
 
@@ -50,11 +57,20 @@ def ranges(
     with closing(_consumer(bootstrap_servers, isolation)) as consumer:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         return {
-            number: consumer.get_watermark_offsets(
-                TopicPartition(topic, number), timeout=_TIMEOUT_S
-            )
-            for number in partitions
+            number: _watermarks(consumer, TopicPartition(topic, number)) for number in partitions
         }
+
+
+def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """Return a partition's first and end offset; wait while a new topic's leader takes over."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_LEADER or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def count(bootstrap_servers: str, topic: str) -> int:
@@ -63,6 +79,7 @@ def count(bootstrap_servers: str, topic: str) -> int:
 
 
 _TIMEOUT_S = 60
+_NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 def by_confluent(
