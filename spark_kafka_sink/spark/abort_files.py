@@ -6,7 +6,8 @@ error is written.
 
 One writer plans a stream's micro-batch and a different writer aborts it, so planning stores the
 data for abort() in a file. The messages of tasks contain the same data, but if no task of a
-micro-batch finishes, there are no messages.
+micro-batch finishes, there are no messages. If a stopped query is interrupted before Spark calls
+abort(), the next planning of the query reads the file and aborts the transactions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.spark.report_folder import StreamIdentity, query_id, report_folder
+from spark_kafka_sink.spark.report_folder import (
+    ReportFolder,
+    StreamIdentity,
+    query_id,
+    report_folder,
+)
 from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID, setting
 from spark_kafka_sink.spark.worker_start import startup_ms
 
@@ -52,7 +58,9 @@ class Planned:
 class PlanFile:
     """The file that stores the data of a stream's last planning.
 
-    `path` is in the folder of the application's reports; empty if nothing is stored.
+    `path` is in the folder of the application's reports if the stream has a checkpoint, because
+    with Spark Connect each start of a query has its own session; otherwise it is in the folder of
+    the session's reports. It is empty if nothing is stored.
     """
 
     path: str = ""
@@ -63,9 +71,12 @@ class PlanFile:
 
         It has no path if neither options nor prefix identify the stream.
         """
-        folder = report_folder() if stream.is_known or prefix else None
+        here = ReportFolder.here() if stream.is_known or prefix else None
+        if here is None:
+            return cls()
+        folder = here.application if stream.checkpoint else here.path
         name = hashlib.sha256(f"{stream.digest}\n{prefix}".encode()).hexdigest()[:16]
-        return cls() if folder is None else cls(str(Path(folder) / f"{name}.planned"))
+        return cls(str(folder / f"{name}.planned"))
 
     def store(self, planned: Planned) -> None:
         """Replace the stored planning data. Never raises."""
@@ -86,6 +97,24 @@ class PlanFile:
             with suppress(OSError, ValueError, TypeError, KeyError):
                 return _planned(json.loads(Path(self.path).read_text()))
         return Planned()
+
+    def end(self, nonce: str | None) -> None:
+        """Store that commit() or abort() of a planning has completed. Never raises.
+
+        The planning data stays in its own file, because a newer planning may already have replaced
+        it.
+        """
+        if self.path and nonce is not None:
+            with suppress(OSError):
+                Path(f"{self.path}-ended").write_text(nonce)
+
+    def read_unended(self) -> Planned:
+        """Return the data of the last planning; empty if its commit() or abort() has completed."""
+        planned = self.read()
+        with suppress(OSError, ValueError):
+            if Path(f"{self.path}-ended").read_text() == planned.nonce:
+                return Planned()
+        return planned
 
 
 def _planned(kept: dict[str, Any]) -> Planned:

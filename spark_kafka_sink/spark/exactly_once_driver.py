@@ -22,6 +22,7 @@ from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import (
     ConfigError,
+    KafkaProdError,
     TornTransactionError,
     TransactionError,
     text_of,
@@ -98,10 +99,18 @@ def plan_micro_batch(
 ) -> TransactionalTaskWriter:
     """Return the writer for a micro-batch's tasks. Unfinished earlier decisions are finished first.
 
+    If the query's last planning was neither committed nor aborted, its transactions are aborted.
+
     Raises:
         KafkaProdError: the decision log cannot be read, or a decision cannot be finished.
     """
-    plan = _plan(config, stream_scope(config))
+    scope = stream_scope(config)
+    plan = _plan(config, scope)
+    # Only the checkpoint identifies the query: Spark never runs two queries with one checkpoint.
+    last = origin.plan_file.read_unended() if origin.checkpoint else Planned()
+    # With a new shared transaction, planning has already fenced the last one.
+    if last.nonce is not None and (plan.shared is None or last.shared is None):
+        ExactlyOnceEnd(config, origin, scope).give_up(last)
     origin.plan_file.store(Planned(at=origin.started_at, nonce=plan.nonce, shared=plan.shared))
     return TransactionalTaskWriter(config, contract, plan, origin)
 
@@ -299,6 +308,7 @@ class ExactlyOnceEnd(WriteEnd):
         nonce = self._plan_of(ended).nonce
         batch, written = self._batch(batch_id), written_topics(messages)
         outcome = self._committer().commit(batch, results, nonce, written)
+        self.origin.plan_file.end(nonce)
         publication.succeed(self._with_outcome(report, outcome, outcome.status.value, results))
 
     def abort(self, messages: Messages, batch_id: int | None = None) -> None:
@@ -321,9 +331,30 @@ class ExactlyOnceEnd(WriteEnd):
             return
         left = self._describe_open(outcome.left_open, outcome.problem)
         text = f"{outcome.status.value}, but {left}" if left else outcome.status.value
+        if not left:
+            self.origin.plan_file.end(planned.nonce)
         report = self._with_outcome(report, outcome, text, [each.result for each in tasks])
         is_aborted = outcome.status is CommitStatus.ABORTED
         publication.fail(report, self._remedy(left) if is_aborted else _VISIBLE)
+
+    def give_up(self, planned: Planned) -> None:
+        """Abort the transactions of an earlier planning of the query, unless they are decided.
+
+        Neither its commit() nor its abort() has completed: stop() may interrupt Spark before it
+        calls abort(). As in abort(), the abort flag stops a commit() that is still running.
+        """
+        try:
+            outcome = self._abort((), planned, self._scope.name, complete=False)
+            left = self._describe_open(outcome.left_open, outcome.problem)
+        except KafkaProdError as error:
+            left = self._describe_open(_ids((), planned), text_of(error))
+        if left:
+            _LOG.warning(
+                "%s: an earlier micro-batch was neither committed nor aborted; %s. They end when "
+                "the query's next micro-batch is committed, or when they time out",
+                self._scope,
+                left,
+            )
 
     def _batch(self, batch_id: int | None) -> str:
         """Return the batch number of a stream, otherwise the name of the scope."""

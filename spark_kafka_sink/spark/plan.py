@@ -112,7 +112,8 @@ def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPr
         warn_of_misnamed_columns(*schema.names)
         _check_stream(config, contract, options)
         contract, config = _with_schemas(contract, schema, config, stream)
-        origin.plan_file.store(Planned(at=origin.started_at))
+        if not config.exactly_once.exactly_once:
+            origin.plan_file.store(Planned(at=origin.started_at))
     config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
         return _exactly_once(config, contract, origin, options)

@@ -45,7 +45,11 @@ _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unkn
 def abort_undecided(
     driver: Driver, batch: str, tasks: Sequence[TaskTransaction], nonces: frozenset[str]
 ) -> CommitOutcome:
-    """Abort a batch whose commit() was never called, so it cannot have been decided."""
+    """Abort a batch whose commit() was never called, so it cannot have been decided.
+
+    Planning calls this without tasks for a planning that it gives up. In that case, a commit() may
+    have been called; see `_abort_unfinished`.
+    """
     given_up = nonces | nonces_of(tasks)
     aborted = abort_ours(driver, tasks, {each.transactional_id for each in tasks})
     aborted += _abort_unfinished(driver, given_up) if given_up else Aborted(problem=_UNKNOWN)
@@ -55,9 +59,9 @@ def abort_undecided(
 def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
     """Abort the open and future transactions of tasks that have not sent a commit message.
 
-    The nonces may come from a plan file that another driver has since replaced with a newer plan.
-    In that case, the other driver may already have decided these transactions, or may be about to;
-    see `Driver.check_alive`.
+    The nonces may come from a plan file that another driver has since replaced with a newer plan,
+    or from an earlier planning of a stopped query. In these cases, a commit() may already have
+    decided these transactions, or may be about to; see `Driver.check_alive`.
     """
     try:
         create_abort_flags(driver, nonces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,18 +15,32 @@ from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import (
     DeliveryError,
     FencedError,
+    KafkaProdError,
     ProtocolError,
     TransactionError,
 )
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.exactly_once.decision_record import Record
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import create_abort_flags
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.abort_files import WriteOrigin
+from spark_kafka_sink.spark import exactly_once_task, worker_context
+from spark_kafka_sink.spark.abort_files import PlanFile, WriteOrigin
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.exactly_once_driver import plan_write
-from spark_kafka_sink.spark.exactly_once_task import TransactionalTaskWriter
+from spark_kafka_sink.spark.exactly_once_driver import (
+    ExactlyOnceEnd,
+    plan_micro_batch,
+    plan_write,
+    stream_scope,
+)
+from spark_kafka_sink.spark.exactly_once_task import (
+    TransactionalTaskWriter,
+    TransactionMessage,
+)
+from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID
+from spark_kafka_sink.spark.writer import KafkaProdStreamWriter
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
@@ -45,7 +60,19 @@ TWO_PHASES = {
 
 
 def _plan(servers: str, topic: str, **more: str) -> KafkaProdWriter:
-    config = SinkConfig.parse(
+    return plan_write(_config(servers, topic, **more), _contract(topic), WriteOrigin())
+
+
+def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> KafkaProdStreamWriter:
+    """Plan a micro-batch of the query whose plan file is in `folder`."""
+    config = _config(servers, topic, **more)
+    origin = WriteOrigin(checkpoint="/checkpoint", plan_file=PlanFile(str(folder / "q.planned")))
+    task = plan_micro_batch(config, _contract(topic), origin)
+    return KafkaProdStreamWriter(task, ExactlyOnceEnd(config, origin, stream_scope(config)))
+
+
+def _config(servers: str, topic: str, **more: str) -> SinkConfig:
+    return SinkConfig.parse(
         {
             "kafka.bootstrap.servers": servers,
             "kafka.max.block.ms": "20000",
@@ -55,8 +82,23 @@ def _plan(servers: str, topic: str, **more: str) -> KafkaProdWriter:
             **more,
         }
     )
+
+
+def _contract(topic: str) -> Contract:
     locations: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return plan_write(config, Contract(value=0, fixed_topic=topic, **locations), WriteOrigin())
+    return Contract(value=0, fixed_topic=topic, **locations)
+
+
+@pytest.fixture
+def micro_batch(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Set the query and the micro-batch of each task; each task is a different attempt."""
+    attempts = count()
+    monkeypatch.setattr(
+        exactly_once_task, "task_info", lambda: TaskInfo(task_attempt_id=next(attempts))
+    )
+    settings = {QUERY_ID: "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e", BATCH_ID: "0"}
+    monkeypatch.setattr(worker_context, "setting", settings.get)
+    return settings
 
 
 def _values(servers: str, topic: str) -> list[bytes]:
@@ -147,6 +189,68 @@ def test_task_that_has_a_producer_id_at_the_abort(
                 late, unique_topic, [(b"k", b"v")], client.deadline(20)
             )
     assert _open_transactions(servers, unique_topic) == []
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_planning_aborts_a_planning_that_was_neither_committed_nor_aborted(
+    any_kafka: KafkaCluster | EmbeddedBroker,
+    unique_topic: str,
+    tmp_path: Path,
+    micro_batch: dict[str, str],
+    atomic: str,
+) -> None:
+    """The query was stopped, and Spark was interrupted before it called abort()."""
+    servers = any_kafka.bootstrap_servers
+    stopped = _plan_stream(servers, unique_topic, tmp_path, atomicBatch=atomic)
+    stopped.write(iter([ROWS]))
+    assert _open_transactions(servers, unique_topic)
+    writer = _plan_stream(servers, unique_topic, tmp_path)
+    assert _open_transactions(servers, unique_topic) == []
+    with pytest.raises(KafkaProdError):
+        stopped.write(iter([ROWS]))
+    writer.commit([writer.write(iter([ROWS]))], 0)
+    assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
+def test_giving_up_a_planning_does_not_abort_decided_transactions(
+    any_kafka: KafkaCluster | EmbeddedBroker,
+    unique_topic: str,
+    tmp_path: Path,
+    micro_batch: dict[str, str],
+) -> None:
+    servers = any_kafka.bootstrap_servers
+    stopped = _plan_stream(servers, unique_topic, tmp_path)
+    result, _lost = (stopped.write(iter([ROWS])) for _ in range(2))
+    assert isinstance(stopped.end, ExactlyOnceEnd)
+    assert isinstance(result, TransactionMessage)
+    transaction = result.result.transaction
+    assert transaction is not None
+    decided = Decided(micro_batch[QUERY_ID], "0", (transaction,))
+    with connected_driver(stopped.end.config, stream_scope(stopped.end.config)) as driver:
+        owner = driver.fence()
+        driver.read_fenced()
+        driver.append(owner, Record.of(decided, driver.client.wall_ms()), "decide")
+    stopped.end.give_up(stopped.end.origin.plan_file.read())
+    assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
+    _plan_stream(servers, unique_topic, tmp_path)
+    assert _open_transactions(servers, unique_topic) == []
+    assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_planning_does_not_give_up_a_planning_that_was_committed_or_aborted(
+    embedded_broker: EmbeddedBroker,
+    unique_topic: str,
+    tmp_path: Path,
+    micro_batch: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+) -> None:
+    servers = embedded_broker.bootstrap_servers
+    ended = _plan_stream(servers, unique_topic, tmp_path)
+    getattr(ended, end)([ended.write(iter([ROWS]))], 0)
+    monkeypatch.setattr(ExactlyOnceEnd, "give_up", lambda *_: pytest.fail("requests were sent"))
+    _plan_stream(servers, unique_topic, tmp_path)
 
 
 @pytest.mark.parametrize("effect", ["lose-response", "error=NOT_COORDINATOR"])
