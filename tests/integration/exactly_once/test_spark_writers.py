@@ -41,6 +41,7 @@ from spark_kafka_sink.spark.exactly_once_task import (
 )
 from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter
+from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
@@ -132,7 +133,7 @@ def test_batch_is_aborted_if_its_topic_was_recreated(
     with pytest.raises(DeliveryError, match="recreated during the write"):
         writer.commit(messages)
     writer.abort(messages)
-    assert _open_transactions(servers, unique_topic) == []
+    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     again = _plan(servers, unique_topic, batchId="1")
     again.commit([again.write(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
@@ -168,7 +169,7 @@ def test_task_that_starts_after_the_abort(
     stopped.abort([None, None])
     with pytest.raises(DeliveryError, match="aborted this write"):
         stopped.write(iter([ROWS]))
-    assert _open_transactions(servers, unique_topic) == []
+    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
 
 
 def test_task_that_has_a_producer_id_at_the_abort(
@@ -188,7 +189,7 @@ def test_task_that_has_a_producer_id_at_the_abort(
             TransactionalAppender(client, admin).append(
                 late, unique_topic, [(b"k", b"v")], client.deadline(20)
             )
-    assert _open_transactions(servers, unique_topic) == []
+    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
 
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
@@ -205,7 +206,7 @@ def test_planning_aborts_a_planning_that_was_neither_committed_nor_aborted(
     stopped.write(iter([ROWS]))
     assert _open_transactions(servers, unique_topic)
     writer = _plan_stream(servers, unique_topic, tmp_path)
-    assert _open_transactions(servers, unique_topic) == []
+    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     with pytest.raises(KafkaProdError):
         stopped.write(iter([ROWS]))
     writer.commit([writer.write(iter([ROWS]))], 0)
@@ -233,7 +234,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
     stopped.end.give_up(stopped.end.origin.plan_file.read())
     assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
     _plan_stream(servers, unique_topic, tmp_path)
-    assert _open_transactions(servers, unique_topic) == []
+    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -281,7 +282,7 @@ def test_tasks_of_an_aborted_write_are_never_decided(
         create_abort_flags(driver, [plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
         writer.commit([message])
-    assert _open_transactions(servers, unique_topic) == []
+    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     assert _values(servers, unique_topic) == []
 
 
