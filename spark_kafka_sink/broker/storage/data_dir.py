@@ -97,10 +97,11 @@ class DataDir(StorageBackend):
         """See `StorageBackend`.
 
         Raises:
-            ConfigError: the files cannot be read or are damaged.
+            ConfigError: the files cannot be read or are damaged, or the folder is a symbolic link.
         """
         folder = self.folder(topic, partition)
         try:
+            _check_no_link(folder)
             if not os.path.lexists(folder):
                 LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
@@ -198,6 +199,15 @@ def _check_own(folder: Path) -> None:
             f"the data folder {folder} has {_shown(sorted(names))}, but no journal of this broker "
             f"({JOURNAL})",
             hint="Set data_dir to an empty or new folder, or move these files",
+        )
+
+
+def _check_no_link(folder: Path) -> None:
+    if folder.is_symlink():
+        raise ConfigError(
+            f"the partition folder {folder} is a symbolic link to {folder.readlink()}; the broker "
+            "does not follow links",
+            hint="Replace the link with the folder that it points to",
         )
 
 

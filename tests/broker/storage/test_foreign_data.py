@@ -353,6 +353,25 @@ def test_partition_directory_is_a_file_or_missing(
     assert "t-0 is missing" in caplog.text
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_partition_directory_that_is_a_link_is_rejected(folder: Path, exists: bool) -> None:
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        produce(client, "t", batch(3))
+        whole = kafka.batches("t", 0)
+    other = folder.parent / "other"
+    (folder / "t-0").rename(other if exists else folder.parent / "kept")
+    (folder / "t-0").symlink_to(other)
+    before = contents(folder.parent)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"t-0 is a symbolic link.*Replace the link"):
+            start(folder).start()
+        assert contents(folder.parent) == before
+    (folder / "t-0").unlink()
+    (other if exists else folder.parent / "kept").rename(folder / "t-0")
+    with start(folder) as kafka:
+        assert kafka.batches("t", 0) == whole
+
+
 @pytest.mark.parametrize("damage", ["folder", "file", "bit"])
 def test_log_that_ends_before_its_start_continues_at_the_start(folder: Path, damage: str) -> None:
     """DeleteRecords has moved the log start; records before it would be unreadable."""
