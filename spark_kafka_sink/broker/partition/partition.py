@@ -75,8 +75,11 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which all transactions are committed or aborted."""
-        return self.transactions.stable_offset(self.high_watermark)
+        """The end offset of the batches before the first open transaction.
+
+        If no transaction is open, this is the high watermark.
+        """
+        return self.log.end_before(self.transactions.stable_offset(self.high_watermark))
 
     def begin_leader_epoch(self) -> None:
         """Register the current leader epoch with the log's end offset as its start offset."""

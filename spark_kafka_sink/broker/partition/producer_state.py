@@ -186,7 +186,10 @@ class PartitionTransactions:
             self._aborted.append(ended)
 
     def stable_offset(self, high_watermark: int) -> int:
-        """Return the last stable offset, below which all transactions have a replicated marker."""
+        """Return the offset below which all transactions have a replicated marker.
+
+        This is the first offset of an open transaction, or the high watermark.
+        """
         firsts = (
             ended.first_offset
             for ended in self._unreplicated

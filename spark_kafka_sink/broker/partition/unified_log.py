@@ -148,6 +148,14 @@ class UnifiedLog:
         self.end_offset = last + 1
         return base
 
+    def end_before(self, offset: int) -> int:
+        """Return the position of a consumer that has read all batches before `offset`.
+
+        This is the end offset of the last of these batches, or the log start offset if there are
+        none. `offset` is the base offset of a batch, or the end offset of the log.
+        """
+        return min(offset, max(self.storage.end_before(offset), self.start_offset))
+
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, end: int = END
     ) -> list[memoryview]:

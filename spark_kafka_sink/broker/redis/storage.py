@@ -126,6 +126,10 @@ class RedisLogStorage(LogStorage):
         end = max(self.end_offset, self._streams.reserved)
         return self._ids.next_offset(end, self._clock.wall_ms())
 
+    def end_before(self, offset: int) -> int:
+        """See `LogStorage`."""
+        return self._begin(self._table.holding(offset))
+
     def request_replication(self, offset: int) -> bool:
         """See `LogStorage`."""
         return self._request_replication is None or self._request_replication(offset)

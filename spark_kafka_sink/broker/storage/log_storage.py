@@ -200,6 +200,13 @@ class LogStorage(Protocol):
         """Return the base offset for the next batch, which is at least the end offset."""
         return self.end_offset
 
+    def end_before(self, offset: int) -> int:
+        """Return the end offset of the last batch before `offset`, the base offset of a batch.
+
+        This is `offset` itself in storages without gaps.
+        """
+        return offset
+
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """Append one batch, given in parts. Callers must not modify the parts later."""
 

@@ -14,6 +14,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.broker.transactions.player import Player, play
 from tools.compat.scenarios.world import batches
@@ -112,6 +113,37 @@ def test_open_transaction_continues_after_restart(
             "0 P0:2",
         ]
         assert len(values(kafka, "t")) == 5
+
+
+def stable_offset(kafka: EmbeddedBroker) -> int:
+    """Return the last stable offset of partition 0."""
+    with RawClient(kafka.bootstrap_servers) as client:
+        error, offset = Player(client, "t").step("latest committed").split()
+    assert error == "0"
+    return int(offset)
+
+
+def test_committed_readers_reach_the_end_during_a_transaction(
+    start_broker: Callable[..., EmbeddedBroker],
+) -> None:
+    """The gap before the transaction's first batch is after the last stable offset."""
+    with start_broker() as kafka:
+        with RawClient(kafka.bootstrap_servers) as client:
+            end = produce(client, "t", batch(3, value=b"old")).base_offset + 3
+            time.sleep(0.01)
+            _, player = play_without_offsets(kafka, "init\nwrite 0")
+            time.sleep(0.01)
+            later = produce(client, "t", batch(1)).base_offset
+        assert stable_offset(kafka) == end
+        assert values(kafka, "t") == ["old"] * 3
+    with start_broker() as kafka:
+        assert stable_offset(kafka) == end
+        kafka.run(lambda cluster: topic_in(cluster).partitions[0].truncate(later))
+        assert stable_offset(kafka) == end
+        kafka.run(lambda cluster: log_in(cluster).delete_records(end - 1))
+        assert stable_offset(kafka) == end
+        assert play_without_offsets(kafka, "end abort 0", player)[0] == ["0 P0:1"]
+        assert stable_offset(kafka) == kafka.end_offsets("t")[0]
 
 
 @pytest.mark.parametrize("outcomes", ["abort", "commit", "abort commit", "commit abort"])
