@@ -186,7 +186,7 @@ def _row(names: Sequence[str], row: Any) -> ComparedRow:
 
 
 def _bytes(value: str | bytes | bytearray | dict[str, Any] | None) -> bytes | None:
-    """Return the bytes of a value; a decoded key or value is returned as JSON."""
+    """Return the bytes of a key or value. If it is decoded, return its JSON as UTF-8."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, dict):

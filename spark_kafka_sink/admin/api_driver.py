@@ -148,7 +148,7 @@ class Lookup(Generic[K]):
         return {}
 
     def wait(self, now: float) -> float:
-        """Return the maximum seconds until `step` must be called again."""
+        """Return the number of seconds within which `step` must be called again."""
         return self._client.metadata.wait(now)
 
 
@@ -156,7 +156,7 @@ class Lookup(Generic[K]):
 class _KeyState:
     """The state of a key without a final result.
 
-    `retry_at` is in seconds of the client's clock; `code` is the latest error code.
+    `retry_at` is a time on the client's clock in seconds; `code` is the latest error code.
     """
 
     attempts: int = 0

@@ -1,4 +1,4 @@
-"""Read the records of topics between offsets, as a consumer without a group would.
+"""Read the records between two offsets of a partition, as a consumer without a group would.
 
 `TopicReader` determines the end of a partition at the start of a call, and reads from an offset up
 to this end, so every read is bounded. Only one Fetch response is in memory at a time. With

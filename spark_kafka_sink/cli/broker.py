@@ -266,7 +266,7 @@ class BrokerArguments:
         int, typer.Option(help="Delay before the response to a failed login.")
     ] = DEFAULTS.failed_authentication_delay_ms
     handshake_timeout_ms: Annotated[
-        int, typer.Option(help="Maximum total duration of TLS handshake and SASL login.")
+        int, typer.Option(help="Maximum total duration of the TLS handshake and the SASL login.")
     ] = DEFAULTS.handshake_timeout_ms
     deny: Annotated[
         list[str] | None,

@@ -71,7 +71,7 @@ class Context(StrEnum):
     QUEUE = "queue"
     """The buffer: waits for free memory, and batches that are compressed, split or expired."""
     MSG = "msg"
-    """A batch from append to response: append, close, designate, send, and answer."""
+    """A batch, from append to response."""
     PROTOCOL = "protocol"
     """All requests and responses, with their size and time."""
     EOS = "eos"

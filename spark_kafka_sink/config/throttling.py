@@ -28,12 +28,14 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
         "a key are sent to other brokers, and all other rows wait. 100: no limit.",
         low=1,
     ),
-    _count("rateLimit.recordsPerSecond", 0, "Maximum records per second of a task; 0: no limit."),
+    _count(
+        "rateLimit.recordsPerSecond", 0, "Maximum records per second for each task; 0: no limit."
+    ),
     _count(
         "rateLimit.bytesPerSecond",
         0,
-        "Maximum uncompressed bytes per second of a task; 0: no limit. After a quota throttles a "
-        "task, or after many retries, the task continues at one sixteenth of its limits (without "
+        "Maximum uncompressed bytes per second for each task; 0: no limit. After a quota throttles "
+        "a task, or after many retries, the task continues at one sixteenth of its limits (without "
         "limits: of its previous rate) and doubles the rate every second.",
     ),
     _count(

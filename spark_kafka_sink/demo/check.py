@@ -42,7 +42,9 @@ def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
     held = {number: size for number, size in sizes.items() if size}
     if said == held:
         return Finding(True, f"the delivery report agrees with all {len(held)} partitions")
-    return Finding(False, f"the delivery report counts {said}, but the partitions contain {held}")
+    return Finding(
+        False, f"records per partition differ: {said} in the delivery report, {held} in the topic"
+    )
 
 
 def _count(
@@ -68,7 +70,7 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Find
             f"{plural(missing, 'flight')} missing; "
             f"{plural(strange, 'record')} not found in the source",
         )
-    return Finding(True, "every JSON document equals its flight and has the right key")
+    return Finding(True, "every JSON document matches its flight and has the right key")
 
 
 def _order(source: Mapping[str | None, list[Row]], received: Received) -> Finding:

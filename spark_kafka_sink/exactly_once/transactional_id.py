@@ -67,7 +67,7 @@ class Target:
     """Value of the option writeName; None if it is not set."""
 
     def __str__(self) -> str:
-        """Return text for messages, such as "to topic events" or "named late to topic events"."""
+        """Describe the target for messages, such as "to topic x" or "named y to topic x"."""
         where = "to the topics of its rows" if self.topic is None else f"to topic {self.topic}"
         return where if self.name is None else f"named {self.name} {where}"
 

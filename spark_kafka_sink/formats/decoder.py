@@ -187,7 +187,7 @@ def _avro(schema: str) -> Callable[[bytes], Any]:
 def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
-    from google.protobuf.duration_pb2 import Duration  # The pool needs such imports.
+    from google.protobuf.duration_pb2 import Duration  # Imports register the types.
     from google.protobuf.timestamp_pb2 import Timestamp
     from google.protobuf.wrappers_pb2 import Int32Value
 

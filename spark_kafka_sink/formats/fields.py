@@ -239,9 +239,9 @@ class Cells:
     """n entries of a column at some depth.
 
     Attributes:
-        array: the n entries; can be a slice and contain nulls.
+        array: the n entries; may be a slice, and may contain nulls.
         faults: the batch's faults.
-        rows: the row of each entry in the batch, shape (n,); None if entry i is in row i.
+        rows: the index of each entry's row in the batch, shape (n,); None if entry i is in row i.
     """
 
     array: pa.Array[Any]
@@ -425,7 +425,7 @@ class DecimalCells:
         low, high = self.magnitudes()
         least, most = np.uint64(limit - 1 & (1 << 64) - 1), np.uint64(limit - 1 >> 64)
         bad: Mask = (high > most) | ((high == most) & (low > least))
-        # `magnitudes` are one less for negative numbers.
+        # For a negative number, the magnitude is its absolute value minus one.
         bad |= (high == most) & (low == least) & (self.high < 0)
         return bad
 

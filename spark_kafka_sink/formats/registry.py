@@ -538,7 +538,7 @@ class _Tokens:
 
 def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
     """Return the TLS settings of the client, with the certificates in short-lived files."""
-    from spark_kafka_sink.security.tls import context, stores  # slow, only for TLS
+    from spark_kafka_sink.security.tls import context, stores  # slow import, only for TLS
 
     settings: dict[str, str] = {}
     if config.truststore is not None:

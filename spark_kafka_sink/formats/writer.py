@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 _KEPT_BYTES: Final = 4 << 20
 # When 128 KB at the top of the heap are free, glibc returns them to the system, and their pages
-# must be faulted in again for the next batch, which takes a third of the encoding time. If a larger
-# block was freed once, glibc retains up to twice that block's size (``mallopt(3)``,
+# must be faulted in again for the next batch, which takes a third of the encoding time. Once a
+# larger block has been freed, glibc retains up to twice that block's size (``mallopt(3)``,
 # M_TRIM_THRESHOLD). Other allocators ignore this.
 np.empty(_KEPT_BYTES, np.uint8)
 
@@ -112,7 +112,7 @@ class RowWriter:
         self.fixed(words, size)
 
     def sized(self, column: pa.BinaryArray, *, is_zigzag: bool = False) -> None:
-        """Append the length of each entry as a varint, and the entry."""
+        """Append each entry, preceded by its length as a varint."""
         lengths = lengths_without_null(column)
         self.varints(lengths.astype(np.uint64) << np.uint64(is_zigzag))
         self._entries(column, lengths)

@@ -80,7 +80,7 @@ class AclAdvisor:
         return AuthorizationError(
             f"{where} does not exist, and {who} is not authorized to create it"
             if topic in self.denials().uncreatable
-            else f"Describe on {where} is denied to {who}, so the topic may not exist",
+            else f"Describe on {where} is denied to {who}, so the topic might not exist",
             topic=topic,
             error=error_name(_TOPIC),
             hint=self.hint(_TOPIC, topic),

@@ -173,7 +173,7 @@ class RowError(IntEnum):
 
     @property
     def error_class(self) -> str:
-        """The error class that is raised for such a row if errors are not tolerated."""
+        """The class of the exception for a row with this error, if errors are not tolerated."""
         return _ERROR_CLASSES[self]
 
     @property

@@ -455,7 +455,7 @@ def _array_reader(shape: FieldShape) -> Read:
     else:
         element, least = _entity_reader(shape.entity)
     items = _packed_items(shape.kind) or _each_item(element)
-    least = max(least, 1)  # Needed for elements of zero bytes
+    least = max(least, 1)  # needed for zero-length elements
     nullable = shape.nullable
 
     def read(data: memoryview, at: int) -> tuple[object, int]:

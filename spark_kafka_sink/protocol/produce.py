@@ -128,7 +128,7 @@ def _request_layout(version: int) -> _RequestLayout:
         topic=_optional_topic_id if version >= TOPIC_IDS else name,
         partition=struct.Struct(">Bi"),
         size=codec.compact_length,
-        tail=bytes(3),  # empty tags of partition, topic and request
+        tail=bytes(3),  # empty tagged fields of the partition, the topic and the request
     )
 
 

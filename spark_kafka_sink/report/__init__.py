@@ -1,6 +1,6 @@
 """The delivery report: what was written where, how fast, and which settings to change.
 
-The reports of tasks are added up to the report of a write.
+The reports of tasks are combined into the report of a write.
 
 In reading order:
 
@@ -10,7 +10,7 @@ In reading order:
 - `task_report`: the identity of a task, its one-line summary and its open transaction
 - `written_topics`: ids of the topics with acknowledged records
 - `codec_cost`: the size and cost of sampled batches with each codec
-- `builder`: collect the report of a producer session
+- `builder`: collects the report of a producer session
 - `packed_columns`: metrics and partition counters as columns, which are merged without creating
   objects
 - `packed_report`: a report as a task sends it to the driver
@@ -19,5 +19,5 @@ In reading order:
 - `tables`: reports as tables for the terminal
 - `advice`: advice, the figures on which it is based, and the rules about Arrow batches
 - `advisor`: the rules that derive advice from a finished report
-- `storage`: write and read reports on any pyarrow file system
+- `storage`: writes and reads reports on any pyarrow file system
 """

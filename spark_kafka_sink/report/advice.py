@@ -418,7 +418,7 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
         setting="the default partitioner",
         direction=Direction.SET,
         figure=f"the partitioner {facts.partitioner} distributes the rows over "
-        f"{plural(partitions, 'partition')}; batches have {facts.batch:,.0f} of "
+        f"{plural(partitions, 'partition')}; batches contain {facts.batch:,.0f} of "
         f"{plural(limit, 'byte')}",
         sentence="each partition fills its own batch; by default, rows without a key fill one "
         "batch after another; the hash of the key determines the partition of other rows",

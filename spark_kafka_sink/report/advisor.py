@@ -43,7 +43,7 @@ SHORT_LINGER_MS = 5
 HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
 MANY_FULL = 0.8
 MANY_EARLY = 0.1
-"""Share of batches closed early due to lack of memory that indicates a small buffer."""
+"""If a larger share of batches is closed early for lack of memory, the buffer is too small."""
 ALWAYS = 0.9
 """Share of the time above which a thread is considered to be always busy."""
 MOSTLY = 0.5
@@ -259,7 +259,8 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         direction=Direction.RAISE,
         figure=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were sent "
         f"after {linger:g} ms with {facts.batch:,.0f} of {plural(limit, 'byte')}",
-        sentence=f"batches are sent almost empty; about {wanted:,.0f} ms would fill them better",
+        sentence="batches are sent almost empty; a linger.ms of about "
+        f"{wanted:,.0f} would fill more of each",
     )
 
 
@@ -395,7 +396,7 @@ def _verification(facts: PipelineFacts) -> Advice | None:
         setting="the records",
         direction=Direction.CHECK,
         figure=figure,
-        sentence="`kafkaprod verify REPORT` counts whether all of them still exist",
+        sentence="`kafkaprod verify REPORT` checks whether all of them still exist",
     )
 
 

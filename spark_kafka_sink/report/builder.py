@@ -192,7 +192,7 @@ class ReportBuilder:
         )
 
     def failures(self) -> tuple[PartitionStatus, ...]:
-        """Return the failures so far with their errors, as statuses of a `DeliveryError`."""
+        """Return the failures so far with their errors, as in `DeliveryError.statuses`."""
         return tuple(
             PartitionStatus(
                 topic=topic, partition=partition, records=records, status=status, error=error

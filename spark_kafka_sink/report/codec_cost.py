@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecCost:
-    """Counters of one codec. All codecs of a report have compressed the same batches."""
+    """Counters for one codec. All codecs in a report have compressed the same batches."""
 
     codec: str
     """The compression.type. The configured codec has the configured level, and all other codecs
@@ -25,7 +25,7 @@ class CodecCost:
     records: int = 0
     """Number of records in these batches."""
     bytes_uncompressed: int = 0
-    """Size of these batches before compression in bytes, including headers."""
+    """Size of these batches in bytes before compression, including headers."""
     bytes_compressed: int = 0
     """Size of these batches in bytes as they would be sent."""
     cpu_ns: int = 0

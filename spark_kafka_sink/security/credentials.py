@@ -172,8 +172,8 @@ def utf8_text(secret: Secret) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # An environment variable has bytes that are not UTF-8. The cause is omitted because it
-        # contains the text.
+        # An environment variable contains bytes that are not UTF-8. The cause is suppressed,
+        # because it contains the secret.
         raise ConfigError(f"option {secret.option} is not UTF-8") from None
     if text.endswith(("\n", "\r")):
         how = "ends with a line break" if secret.file is None else _line_breaks_in(secret.file)

@@ -82,9 +82,9 @@ class KafkaProdDataSource(DataSource):
             return WarmUpWriter()
         if overwrite:
             raise ConfigError(
-                "save mode overwrite: a Kafka topic can't be overwritten",
+                "save mode overwrite: a Kafka topic cannot be overwritten",
                 hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
-                "delete and create the topic. If this was saveAsTable or createOrReplace on an "
+                "delete and recreate the topic. If you called saveAsTable or createOrReplace on an "
                 "existing table, Spark has already dropped the table: create it again",
             )
         from spark_kafka_sink.spark.plan import batch_writer
@@ -107,7 +107,7 @@ class KafkaProdDataSource(DataSource):
         """
         if overwrite:
             raise ConfigError(
-                "output mode complete: a Kafka topic can't be overwritten by every micro-batch",
+                "output mode complete: a Kafka topic cannot be overwritten by every micro-batch",
                 hint="use .outputMode('append')",
             )
         from spark_kafka_sink.spark.plan import stream_writer

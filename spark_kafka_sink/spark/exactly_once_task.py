@@ -167,11 +167,11 @@ def current_query() -> str | None:
     """
     if worker_context.lacks_query():
         raise TransactionError(
-            "foreachBatch writes with batchId in a thread without the properties of the streaming "
-            "query, so exactly once cannot be guaranteed",
-            hint="Start the thread with the properties of the query: pass "
+            "foreachBatch writes with batchId in a thread that lacks the streaming query's "
+            "properties, so exactly-once delivery cannot be guaranteed",
+            hint="Start the thread with these properties: instead of function, pass "
             "pyspark.inheritable_thread_target(frame.sparkSession)(function) to the thread or "
-            "executor instead of function",
+            "executor",
         )
     return worker_context.setting(worker_context.QUERY_ID)
 
@@ -387,8 +387,8 @@ def _reject_speculation() -> None:
     """
     if (worker_context.setting(SPECULATION) or "").strip().lower() == "true":
         raise ConfigError(
-            f"option atomicBatch and {SPECULATION} cannot be used together: only one of two "
-            "attempts of a task may write",
+            f"option atomicBatch and {SPECULATION} cannot be used together: speculation can run a "
+            "second attempt of a task, but only one attempt may write",
             hint=f"Remove one of them; {SPECULATION} is set when the session is created.",
         )
 

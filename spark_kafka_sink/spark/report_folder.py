@@ -247,7 +247,7 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
         new.write_text(json.dumps(astuple(stream)))
-        with suppress(FileExistsError):  # A different stream has created the file in the meantime.
+        with suppress(FileExistsError):  # Another stream created the file in the meantime.
             os.link(new, file)
         new.unlink()
     query_name, checkpoint = json.loads(file.read_text())

@@ -66,7 +66,7 @@ def select(schema: types.StructType, formats: FormatsConfig) -> Selections:
         ColumnError: a column is missing, has the wrong type, or could be a field or have a special
             meaning.
     """
-    # The value comes first: its error also covers a column `key` that could be a field.
+    # The value comes first: if `key` could also be a field, the error for the value says so.
     value = _value(schema, formats)
     key = _key(schema, formats)
     return Selections(value, key, frozenset(formats.key.fields + formats.value.fields))

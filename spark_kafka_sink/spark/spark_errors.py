@@ -150,7 +150,8 @@ def _not_found() -> KafkaProdError:
     name, taken = _python_of_spark()
     if threading.current_thread() is threading.main_thread() and _is_another(taken):
         return ConfigError(
-            f"Spark looks for format('kafkaprod') with {taken}, which may not have the package",
+            f"Spark looks up format('kafkaprod') with {taken}, which may not have the package "
+            "installed",
             hint=f"set {name}={sys.executable} before the driver starts"
             + ("" if os.environ.get("PYSPARK_PYTHON") else _OR_REGISTER),
         )

@@ -57,7 +57,7 @@ def test_missing_servers(sink: Sink, topic: str) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "message"),
-    [("overwrite", "can't be overwritten"), ("error", "Append"), ("ignore", "")],
+    [("overwrite", "cannot be overwritten"), ("error", "Append"), ("ignore", "")],
 )
 def test_unsupported_save_modes(mode: str, message: str, sink: Sink, topic: str) -> None:
     writer = _frame(sink).write.format("kafkaprod").mode(mode).option("topic", topic)

@@ -50,7 +50,7 @@ class Planted:
 
 
 def _deciding(state: _State = lambda log: log, caller: _Caller = lambda _, caller: caller) -> Rules:
-    """Return rules with changed arguments for all functions up to the decision to commit."""
+    """Return rules in which all functions up to the decision to commit get other arguments."""
     return Rules(
         judge=lambda log, who: judge(state(log), caller(log, who)),
         commit_step=lambda log, who, ours: next_commit_step(state(log), caller(log, who), ours),

@@ -214,7 +214,7 @@ def end(turn: Turn) -> Successors:
 
 
 def done(turn: Turn) -> Successors:
-    """Append the done record; after a found decision, continue with the driver's own batch."""
+    """Append the done record. If the decision was found in the log, continue with the own batch."""
     rolling = turn.driver.rolling
     if not turn.may_append:
         return [

@@ -259,7 +259,7 @@ class Estimate:
     """Seconds for the second check of the transactions, which must complete within 5 s."""
     decision_bytes: float = 0.0
     decision_seconds: float = 0.0
-    """Seconds to encode the decision, within the driver's transaction (15 s)."""
+    """Seconds to encode the decision, which must fit into the driver's transaction of 15 s."""
     markers_per_broker: float = 0.0
     """Transaction markers that a broker writes."""
     marker_seconds: float = 0.0

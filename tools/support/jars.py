@@ -81,7 +81,7 @@ def _download(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
         if prefixed.is_file():
             prefixed.rename(into / name)
         for other in into.glob(f"{organisation}_{artifact}-[0-9]*.jar"):
-            other.unlink()  # A different archive depends on a different version.
+            other.unlink()  # Another version, which another archive depends on.
     if transitive and not scala:
         _copy_scala(into)
 

@@ -232,7 +232,7 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 # Short enough that the partitions of a killed broker soon have new leaders. Long enough for a busy
-# machine: a broker of 2.1 whose session expired might never be registered again (KAFKA-7165).
+# machine: a Kafka 2.1 broker whose session expired might never be registered again (KAFKA-7165).
 _TICK_MS = 500
 _SESSION_MS = 10_000
 

@@ -1,4 +1,4 @@
-"""Create open transactions, like those that a failed task leaves, and batches for them."""
+"""Create open transactions, like those that a failed task leaves behind, and their batches."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ class TransactionCoordinator:
                 for producer_id in list(partition.transactions.ongoing):
                     if marker := self._orphan_marker(key, partition, producer_id):
                         LOG.warning(
-                            "%s-%d has lost the end of a transaction of producer id %d: %s it",
+                            "%s-%d has lost the marker of a transaction (producer id %d): %s it",
                             *key,
                             producer_id,
                             "committing" if marker.commit else "aborting",

@@ -1,4 +1,4 @@
-"""Produce 3-13, including the delayed responses of acks=all.
+"""Handles Produce versions 3 to 13, including the delayed responses for acks=all.
 
 ApiVersions announces versions 0-2 because librdkafka requires them (KAFKA-18659), but requests of
 these versions fail.

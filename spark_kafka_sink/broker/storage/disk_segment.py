@@ -375,7 +375,7 @@ class DiskSegment(LogSegment):
 
 def _check_absent(path: Path) -> None:
     if os.path.lexists(path):
-        raise FileExistsError(f"{path} exists, but the broker did not write it. Move the file")
+        raise FileExistsError(f"{path} exists, but the broker did not write it. Move it elsewhere")
 
 
 def _write(fd: int, parts: Sequence[memoryview | bytes | bytearray], at: int) -> None:

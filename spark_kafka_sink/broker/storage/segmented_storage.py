@@ -78,7 +78,7 @@ class LogSegment:
         self.table.keep(count)
 
     def seal(self) -> None:
-        """Complete the segment, before the next segment is created."""
+        """Complete the segment before the next one is created."""
 
     def flush(self) -> None:
         """Make all data survive a machine crash, if the segment supports it."""

@@ -214,7 +214,7 @@ _TOKENS = (
     integer(
         "sasl.login.read.timeout.ms",
         None,
-        "Read timeout for responses of the issuer; default: 10,000.",
+        "Timeout for reading responses from the issuer; 10,000 if not set.",
         importance=LOW,
     ),
     long(

@@ -310,8 +310,8 @@ def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
 def _report(driver: Driver, decided: DecidedBatch, waiting: Mapping[str, int]) -> None:
     errors = Counter(error_name(code) for code in waiting.values())
     _LOG.warning(
-        "batch %s of %s is decided; waiting for EndTxn of %d of %d transactions: %s, for example "
-        "%s. EndTxn is retried until it succeeds",
+        "batch %s of %s is decided, but EndTxn has not succeeded for %d of %d transactions "
+        "(errors: %s; for example, transaction %s). It is retried until it succeeds",
         decided.batch,
         driver.scope,
         len(waiting),
@@ -511,7 +511,7 @@ def _append_run_outcome(
     decided: DecidedBatch,
     result: tuple[Fate, ...] | KafkaProdError,
 ) -> None:
-    """Record the outcome of a run's decision; failures are logged and do not fail the caller."""
+    """Record the outcome of a run's decision. Errors are logged, not raised."""
     if isinstance(result, KafkaProdError):
         _LOG.warning("%s", _unfinished(driver, decided, result))
         return

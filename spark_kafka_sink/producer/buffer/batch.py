@@ -176,7 +176,7 @@ class ProducerBatch:
         return RowNumbers(np.concatenate(numbers), known[0].spark_partition)
 
     def number(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Assign the producer id, epoch and first sequence, which do not change in retries."""
+        """Assign the producer id, epoch and first sequence, which stay the same across retries."""
         self.producer_id, self.epoch, self.sequence = producer_id, epoch, sequence
 
     def unnumber(self) -> None:

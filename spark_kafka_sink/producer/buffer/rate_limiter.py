@@ -159,7 +159,7 @@ class RateLimiter:
         return wait if wait >= _SHORTEST else 0.0
 
     def acquire(self, rows: int, size: int) -> None:
-        """Remove a chunk's tokens from the buckets, as of the latest `refill`."""
+        """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""
         if not self._given and self._bytes is None:
             self._speed.add(size, self._now)
         if self._records is not None:

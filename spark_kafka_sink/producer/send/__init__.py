@@ -2,13 +2,13 @@
 
 In reading order:
 
-- `sender`: an iteration of the loop (close, drain, send, poll, complete), and Produce requests
+- `sender`: runs the loop (close, drain, send, poll, complete) and builds Produce requests
 - `drainer`: selects the batches of the next request to each broker
-- `partition_state`: the order, sequences, epochs and gaps of each partition
+- `partition_state`: tracks the order, sequences, epochs and gaps of each partition
 - `error_policy`: determines the next step for an error code
 - `response_handler`: carries out the decisions of `error_policy`
 - `batch_completion`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
-- `batch_failure`: the errors that failed batches raise, with hints
+- `batch_failure`: creates the errors for failed batches, with hints
 - `batch_split`: splits rejected batches and creates dead letters for rejected records
 - `statistics`: statistics in librdkafka's JSON format
 """

@@ -240,7 +240,7 @@ class Drainer:
         *,
         is_retry: bool = False,
     ) -> None:
-        """Add a batch to the request to the partition's leader."""
+        """Add a batch to the request for the partition's leader."""
         if not is_retry:
             self._accumulator.drain(batch, state.partition)
         self._accumulator.put_last(state.partition)

@@ -83,7 +83,7 @@ class TransactionState(Enum):
     transaction.
     """
     ABORTABLE_ERROR = auto()
-    """The transaction must no longer be committed."""
+    """The transaction can no longer be committed, only aborted."""
     FATAL_ERROR = auto()
     """The coordinator rejects all requests of this producer, even an abort request."""
     ABORTING = auto()

@@ -96,8 +96,8 @@ def verification_failure(
         return TlsError(
             _other_host(shown, broker),
             broker=broker,
-            hint="Connect with a name in the certificate: check kafka.bootstrap.servers and the "
-            "broker's advertised.listeners. An empty "
+            hint="Connect by a name that is in the certificate: check kafka.bootstrap.servers and "
+            "the broker's advertised.listeners. An empty "
             "kafka.ssl.endpoint.identification.algorithm disables the check.",
         )
     if code == SELF_SIGNED or code in _UNKNOWN_AUTHORITY:

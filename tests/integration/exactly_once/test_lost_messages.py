@@ -119,8 +119,8 @@ def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptu
         driver.admin = _UnresponsiveAdmin(driver.client)
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
     assert (
-        f"batch 1 of {query.scope} is decided; waiting for EndTxn of 3 of 3 transactions: "
-        "COORDINATOR_LOAD_IN_PROGRESS (3), for example p-"
+        f"batch 1 of {query.scope} is decided, but EndTxn has not succeeded for 3 of 3 "
+        "transactions (errors: COORDINATOR_LOAD_IN_PROGRESS (3); for example, transaction p-"
     ) in caplog.text
     assert query.visible() == rows_of("0", "1")
 

@@ -20,7 +20,7 @@ WAIT_S = 240
 OURS = "kafkaprod"
 PARTITIONING = "partitioning or clustering columns"
 NO_OPTIONS = r"the write has no options.*writeTo\(t\).options"
-OVERWRITE = "a Kafka topic can't be overwritten|does not support (dynamic overwrite|overwrite by)"
+OVERWRITE = "a Kafka topic cannot be overwritten|does not support (dynamic overwrite|overwrite by)"
 _tables = itertools.count(1)
 
 

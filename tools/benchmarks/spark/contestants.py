@@ -31,9 +31,9 @@ _TIMEOUT_S = 300
 
 
 class WarmSpark:
-    """Context manager for a process that executes orders.
+    """Context manager for a process that runs benchmark jobs.
 
-    Starts the process for the first order, and for the next order after a failure.
+    Starts the process for the first job, and again for the next job after a failure.
     """
 
     def __init__(

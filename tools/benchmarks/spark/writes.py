@@ -255,7 +255,7 @@ def kept(series: Sequence[Series], name: str, points: Sequence[int]) -> float | 
 
 
 KEPT = 0.7
-"""Minimum share of the rate that a write keeps at the last point of a sweep.
+"""Minimum share of its rate at the first point of a sweep that a write keeps at the last point.
 
 For Arrow batches it is relative to the share that the null Arrow sink keeps.
 """

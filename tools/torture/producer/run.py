@@ -126,7 +126,7 @@ class ClusterFaults:
         self.configure("min.insync.replicas", str(self._plan.min_isr))
 
     def _small_messages(self) -> None:
-        """Lower the message size limit so that single records fit, but not batches."""
+        """Lower the message size limit so that single records fit but batches do not."""
         size = self._plan.value_size + 150
         self.configure("max.message.bytes", str(self._random.choice((size, size * 3))))
         time.sleep(0.7)

@@ -1,4 +1,4 @@
-"""Run N new seeds: `python -m tools.torture.streams --runs N`. `--seed N` repeats a seed.
+"""Do N runs with new seeds: `python -m tools.torture.streams --runs N`. `--seed` repeats a run.
 
 After SIGTERM, the command finishes the current runs and exits.
 """

@@ -87,7 +87,7 @@ def test_changed_transaction_is_not_decided(changed: dict[str, object]) -> None:
 
 def test_transaction_unknown_to_its_coordinator_is_not_decided() -> None:
     forgotten = {name: told for name, told in ALIVE.items() if name != NAME}
-    with pytest.raises(TransactionError, match=f"{NAME} is unknown"):
+    with pytest.raises(TransactionError, match=f"{NAME} is no longer known"):
         check_alive(TASKS, forgotten, STARTED)
 
 
