@@ -322,12 +322,8 @@ class ExactlyOnceEnd(WriteEnd):
             outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
         except Exception as error:  # noqa: BLE001 - Spark must raise the batch's own error
             _LOG.warning("%s: %s", publication.name, text_of(error))
-            if isinstance(error, TornTransactionError):
-                outcome_text, remedy = _PARTIAL, f"{_PARTIAL}: {text_of(error)}"
-            else:
-                outcome_text = self._describe_open(_ids(tasks, planned), text_of(error))
-                remedy = f"{_UNKNOWN}; {outcome_text}. {self._remedy_if_unknown()}"
-            publication.fail(replace(report, transaction_outcome=outcome_text), remedy)
+            text, remedy = self._describe_failure(error, _ids(tasks, planned))
+            publication.fail(replace(report, transaction_outcome=text), remedy)
             return
         left = self._describe_open(outcome.left_open, outcome.problem)
         text = f"{outcome.status.value}, but {left}" if left else outcome.status.value
@@ -378,6 +374,13 @@ class ExactlyOnceEnd(WriteEnd):
         which = f"{plural(len(names), 'transaction')} may be open {until}: {shown}{more}"
         others = f"transactions of tasks that did not finish may be open: {problem}"
         return "; ".join([*([which] if names else []), *([others] if problem else [])])
+
+    def _describe_failure(self, error: Exception, names: Sequence[str]) -> tuple[str, str]:
+        """Describe the outcome and the remedy if abort() itself fails with `error`."""
+        if isinstance(error, TornTransactionError):
+            return _PARTIAL, f"{_PARTIAL}: {text_of(error)}"
+        left = self._describe_open(names, text_of(error))
+        return left, f"{_UNKNOWN}; {left}. {self._remedy_if_unknown()}"
 
     def _remedy(self, left: str) -> str:
         """Describe the outcome of a failed batch, and the command that ends open transactions."""

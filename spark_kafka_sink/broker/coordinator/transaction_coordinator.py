@@ -38,7 +38,7 @@ from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
@@ -263,31 +263,28 @@ class TransactionCoordinator:
             if txn.is_prepared:
                 self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
 
-    def recover(self, topics: Collection[Topic]) -> None:
+    def recover(self, topics: Iterable[Topic]) -> None:
         """Reconcile the journal with the logs after a start. Either can have lost its end."""
-        for topic in topics:
-            for partition in topic.partitions:
-                self.producer_ids.skip_used(partition.producers.entries)
-        self._end_orphaned(topics)
+        for partition in (each for topic in topics for each in topic.partitions):
+            self.producer_ids.skip_used(partition.producers.entries)
+            self._end_orphaned(partition)
 
-    def _end_orphaned(self, topics: Iterable[Topic]) -> None:
+    def _end_orphaned(self, partition: Partition) -> None:
         """Write the markers of completed transactions that logs have lost.
 
         If a storage loses the end of a log, a transaction can be left open in the log. The
         producer's next marker would end this transaction, possibly with the wrong outcome.
         """
-        for topic in topics:
-            for partition in topic.partitions:
-                key = (topic.name, partition.index)
-                for producer_id in list(partition.transactions.ongoing):
-                    if marker := self._orphan_marker(key, partition, producer_id):
-                        LOG.warning(
-                            "%s-%d has lost the marker of a transaction (producer id %d): %s it",
-                            *key,
-                            producer_id,
-                            "committing" if marker.commit else "aborting",
-                        )
-                        self.write_marker(key, marker)
+        key = (partition.topic, partition.index)
+        for producer_id in list(partition.transactions.ongoing):
+            if marker := self._orphan_marker(key, partition, producer_id):
+                LOG.warning(
+                    "%s-%d has lost the marker of a transaction (producer id %d): %s it",
+                    *key,
+                    producer_id,
+                    "committing" if marker.commit else "aborting",
+                )
+                self.write_marker(key, marker)
 
     def _orphan_marker(
         self, key: TopicPartition, partition: Partition, producer_id: int

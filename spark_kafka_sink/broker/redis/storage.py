@@ -321,7 +321,8 @@ class RedisJournal(Journal):
         """Return the commands that update the stored fields to the current values.
 
         Raises:
-            ChangedDataError: Redis has records of deleted topics in the streams of new topics.
+            ChangedDataError: Redis has records of deleted topics in the streams of new topics, or
+                an open transaction that has ended since.
         """
         self._check_topics(stored)
         self._check_transactions(stored)
