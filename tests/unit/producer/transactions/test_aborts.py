@@ -128,7 +128,7 @@ def test_warning_at_half_of_the_timeout_is_logged_once(
     sim.steps(5)
     sim.send([b"2"])
     sim.finish()
-    warnings = [record for record in caplog.records if "half of transaction" in record.message]
+    warnings = [line for line in caplog.messages if "half of transaction" in line]
     assert len(warnings) == 1
     assert sim.session.transaction is not None
 
