@@ -18,6 +18,7 @@ from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.driver import Driver, connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
+from spark_kafka_sink.protocol.transactions import OPEN_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -86,7 +87,9 @@ def open_transactions(
     listed = admin.list(ids.prefix_pattern(prefix), deadline)
     descriptions = admin.describe([each.transactional_id for each in listed], deadline)
     coordinators = {each.transactional_id: each.coordinator for each in listed}
-    views = (_view(records, each, coordinators) for each in descriptions.values())
+    # A listed transaction may have ended before it was described.
+    still_open = (each for each in descriptions.values() if each.state in OPEN_STATES)
+    views = (_view(records, each, coordinators) for each in still_open)
     return sorted(
         (each for each in views if each is not None), key=lambda each: each.transactional_id
     )

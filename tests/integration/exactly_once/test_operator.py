@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
 from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
 
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.cli.main import app
+from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, rows_of, stream
 from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
+from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
@@ -63,6 +67,16 @@ def test_no_open_transactions(query: Writes) -> None:
     assert "Decision log: 0 scopes" in output(query, "describe")
     assert output(query, "commit") == "No decided transaction is incomplete.\n"
     assert output(query, "abort") == "No open transaction may be aborted.\n"
+
+
+def test_transaction_that_ends_after_it_was_listed_is_omitted(
+    query: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query.committer.commit("0", query.tasks("0"))
+    overview = TransactionOperator(query.config).overview
+    wait_until_equal(lambda: overview().transactions, ())
+    monkeypatch.setattr(TransactionAdmin, "list", partialmethod(TransactionAdmin.list, states=()))
+    assert overview().transactions == ()
 
 
 def test_running_batch_is_listed_but_not_changed(query: Writes) -> None:

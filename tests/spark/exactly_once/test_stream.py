@@ -14,6 +14,7 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
 from tests.spark.support.stream import WAIT_S
+from tests.support.waiting import wait_until_equal
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -216,7 +217,8 @@ def test_stopped_query_leaves_no_open_transaction(stream: Stream, atomic: str) -
         query.stop()
     finally:
         conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-    assert operator.overview().transactions == ()
+    # The coordinator writes the markers after its response to EndTxn.
+    wait_until_equal(lambda: operator.overview().transactions, ())
     assert _outcomes(stream) == ["aborted"]
 
 
