@@ -13,18 +13,14 @@ import re
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbformat import NotebookNode
-
+from nbformat import NotebookNode
 
 VARIES = "varies"
 """Tag of cells whose text varies between runs, such as advice that depends on speed."""

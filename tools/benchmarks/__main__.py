@@ -13,8 +13,8 @@ import argparse
 import sys
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -23,13 +23,9 @@ from tools.benchmarks.core import codec, encoders, rates
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.results import describe
 from tools.benchmarks.spark import writes
+from tools.benchmarks.tables import Figures
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tools.benchmarks.tables import Figures
-
-    Part = tuple[Callable[[Workbench, Plan], Figures], Plan]
+Part = tuple[Callable[[Workbench, Plan], Figures], Plan]
 
 PARTS: dict[str, Part] = {
     "encoder": (encoders.measure, Plan(0, 3)),

@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import psutil
 
@@ -20,9 +20,6 @@ from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, Contestant, pres
 from tools.benchmarks.payload import RANDOM, lines_file
 from tools.benchmarks.processes import python
 from tools.benchmarks.tables import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VALUE_BYTES = 100
 READY = "kafkaprod broker ready on"

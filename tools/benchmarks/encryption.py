@@ -7,24 +7,18 @@ the client only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tools.benchmarks import tables
 from tools.benchmarks.core import contestants as core
-from tools.benchmarks.kafka import MeasuredKafka
+from tools.benchmarks.kafka import MeasuredKafka, Plan, Workbench
 from tools.benchmarks.payload import EVENTS, lines_file
 from tools.benchmarks.results import Series, find, take_turns
 from tools.benchmarks.spark.contestants import SINK, TUNED_JVM, SparkWrite, measure_writes
 from tools.support.certificates import CertificateAuthority
-from tools.support.kafka_node import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.benchmarks.kafka import Plan, Workbench
-    from tools.support.kafka_node import KafkaNode
+from tools.support.kafka_node import KafkaNode, free_port
 
 HOST = "localhost"
 PROTOCOLS = ("PLAINTEXT", "SSL")

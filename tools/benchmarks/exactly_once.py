@@ -6,10 +6,11 @@ Also measures how long the driver takes to end many open transactions of tasks.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
@@ -17,7 +18,7 @@ from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.config.model import ProducerConfig
 from tools.benchmarks import tables
-from tools.benchmarks.kafka import PARTITIONS, new_topics
+from tools.benchmarks.kafka import PARTITIONS, Plan, Workbench, new_topics
 from tools.benchmarks.payload import events_folder
 from tools.benchmarks.results import (
     BenchmarkError,
@@ -31,11 +32,6 @@ from tools.benchmarks.results import (
 from tools.benchmarks.spark.child import TASKS
 from tools.benchmarks.spark.contestants import FIRST_WARM_UP, WarmSpark
 from tools.support.transactions import open_transactions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from tools.benchmarks.kafka import Plan, Workbench
 
 AT_LEAST_ONCE, EXACTLY_ONCE = DeliveryGuarantee
 TRIGGER = "triggerExecution"

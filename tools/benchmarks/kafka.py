@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
@@ -13,9 +13,6 @@ from confluent_kafka.admin import NewTopic
 from tools.benchmarks.results import BenchmarkError
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 PARTITIONS = 8
 _WAIT_S = 60

@@ -7,11 +7,15 @@ JSON object with the sections of `empty`, each with one entry for each part.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from spark_kafka_sink.plots.panels import (
@@ -38,14 +42,7 @@ from tools.benchmarks.tables import Table, Target, target_table
 from tools.docs.pages import DOCS, write_block
 from tools.support.jars import ROOT
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    Found = Mapping[str, Any]
+Found = Mapping[str, Any]
 
 _COLORS = (GOOD, BAD, SECOND, PALE)
 _MILLION = 1_000_000

@@ -7,17 +7,15 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pyarrow as pa
 
 from tools.benchmarks.results import BenchmarkError, Sample
 from tools.support.jars import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _TIMEOUT_S = 300
 _MEASURED = {field.name for field in fields(Sample)}

@@ -6,19 +6,17 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tools.checks.needs import find_java
 from tools.support.jars import KAFKA
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    Log = Callable[[str], None]
+Log = Callable[[str], None]
 
 _T = TypeVar("_T")
 

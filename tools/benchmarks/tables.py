@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tools.benchmarks.results import ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from tools.benchmarks.results import Series
+from tools.benchmarks.results import Series, ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +75,8 @@ class Table:
         return "\n".join([*lines, *(["", self.notes] if self.notes else [])])
 
 
-if TYPE_CHECKING:
-    Column = tuple[str, Callable[[Series], str]]
-    """The heading of a column, and its cell for a series."""
+Column = tuple[str, Callable[[Series], str]]
+"""The heading of a column, and its cell for a series."""
 
 CODEC: Column = ("codec", lambda one: one.codec)
 RATE: Column = ("M rec/s", lambda one: f"{one.rate / 1e6:.2f}")

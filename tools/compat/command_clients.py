@@ -10,7 +10,9 @@ import tempfile
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from tools.compat.clients import (
     COUNT,
@@ -28,10 +30,6 @@ from tools.compat.clients import (
 from tools.support.jars import KAFKA, ROOT
 from tools.support.java import command, run_tool
 from tools.support.readers import by_console_consumer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 TEXT = "\n".join(VALUES) + "\n"
 TOOLS = "org.apache.kafka.tools"

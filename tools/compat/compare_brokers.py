@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink import EmbeddedBroker
 from tools.compat.scenarios.admin import cluster_scenarios, placement_scenarios, topic_scenarios
@@ -20,9 +21,6 @@ from tools.compat.scenarios.read import read_scenarios
 from tools.compat.scenarios.world import Scenario, differing, keep_everything, run
 from tools.docs.pages import table, write_block
 from tools.support.kafka_cluster import KafkaCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 SHOWN = 70
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tools.docs import reference, runs
 from tools.docs.pages import write_block
 from tools.docs.types import render_format_types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 GENERATED: dict[str, Callable[[], str]] = {
     "main-options": reference.render_main_options,

@@ -9,12 +9,8 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

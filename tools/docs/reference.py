@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from inspect import getdoc
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.broker.config import BrokerConfig
@@ -20,6 +21,7 @@ from spark_kafka_sink.common.extras import EXTRAS
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Profile
 from spark_kafka_sink.config.names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
+from spark_kafka_sink.config.option import Option, Value
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.security.names import (
@@ -44,12 +46,6 @@ from spark_kafka_sink.report.delivery_counters import (
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from spark_kafka_sink.config.option import Option, Value
-
 
 _PREFIX = "kafka."
 _COLUMNS = ("option", "default", "allowed", "meaning")

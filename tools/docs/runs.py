@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from tools.docs.pages import table
 from tools.model.planted import PLANTED
-from tools.model.scenario import FULL, SCENARIOS
+from tools.model.scenario import FULL, SCENARIOS, Scenario
 from tools.torture.ledger import OK, STREAMS, TORN, Ledger
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tools.model.scenario import Scenario
-
 
 _SUMS = ("lost", "doubled", "torn")
 _SINKS = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types
@@ -17,9 +18,6 @@ from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_sch
 from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.spark.schema_plan import arrow_schema
 from tools.docs.pages import table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _INT, _TEXT = types.IntegerType(), types.StringType()
 _AT: Final = dt.datetime(2024, 2, 29, 12, 34, 56, 789_012)  # noqa: DTZ001 - for both timestamps

@@ -12,10 +12,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from tools.benchmarks.kafka import MeasuredKafka
 from tools.benchmarks.processes import ContestantError, python, run_json
@@ -23,10 +23,6 @@ from tools.benchmarks.results import describe
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
 from tools.docs.pages import table, write_block
 from tools.support.jars import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 MIB = 1 << 20
 MB = 1_000_000

@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from spark_kafka_sink import DeliveryReport
 from tools.benchmarks.spark.child import peaks, start_session
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import SparkSession
 
 
 def _write(spark: SparkSession, order: Mapping[str, Any], count: int) -> tuple[int, int]:

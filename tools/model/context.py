@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spark_kafka_sink.exactly_once import commit_outcome, protocol
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
+from spark_kafka_sink.exactly_once.protocol import (
+    AbortOurs,
+    AlreadyDone,
+    Caller,
+    Decide,
+    Decided,
+    GiveUp,
+    Refusal,
+    Refuse,
+    RollForward,
+    Verdict,
+)
 from spark_kafka_sink.exactly_once.steps import orphans
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate
-from tools.model.scenario import WRITE
+from tools.model.scenario import WRITE, Scenario
 from tools.model.world import UNFINISHED, Driver, Pc, State, Transaction, World, transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from spark_kafka_sink.exactly_once.protocol import (
-        AbortOurs,
-        AlreadyDone,
-        Caller,
-        Decide,
-        Decided,
-        GiveUp,
-        Refusal,
-        Refuse,
-        RollForward,
-        Verdict,
-    )
-    from tools.model.scenario import Scenario
 
 
 def _is_orphan(state: State, candidate: Candidate, given_up: frozenset[str]) -> bool:

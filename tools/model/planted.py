@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.protocol import (
@@ -23,13 +23,11 @@ from spark_kafka_sink.exactly_once.protocol import (
     next_abort_step,
     next_commit_step,
 )
+from spark_kafka_sink.exactly_once.steps.orphans import Candidate
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tools.model.context import Rules
 from tools.model.scenario import GHOST, ONE, QUERIES, RESETTING, Goal, Runner, Scenario
 from tools.model.world import Pc, State, Transaction, Version
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.steps.orphans import Candidate
 
 CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse
 AbortStep = RollForward[Transaction] | GiveUp | AbortOurs

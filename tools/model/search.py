@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.protocol import Decided, Done
 from tools.model.context import Context, Rules
-from tools.model.scenario import TASKS, Goal
+from tools.model.scenario import TASKS, Goal, Scenario
 from tools.model.steps import successors
-from tools.model.world import Pc, Status, describe_log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.model.scenario import Scenario
-    from tools.model.world import World
-
+from tools.model.world import Pc, Status, World, describe_log
 
 _ALIVE = frozenset({Status.OPEN, Status.COMMITTED, Status.TIMED_OUT})
 

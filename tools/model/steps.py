@@ -7,8 +7,8 @@ to a speculative attempt, or was part of a retried stage. It can still write at 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import count, product
-from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.protocol import (
@@ -23,15 +23,19 @@ from spark_kafka_sink.exactly_once.protocol import (
     next_planning_step,
     takes_over,
 )
-from tools.model.context import Turn
+from tools.model.context import Context, Turn
 from tools.model.scenario import TASKS
-from tools.model.world import ENDED, UNFINISHED, Driver, Pc, State, Status, Transaction, normalised
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tools.model.context import Context
-    from tools.model.world import World
+from tools.model.world import (
+    ENDED,
+    UNFINISHED,
+    Driver,
+    Pc,
+    State,
+    Status,
+    Transaction,
+    World,
+    normalised,
+)
 
 Successors = list[tuple[str, Turn]]
 """List of (description of a step, turn after the step)."""

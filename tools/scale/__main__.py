@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from spark_kafka_sink import DeliveryReport
 from tools.benchmarks.results import describe
 from tools.docs.pages import table, write_block
-from tools.scale.estimate import LIMITS, WORKLOADS, Estimate, Workload, estimate, first
+from tools.scale.estimate import LIMITS, WORKLOADS, Costs, Estimate, Workload, estimate, first
 from tools.scale.measure import (
     BROKERS,
     TOPIC,
+    SessionCost,
     many_brokers,
     measure,
     merged,
@@ -18,14 +20,6 @@ from tools.scale.measure import (
     session_in_a_process,
     spark_job,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_kafka_sink import DeliveryReport
-    from tools.scale.estimate import Costs
-    from tools.scale.measure import SessionCost
-
 
 _FIGURES = (
     ("records per batch", "batch_records"),

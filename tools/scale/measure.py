@@ -10,11 +10,12 @@ import tempfile
 import time
 import timeit
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -34,7 +35,7 @@ from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, TopicMetric
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import borrow_session, discard_session
 from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.messages import build
+from spark_kafka_sink.protocol.messages import Values, build
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 from spark_kafka_sink.records.columns import Columns
@@ -45,12 +46,6 @@ from spark_kafka_sink.spark.exactly_once_task import TransactionMessage, results
 from tools.benchmarks.processes import python, run_json
 from tools.benchmarks.spark.child import start_session
 from tools.scale.estimate import Costs, Linear
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from spark_kafka_sink.protocol.messages import Values
-
 
 TOPIC = "events"
 _NONCE = "0123456789abcdef"

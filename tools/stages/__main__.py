@@ -11,10 +11,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyspark
 
@@ -28,9 +29,6 @@ from tools.benchmarks.tables import Table
 from tools.docs.pages import write_block
 from tools.stages.child import STAGES
 from tools.support.jars import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _CHILD = "tools.stages.child"
 _ROUNDS = 5

@@ -12,30 +12,26 @@ import tempfile
 import threading
 import uuid
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from time import thread_time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import psutil
-from pyspark.sql.datasource import DataSourceArrowWriter
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.functions import expr
+from pyspark.sql.types import StructType
 
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from spark_kafka_sink.spark.writer import KafkaProdWriter
 from tools.benchmarks.spark.child import cpu, serve, start_session
 from tools.benchmarks.spark.contestants import FLIGHT, SMALL_ROWS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import WriterCommitMessage
-    from pyspark.sql.types import StructType
 
 
 class _Nested(threading.local):

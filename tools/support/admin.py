@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from confluent_kafka.admin import TopicMetadata
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
 
 _WAIT_S = 60
 _QUIET = logging.getLogger("tools.support.librdkafka")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,9 +19,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from spark_kafka_sink.broker.security.certificates import common_name, general_name, key_usage, pem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 

@@ -6,17 +6,14 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.checks.needs import find_java
 from tools.support.jars import KAFKA, JarSet, ensure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _QUICK = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")

@@ -11,19 +11,16 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from tools.support.admin import Admin
 from tools.support.jars import OLD_KAFKA, JarSet
 from tools.support.java import command
 from tools.support.kafka_node import KafkaNode, NodeError, free_port, new_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
 
 _READY_S = 180
 

@@ -13,18 +13,15 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import psutil
 
 from tools.support.jars import KAFKA, JarSet
 from tools.support.java import command, run_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _PREFIX = "sks-kafka-"
 

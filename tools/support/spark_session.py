@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tools.support.jars import SPARK_AVRO, SPARK_SINK, ensure
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KRB5_CONFIG = "KRB5_CONFIG"
 """Environment variable with the path of the Kerberos configuration, for Python's library."""

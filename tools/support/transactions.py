@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
 from spark_kafka_sink.admin.appender import AddPartitionsHandler, ProduceHandler
+from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
 from spark_kafka_sink.admin.transaction_admin import InitProducerIdHandler
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.protocol.transactions import OpenTransaction
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 
 def batch(

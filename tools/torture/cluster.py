@@ -10,22 +10,17 @@ from __future__ import annotations
 import contextlib
 import shutil
 import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tools.support.certificates import CertificateAuthority
 from tools.support.kafka_cluster import Cluster, KafkaCluster, ZooKeeperCluster
-from tools.support.kafka_node import free_port
+from tools.support.kafka_node import KafkaNode, free_port
 from tools.torture.proxy import HOST, Encryption, EndTxns, Gate, Proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from tools.support.kafka_node import KafkaNode
-
 
 _STEP = 1 << 16
 

@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import atheris
 from crc32c import crc32c
@@ -37,8 +37,6 @@ with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.records.compression import decompress
     from spark_kafka_sink.records.decoder import read_records
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TYPES = tuple(
     load_entity_schema(name, version, kind)

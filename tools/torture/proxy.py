@@ -6,15 +6,17 @@ import asyncio
 import logging
 import re
 import socket
+import ssl
 import struct
 from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from random import Random
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -27,10 +29,6 @@ from spark_kafka_sink.protocol.messages import (
     response_frame,
 )
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Awaitable, Callable, Coroutine
 
 T = TypeVar("T")
 

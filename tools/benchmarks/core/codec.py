@@ -12,10 +12,11 @@ import json
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -24,6 +25,7 @@ import pyarrow as pa
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer import compressor as compressor_module
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.records.columns import Columns
@@ -32,16 +34,10 @@ from spark_kafka_sink.records.encoder import encode_records, slice_records
 from tools.benchmarks import tables
 from tools.benchmarks.core import ours
 from tools.benchmarks.core.contestants import Contestant, Job
+from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import EVENTS, events, lines_file
 from tools.benchmarks.processes import python
 from tools.benchmarks.results import Series, find, take_turns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from tools.benchmarks.kafka import Plan, Workbench
-
 
 LEVELS: tuple[tuple[Codec, int | None, str], ...] = (
     (Codec.SNAPPY, None, "-"),

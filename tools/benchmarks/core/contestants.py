@@ -12,20 +12,16 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.benchmarks.kafka import new_topics
 from tools.benchmarks.payload import FOLDER
 from tools.benchmarks.processes import peak_mib, python, run_contestant, tree_cpu_s
+from tools.benchmarks.results import Sample
 from tools.support.java import Jvm, kafka_jvm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tools.benchmarks.results import Sample
 
 
 class Kind(StrEnum):

@@ -12,9 +12,10 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.config.formats import Format
@@ -28,7 +29,8 @@ from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, size_bounds, split_records
 from tools.benchmarks import tables
-from tools.benchmarks.kafka import PARTITIONS
+from tools.benchmarks.kafka import PARTITIONS, Workbench
+from tools.benchmarks.kafka import Plan as Amounts
 from tools.benchmarks.payload import (
     FLAT,
     NESTED,
@@ -39,12 +41,6 @@ from tools.benchmarks.payload import (
     random_values,
 )
 from tools.benchmarks.processes import python, run_json, use_one_core
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.benchmarks.kafka import Plan as Amounts
-    from tools.benchmarks.kafka import Workbench
 
 ROWS = 10_000
 _KINDS = 8

@@ -12,30 +12,25 @@ import json
 import sys
 import time
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.error_tolerance import Rows
-from spark_kafka_sink.producer.session import borrow_session
+from spark_kafka_sink.producer.session import ProducerSession, borrow_session
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from tools.benchmarks.core.contestants import Job, Kind
 from tools.benchmarks.kafka import PARTITIONS
 from tools.benchmarks.payload import read_lines
 from tools.benchmarks.processes import peak_mib
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.session import ProducerSession
-
 
 CHUNK = 10_000
 """Number of rows per chunk. The last chunk of the lines can be smaller."""

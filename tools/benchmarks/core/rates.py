@@ -8,8 +8,9 @@ acknowledgement.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.benchmarks import tables
 from tools.benchmarks.core.contestants import (
@@ -22,13 +23,9 @@ from tools.benchmarks.core.contestants import (
     present,
 )
 from tools.benchmarks.core.ours import RATE as RATE_OPTION
+from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import EVENTS, RANDOM, lines_file, values_file
 from tools.benchmarks.results import Series, find, ratio, take_turns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.benchmarks.kafka import Plan, Workbench
 
 _PRODUCER = tables.contestant("producer")
 PAYLOADS = {RANDOM: "100-byte random records", EVENTS: "131-byte JSON events"}

@@ -13,28 +13,24 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.functions import expr
+from pyspark.sql.types import StructType
 
 from spark_kafka_sink import warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.processes import peak_mib, tree_cpu_s
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS, UNLIMITED
 from tools.support.jars import ROOT, SPARK_AVRO, SPARK_SINK, ensure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 _RESET_PEAK = "5"
 

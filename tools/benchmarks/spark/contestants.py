@@ -6,25 +6,20 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tools.benchmarks.core.contestants import BATCHES, LIBRDKAFKA_QUEUE, SAFE
 from tools.benchmarks.kafka import PARTITIONS, new_topics
 from tools.benchmarks.payload import events_file
 from tools.benchmarks.processes import ContestantError
-from tools.benchmarks.results import Sample, Series, attempt, take_turns
+from tools.benchmarks.results import Log, Sample, Series, attempt, take_turns
 from tools.support.jars import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from tools.benchmarks.results import Log
-
 
 _TIMEOUT_S = 300
 """Seconds to wait for a response. Writes take far less time."""

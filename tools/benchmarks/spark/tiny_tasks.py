@@ -10,27 +10,24 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Iterator
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from spark_kafka_sink import DeliveryReport, KafkaProdDataSource
 from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.writer import KafkaProdWriter
 from tools.benchmarks.kafka import PARTITIONS, MeasuredKafka, new_topics
 from tools.benchmarks.results import describe
 from tools.benchmarks.spark.child import start_session
 from tools.benchmarks.tables import Table
 from tools.support.raw_client import RawClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
-
-    from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 
 ROWS_PER_TASK = 20
 _CORES = 2

@@ -9,16 +9,18 @@ workers are already running.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.benchmarks import tables
 from tools.benchmarks.core.encoders import measure_formats
+from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import FLAT, NESTED, events_file, orders_file
-from tools.benchmarks.results import Series, attempt, find, ratio
+from tools.benchmarks.results import Sample, Series, attempt, find, ratio
 from tools.benchmarks.spark.contestants import (
     ARROW_ROWS,
     CODECS,
@@ -40,12 +42,6 @@ from tools.benchmarks.spark.contestants import (
     measure_writes,
 )
 from tools.support.jars import SPARK_SINK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tools.benchmarks.kafka import Plan, Workbench
-    from tools.benchmarks.results import Sample
 
 
 def _measure(what: str, bench: Workbench, plan: Plan, writes: Sequence[SparkWrite]) -> list[Series]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, Scenario, World, asks, play
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.compat.scenarios.world import Play
+from tools.compat.scenarios.world import OWN, Play, Scenario, World, asks, play
 
 _NEW = {"name": OWN, "num_partitions": 2, "replication_factor": 1}
 _UNKNOWN = {"name": None, "topic_id": UUID(int=9)}

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, SOCKET_SECONDS, Scenario, World, asks, play
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.compat.scenarios.world import Play
-
+from tools.compat.scenarios.world import OWN, SOCKET_SECONDS, Play, Scenario, World, asks, play
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, Scenario, World, asks, play
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.compat.scenarios.world import Play
-
+from tools.compat.scenarios.world import OWN, Play, Scenario, World, asks, play
 
 RANGE = ({"name": "range", "metadata": b"m"},)
 BOTH = (*RANGE, {"name": "sticky", "metadata": b"s"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from spark_kafka_sink.config.enums import Codec
@@ -15,10 +15,6 @@ from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.records.varint import varint
 from tools.compat.scenarios.world import BATCHES, Scenario, World, asks, play
 from tools.support.raw_client import batch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 HEADER = varint(1) + varint(1) + b"h" + varint(1) + b"v"
 WITH_FLAWS = (Codec.NONE, Codec.GZIP, Codec.ZSTD)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from tools.compat.scenarios.world import OWN, Scenario, World, play
 from tools.support.raw_client import batch, produce
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 _FETCHES: dict[str, dict[str, object]] = {
     "from the start": {},

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -26,10 +26,6 @@ from tools.support.raw_client import (
     fetch_values,
     new_producer_id,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 _LEFT_OUT = {"throttle_time", "host", "port", "rack", "cluster_id", "documentation", "log_dir"}
 _TEXTS = {"error_message", "batch_index_error_message"}

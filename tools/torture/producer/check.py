@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.partition_report import PartitionReport
+from tools.support.readers import ForeignRecord
 from tools.torture.producer.plan import Partitioning, Plan, SessionResult, partition_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tools.support.readers import ForeignRecord
 
 _SLACK_S = 8.0
 _STATUSES = (DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.NOT_PERSISTED)

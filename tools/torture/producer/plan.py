@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,15 +15,11 @@ from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer import session as pool
 from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.task_report import TaskInfo
 from tools.torture.proxy import DELAYS, LOSSES, Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.report.builder import FinishedBatch
 
 
 class ClusterFault(StrEnum):

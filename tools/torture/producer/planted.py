@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
+from spark_kafka_sink.client.request import Completion
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.send import response_handler
-from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
+from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide
+from spark_kafka_sink.producer.send.partition_state import PartitionState
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.torture.proxy import DUPLICATE_SEQUENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_kafka_sink.client.request import Completion
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.error_policy import Facts
-    from spark_kafka_sink.producer.send.partition_state import PartitionState
 
 
 @contextmanager

@@ -6,28 +6,21 @@ import faulthandler
 import logging
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tools.support.readers import by_confluent
-from tools.torture.cluster import DISK_NODE, empty, fill
+from tools.support.readers import ForeignRecord, by_confluent
+from tools.torture.cluster import DISK_NODE, TortureCluster, empty, fill
 from tools.torture.producer.check import violations
 from tools.torture.producer.plan import ClusterFault, Plan, Writer, close_sessions
 from tools.torture.proxy import Schedule
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from tools.support.readers import ForeignRecord
-    from tools.torture.cluster import TortureCluster
-
 
 CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
 

@@ -10,17 +10,13 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.docs.runs import render_runs
 from tools.torture.cluster import Release
 from tools.torture.ledger import STREAMS
-from tools.torture.streams.plan import Choice, draw
+from tools.torture.streams.plan import Choice, Plan, draw
 from tools.torture.streams.run import Campaign
 from tools.torture.streams.scenarios import Sink
-
-if TYPE_CHECKING:
-    from tools.torture.streams.plan import Plan
 
 
 def main() -> None:

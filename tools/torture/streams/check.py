@@ -6,22 +6,16 @@ import json
 import re
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tools.support.readers import COMMITTED, UNCOMMITTED, by_confluent, ranges
-from tools.torture.streams.plan import number_of
+from tools.torture.streams.plan import Plan, Source, number_of
 from tools.torture.streams.scenarios import LOG, Kind, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from tools.torture.streams.plan import Plan, Source
-
 
 _SHOWN = 8
 

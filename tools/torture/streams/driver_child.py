@@ -12,22 +12,17 @@ import queue
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafka_sink import repartition_by_kafka_partition
 from tools.support.jars import SPARK_SINK, ensure
 from tools.support.kafka_node import free_port
 from tools.torture.streams.plan import ARROW_ROWS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-
 
 _MASTER = "127.0.0.1"
 _WORKERS = ("127.0.0.1", "127.0.0.2")

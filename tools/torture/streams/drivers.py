@@ -10,21 +10,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
 from tools.support.jars import ROOT
 from tools.torture.streams.injection.hooks import RUN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tools.torture.streams.scenarios import Profile
-
+from tools.torture.streams.scenarios import Profile
 
 _INJECTION = Path(__file__).with_name("injection")
 _READY_S = 180

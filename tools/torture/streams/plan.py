@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,11 +29,6 @@ from tools.torture.streams.scenarios import (
     Stop,
     reachable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
 
 NO_PARTITION = 999
 """Partition of records that must be written to the dead letter topic."""

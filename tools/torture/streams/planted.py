@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.torture.cluster import Brokers, eos_cluster
 from tools.torture.streams.injection.hooks import Bug
 from tools.torture.streams.plan import Choice, Plan, draw
 from tools.torture.streams.run import Result, run
 from tools.torture.streams.scenarios import Kind, Sink, Step, Stop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _SEED = 7
 

@@ -7,12 +7,14 @@ import subprocess
 import time
 import traceback
 from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
@@ -20,7 +22,7 @@ from confluent_kafka.admin import NewTopic
 from tools.support.jars import ROOT
 from tools.support.kafka_node import NodeError
 from tools.support.readers import UNCOMMITTED
-from tools.torture.cluster import eos_cluster
+from tools.torture.cluster import EosCluster, eos_cluster
 from tools.torture.ledger import OK, STREAMS, TORN
 from tools.torture.streams.check import (
     Findings,
@@ -30,16 +32,9 @@ from tools.torture.streams.check import (
     unmet_aim,
 )
 from tools.torture.streams.injection.hooks import BUG, trace
+from tools.torture.streams.plan import Plan
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
 from tools.torture.streams.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from tools.torture.cluster import EosCluster
-    from tools.torture.streams.plan import Plan
-
 
 _DECISIONS = "__kafkaprod_decisions"
 _TIMEOUT_S = 240.0

@@ -7,26 +7,21 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psutil
 
+from tools.torture.cluster import EosCluster
 from tools.torture.streams.check import TopicWatch, fence_producer
 from tools.torture.streams.drivers import Driver
 from tools.torture.streams.injection.hooks import RAISE, at_file, go_file, trace, trace_size
-from tools.torture.streams.scenarios import LOG, SHARED, Action, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tools.torture.cluster import EosCluster
-    from tools.torture.streams.plan import Fault, Plan
-    from tools.torture.streams.scenarios import Sink, Stop
-
+from tools.torture.streams.plan import Fault, Plan
+from tools.torture.streams.scenarios import LOG, SHARED, Action, Sink, Step, Stop
 
 _TRANSACTIONS = "__transaction_state"
 
