@@ -117,9 +117,9 @@ def encryption_figures(series: Sequence[Series]) -> tables.Figures:
     figures = (
         tables.RATE,
         tables.SPREAD,
-        tables.relative("to PLAINTEXT", plain),
+        tables.relative("vs. PLAINTEXT", plain),
         tables.CPU,
-        tables.relative("to PLAINTEXT", plain, "cpu_us"),
+        tables.relative("vs. PLAINTEXT", plain, "cpu_us"),
     )
     names = (tables.contestant("producer"), tables.CODEC, tables.fact("protocol", "protocol"))
     about = "TLS 1.3 with certificate verification. CPU is for the client only."

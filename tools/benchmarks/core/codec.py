@@ -201,7 +201,7 @@ def codec_table(series: Sequence[Series]) -> tables.Table:
         return find(series, Place.OWN, one.codec)
 
     title = "Codec: where 131-byte JSON events are compressed"
-    figures = (tables.RATE, tables.SPREAD, tables.relative("to its own", own), tables.CPU)
+    figures = (tables.RATE, tables.SPREAD, tables.relative("vs. own", own), tables.CPU)
     return tables.series_table(
         title, (tables.contestant("compressed in"), tables.CODEC), figures, series
     )

@@ -70,9 +70,9 @@ def _core_table(payload: str, series: Sequence[Series]) -> tables.Table:
     figures = (
         tables.RATE,
         tables.SPREAD,
-        tables.relative("to librdkafka", reference),
+        tables.relative("vs. librdkafka", reference),
         tables.CPU,
-        tables.relative("to librdkafka", reference, "cpu_us"),
+        tables.relative("vs. librdkafka", reference, "cpu_us"),
         ("peak MiB", lambda one: f"{one.most('peak_mib'):.0f}"),
         ("start-up CPU s", lambda one: f"{one.median('startup_cpu_s'):.1f}"),
     )
@@ -100,7 +100,7 @@ def measure_headers(bench: Workbench, plan: Plan) -> tables.Figures:
     runs = [(Series(kind), partial(send, kind=kind)) for kind in Kind]
     series = take_turns("keys and headers", plan.rounds, runs, bench.log)
     plain, headers = (find(series, kind) for kind in (Kind.PLAIN, Kind.HEADERS))
-    to_plain = tables.relative("to plain", lambda _: plain)
+    to_plain = tables.relative("vs. plain", lambda _: plain)
     table = tables.series_table(
         "Keys and headers: the core, 131-byte JSON events, 8 partitions",
         (tables.contestant("records"), tables.CODEC),
@@ -109,7 +109,7 @@ def measure_headers(bench: Workbench, plan: Plan) -> tables.Figures:
             tables.SPREAD,
             to_plain,
             tables.CPU,
-            tables.relative("to plain", lambda _: plain, "cpu_us"),
+            tables.relative("vs. plain", lambda _: plain, "cpu_us"),
         ),
         series,
         "Keys and headers are also encoded.",
@@ -162,7 +162,7 @@ def size_figures(series: Sequence[Series]) -> tables.Figures:
     figures = (
         ("MB/s", lambda one: mb(one, one.rate)),
         ("min - max", lambda one: " - ".join(mb(one, rate) for rate in one.rates)),
-        tables.relative("to librdkafka", reference),
+        tables.relative("vs. librdkafka", reference),
         ("CPU us/rec", lambda one: f"{one.cpu_us:,.{3 if one.cpu_us < 1 else 1}f}"),
         ("peak MiB", lambda one: f"{one.most('peak_mib'):.0f}"),
     )

@@ -59,8 +59,8 @@ pyspark 4.1.
 WORKER_MIB = 200 + 64
 """Maximum peak RSS of a worker: 200 MB plus the default buffer.memory."""
 _SINK = tables.contestant("sink")
-_JVM_CPU = ("of that JVM", lambda one: f"{one.us('jvm_cpu_s'):.2f}")
-_PYTHON_CPU = ("Python", lambda one: f"{one.us('workers_cpu_s'):.2f}")
+_JVM_CPU = ("in the JVM", lambda one: f"{one.us('jvm_cpu_s'):.2f}")
+_PYTHON_CPU = ("in Python", lambda one: f"{one.us('workers_cpu_s'):.2f}")
 
 
 def measure_rates(bench: Workbench, plan: Plan) -> tables.Figures:
@@ -132,9 +132,9 @@ def spark_table(
     figures = (
         tables.RATE,
         tables.SPREAD,
-        tables.relative("to JVM sink", reference),
+        tables.relative("vs. JVM sink", reference),
         tables.CPU,
-        tables.relative("to JVM sink", reference, "cpu_us"),
+        tables.relative("vs. JVM sink", reference, "cpu_us"),
         _JVM_CPU,
         _PYTHON_CPU,
         mib("worker MiB", "peak_mib"),
@@ -238,7 +238,7 @@ def _sweep_figures(
         found = next(each for each in series if each.contestant == one.contestant)
         return found if found.samples else None
 
-    to_first = tables.relative("to the first", first)
+    to_first = tables.relative("vs. first row", first)
     columns = (tables.RATE, tables.SPREAD, to_first, tables.CPU, _JVM_CPU, _PYTHON_CPU)
     names = (_SINK, tables.fact("point", axis))
     table = tables.series_table(title, names, columns, series, about)
@@ -404,11 +404,11 @@ def first_write_figures(series: Sequence[Series]) -> tables.Figures:
         return (
             (f"{name} write, s", lambda one: f"{median(seconds(one)):.2f}"),
             ("min - max", lambda one: f"{min(seconds(one)):.2f} - {max(seconds(one)):.2f}"),
-            ("to JVM sink", to_jvm),
+            ("vs. JVM sink", to_jvm),
         )
 
     cpu = ("CPU s", lambda one: f"{one.median('cpu_s'):.2f}")
-    workers = ("of that Python workers", lambda one: f"{one.median('workers_cpu_s'):.2f}")
+    workers = ("in Python workers", lambda one: f"{one.median('workers_cpu_s'):.2f}")
     firsts = [one for one in series if one.facts["write"] == 1]
     table = tables.series_table(
         "First and second write of a new session",
