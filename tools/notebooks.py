@@ -4,8 +4,6 @@ A test checks the saved outputs. Their kinds, and their texts without numbers, m
 new run. They must not contain machine-specific values.
 """
 
-from __future__ import annotations
-
 import copy
 import getpass
 import os

@@ -7,8 +7,6 @@ failure is reported and the other parts run. All samples, tables and charts are 
 Absolute figures depend on the machine and its load, so compare the ratios, and use an idle machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

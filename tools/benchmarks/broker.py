@@ -6,8 +6,6 @@ Rates per core are records divided by the CPU seconds of the broker's process (u
 wall rate is also affected by the CPU use of the producers, which run on the same machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import tempfile

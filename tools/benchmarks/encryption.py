@@ -5,8 +5,6 @@ sink. Both listeners are on the same broker, which decrypts on the same machine.
 the client only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -3,8 +3,6 @@
 Also measures how long the driver takes to end many open transactions of tasks.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

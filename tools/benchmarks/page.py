@@ -4,8 +4,6 @@
 JSON object with the sections of `empty`, each with one entry for each part.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

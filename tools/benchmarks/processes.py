@@ -1,7 +1,5 @@
 """Run contestants as separate processes, and read the CPU time and memory of the process trees."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Samples and their series, and the description of the machine."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -5,8 +5,6 @@ and `cli` in an empty environment. In this environment, it runs the README's bat
 broker of `kafkaprod broker`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,8 +4,6 @@
 below the paths.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -5,8 +5,6 @@ arguments, only clients whose names contain an argument are run, and the page is
 exit status is 1 if a check fails.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 import traceback

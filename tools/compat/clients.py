@@ -3,8 +3,6 @@
 `checks` creates the checks for a client, given functions that use the client to send, read, etc.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Checks with command line clients (Kafka's tools, kcat) and with Spark's own connector."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

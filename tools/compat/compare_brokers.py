@@ -4,8 +4,6 @@ All differences are printed, and written to docs/compatibility.md unless `--dry`
 are arguments, only scenarios whose names contain an argument are run, and the page is not updated.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

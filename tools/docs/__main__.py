@@ -1,7 +1,5 @@
 """Update all generated blocks: `python -m tools.docs`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tools.docs import reference, runs

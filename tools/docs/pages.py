@@ -3,8 +3,6 @@
 A block is between the lines `<!-- name:begin -->` and `<!-- name:end -->`.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

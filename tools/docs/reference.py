@@ -1,7 +1,5 @@
 """Tables of options, profiles, extras, errors, the embedded broker, and the delivery report."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

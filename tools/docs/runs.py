@@ -1,7 +1,5 @@
 """Tables of the torture runs in the ledger, and of the model's searches."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

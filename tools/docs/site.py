@@ -4,8 +4,6 @@ The copy has the same folders as the repository, so that links between pages wor
 README.md becomes the first page.
 """
 
-from __future__ import annotations
-
 import shutil
 
 import spark_kafka_sink

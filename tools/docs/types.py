@@ -1,7 +1,5 @@
 """The table of Spark types in each format, generated with the encoders."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from collections.abc import Callable

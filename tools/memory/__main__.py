@@ -4,8 +4,6 @@ Each write is one task in a new Spark session. One write sends 10 GB to a real K
 retains 2 GB. The exit status is 1 if a worker uses more than 200 MB in addition to buffer.memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

@@ -5,8 +5,6 @@ with the fields of a `Reading`. The first write has one row, so that the worker 
 Spark reuses the worker for the second write. Its peak memory is read from /proc.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Search all scenarios, or show a planted bug: `python -m tools.model [--full | BUG]`."""
 
-from __future__ import annotations
-
 import sys
 import time
 

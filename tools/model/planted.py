@@ -1,7 +1,5 @@
 """Bugs that the search must find: protocols in which one decision or step is replaced."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The scenarios: start states and faults of the searches, and the searches of `make test`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """The invariants, the exhaustive search of a scenario, and traces of counterexamples."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass

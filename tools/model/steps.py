@@ -5,8 +5,6 @@ the order of their writes is not observable. A lost attempt represents an attemp
 to a speculative attempt, or was part of a retried stage. It can still write at any later time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import count, product
 

@@ -1,7 +1,5 @@
 """Measure unit costs, check the estimates, and write docs/scale.md: `python -m tools.scale`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

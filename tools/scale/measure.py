@@ -1,7 +1,5 @@
 """Measure unit costs with the product's messages and codecs."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import random

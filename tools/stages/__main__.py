@@ -4,8 +4,6 @@ Events with keys are read from Parquet and written to a real Kafka, with `local[
 session, alternately with and without the clock.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

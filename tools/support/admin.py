@@ -1,7 +1,5 @@
 """Manage the topics and leaders of a cluster with independent clients."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 ``python -m tools.support.jars`` downloads them with the resolver of the installed pyspark (Ivy).
 """
 
-from __future__ import annotations
-
 import fcntl
 import importlib.util
 import json

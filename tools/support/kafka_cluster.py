@@ -1,7 +1,5 @@
 """Real Kafka clusters on loopback, with release 4.3.1 or older, as context managers."""
 
-from __future__ import annotations
-
 import atexit
 import base64
 import shutil

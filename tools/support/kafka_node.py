@@ -1,7 +1,5 @@
 """A Kafka process that is both broker and controller, with its files."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

@@ -1,7 +1,5 @@
 """A client that sends requests of any version on a socket, with arbitrary values and batches."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time

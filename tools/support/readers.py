@@ -4,8 +4,6 @@ All readers return the records that are in the topic at the time of the call, so
 and offset. For Kafka's console consumer, which prints text, keys and values must be UTF-8.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import closing
 from dataclasses import dataclass

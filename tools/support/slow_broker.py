@@ -6,8 +6,6 @@ It prints its port. A real broker would need disk space for the records, and its
 depend on the load of the machine.
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

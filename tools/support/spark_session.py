@@ -1,7 +1,5 @@
 """The Spark session for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pyspark.sql import SparkSession

@@ -1,7 +1,5 @@
 """Create open transactions, like those that a failed task leaves behind, and their batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

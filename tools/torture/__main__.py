@@ -1,7 +1,5 @@
 """Run N new seeds: `python -m tools.torture --runs N`. `--seed N` repeats a seed."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -5,8 +5,6 @@ PLAINTEXT, and SASL_SSL with SCRAM and sessions of two seconds. To test a full d
 of one node can be on a small file system.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import ssl

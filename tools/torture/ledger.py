@@ -1,7 +1,5 @@
 """The ledgers: files in the repository with one line of JSON for each torture run."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from itertools import count, islice

@@ -6,8 +6,6 @@ the product. The threads are compared using a broker. Each run is a separate pro
 product does not use.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -6,8 +6,6 @@ the batches. `formats` encodes batches of 10,000 orders with `value.format`. Tim
 CPU time. On a dedicated core, CPU time equals wall time, and other processes do not affect it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

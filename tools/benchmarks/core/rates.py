@@ -6,8 +6,6 @@ real Kafka and, after a warm-up, measures the time from its first record to its 
 acknowledgement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

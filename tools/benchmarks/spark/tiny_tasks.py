@@ -5,8 +5,6 @@ with the same sink using one session per task. Producer states are counted on th
 DescribeProducers, and connections with the delivery report.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

@@ -6,8 +6,6 @@ writes of a session. All other measured writes follow a small write of the same 
 workers are already running.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace

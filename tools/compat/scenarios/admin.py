@@ -1,7 +1,5 @@
 """Scenarios with topics, partitions, replica assignments, elections and the cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Scenarios with configs of topics, brokers and groups."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

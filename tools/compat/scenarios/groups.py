@@ -1,7 +1,5 @@
 """Scenarios with groups, their members and offsets, producer IDs and authorized operations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Scenarios with Produce requests."""
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping

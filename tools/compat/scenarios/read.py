@@ -1,7 +1,5 @@
 """Scenarios with Fetch, ListOffsets and OffsetForLeaderEpoch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of a run, as pure functions of the producer's reports and the records in the topic."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Bugs that the harness must find; they are patched into the producer temporarily."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

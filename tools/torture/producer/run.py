@@ -1,7 +1,5 @@
 """Run a plan: create a topic, write to it while faults occur, read it, and check the result."""
 
-from __future__ import annotations
-
 import faulthandler
 import logging
 import time

@@ -3,8 +3,6 @@
 After SIGTERM, the command finishes the current runs and exits.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Independent readers of a topic, and checks of a run (pure functions of the records read)."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

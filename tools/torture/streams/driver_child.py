@@ -4,8 +4,6 @@ Commands are lines of JSON. Responses are lines of JSON after "@ ". The process 
 its input.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """Start, control, pause and kill Spark drivers in separate processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

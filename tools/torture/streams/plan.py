@@ -1,7 +1,5 @@
 """The plan of a run, which depends only on the seed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Planted bugs and the plans that must reveal them: `python -m tools.torture.streams.planted`."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Iterable

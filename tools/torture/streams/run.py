@@ -1,7 +1,5 @@
 """Run a plan: write a stream while faults occur, then read and check the topics."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """The steps at which a run can stop, the actions, and the kinds of faults."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
