@@ -176,7 +176,7 @@ def test_verify_report(any_kafka: AnyKafka, unique_topic: str, tmp_path: Path) -
     _, output = run_command(any_kafka, "verify", str(tmp_path / "report.json"))
     assert "retention has deleted" in output
     assert "600 acknowledged records: 7 missing" in output
-    admin.delete_topic(unique_topic)
+    admin.delete_topics(unique_topic)
     assert verify_report(any_kafka, report, tmp_path) == (1, ["missing", "missing"])
 
 
@@ -184,7 +184,7 @@ def test_verify_truncated_log(any_kafka: AnyKafka, unique_topic: str, tmp_path: 
     admin = Admin(any_kafka.bootstrap_servers)
     admin.create_topic(unique_topic, 1)
     report = produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"x"] * 9))
-    admin.delete_topic(unique_topic)
+    admin.delete_topics(unique_topic)
     admin.create_topic(unique_topic, 1)
     produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"x"] * 4))
     assert verify_report(any_kafka, report, tmp_path) == (1, ["missing"])

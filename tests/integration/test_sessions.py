@@ -87,7 +87,7 @@ def test_reused_client_handles_recreated_topic(real_kafka: KafkaCluster, unique_
     servers = real_kafka.bootstrap_servers
     real_kafka.admin.create_topic(unique_topic, 1)
     _task(servers, numbered(unique_topic, 0, 10, 1), unique_topic)
-    real_kafka.admin.delete_topic(unique_topic)
+    real_kafka.admin.delete_topics(unique_topic)
     real_kafka.admin.create_topic(unique_topic, 1)
     assert _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic).persisted == 10
     values = [record.value for record in by_confluent(servers, unique_topic)]
@@ -102,7 +102,7 @@ def test_topic_recreated_during_a_task(real_kafka: KafkaCluster, unique_topic: s
     try:
         session.append(numbered(unique_topic, 0, 1_500, 2))
         session.flush()
-        real_kafka.admin.delete_topic(unique_topic)
+        real_kafka.admin.delete_topics(unique_topic)
         real_kafka.admin.create_topic(unique_topic, 2)
         session.append(numbered(unique_topic, 1_500, 100, 2))
         with pytest.raises(DeliveryError, match="recreated during the write") as caught:
@@ -122,7 +122,7 @@ def test_topic_recreated_between_tasks(real_kafka: KafkaCluster, unique_topic: s
         session.flush()
         written += session.written_topics
         give_back_session(session)
-        real_kafka.admin.delete_topic(unique_topic)
+        real_kafka.admin.delete_topics(unique_topic)
     with pytest.raises(DeliveryError, match="300 records"):
         check_recreated(written)
 
@@ -134,7 +134,7 @@ def test_reused_client_handles_recreated_topic_with_fewer_partitions(
     servers = real_kafka.bootstrap_servers
     real_kafka.admin.create_topic(unique_topic, 4)
     _task(servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), unique_topic)
-    real_kafka.admin.delete_topic(unique_topic)
+    real_kafka.admin.delete_topics(unique_topic)
     real_kafka.admin.create_topic(unique_topic, 1)
     time.sleep(1.0)  # newer metadata can be reused
     report = _task(servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), unique_topic)
@@ -181,7 +181,7 @@ def test_reused_client_does_not_recreate_a_deleted_topic(
     session.append(numbered(deleted, 0, 10, 1))
     session.flush()
     give_back_session(session)
-    admin.delete_topic(deleted)
+    admin.delete_topics(deleted)
     session = borrow_session(settings)
     session.append(numbered(other, 0, 10, 1))
     session.flush()

@@ -1,9 +1,8 @@
 """Comparative benchmarks: `python -m tools.benchmarks`, which runs the parts in `__main__`.
 
-- `results`: samples, their series, and the description of the machine
+- `results`: samples, their series, contestants as processes, and the description of the machine
 - `tables`: tables of series, and targets
 - `kafka`: the measured Kafka, and new topics for each run
-- `processes`: contestants as separate processes
 - `payload`: the records to send
 - `core`: the producer core, compared with librdkafka and Java's producer
 - `spark`: whole Spark writes, compared with Spark's own sink and with hand-written code

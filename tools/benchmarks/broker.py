@@ -16,7 +16,7 @@ import psutil
 
 from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, Contestant, present
 from tools.benchmarks.payload import RANDOM, lines_file
-from tools.benchmarks.processes import python
+from tools.benchmarks.results import python
 from tools.benchmarks.tables import Table
 
 VALUE_BYTES = 100

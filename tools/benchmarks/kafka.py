@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 from tools.benchmarks.results import BenchmarkError
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
+from tools.support.readers import UNCOMMITTED, ranges
 
 PARTITIONS = 8
-_WAIT_S = 60
 
 
 class MeasuredKafka(KafkaCluster):
@@ -90,31 +90,15 @@ def new_topics(
         admin.create_topics(*(NewTopic(name, partitions, 1) for name in names))
         try:
             yield names
-            found = _records(bootstrap_servers, names, partitions)
+            found = sum(_records(bootstrap_servers, name) for name in names)
         finally:
-            client = admin.client()
-            for deleted in client.delete_topics(names).values():
-                deleted.result(_WAIT_S)
+            admin.delete_topics(*names)
     except KafkaException as error:
         raise TopicError(f"{names[0]}: {error}") from error
     if not expected <= found <= expected + markers:
         raise TopicError(f"{prefix} contains {found:,} records, expected {expected:,}")
 
 
-def _records(bootstrap_servers: str, topics: list[str], partitions: int) -> int:
-    settings = {
-        "bootstrap.servers": bootstrap_servers,
-        "group.id": "count",
-        # With read_committed the end offset would exclude transactions without a marker.
-        "isolation.level": "read_uncommitted",
-    }
-    consumer = Consumer(settings)
-    try:
-        marks = [
-            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
-            for topic in topics
-            for number in range(partitions)
-        ]
-    finally:
-        consumer.close()
-    return sum(high - low for low, high in marks)
+def _records(bootstrap_servers: str, topic: str) -> int:
+    # With read_committed, the end offset would exclude transactions without a marker.
+    return sum(end - start for start, end in ranges(bootstrap_servers, topic, UNCOMMITTED).values())

@@ -35,12 +35,10 @@ def main() -> None:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the sdist, and the wheel from the files in the sdist; return the wheel's path."""
-    hatchling = [sys.executable, "-m", "hatchling", "build"]
-    run([*hatchling, "-t", "sdist", "-d", str(folder)], ROOT)
-    archive = next(folder.glob("*.tar.gz"))
-    run(["tar", "-xzf", archive.name], folder)
-    run([*hatchling, "-t", "wheel", "-d", str(folder)], folder / archive.name[: -len(".tar.gz")])
+    """Build the sdist, and the wheel from the sdist; return the wheel's path."""
+    run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)], ROOT)
+    options = ["--quiet", "--no-deps", "--no-build-isolation", str(next(folder.glob("*.tar.gz")))]
+    run([sys.executable, "-m", "pip", "wheel", *options], folder)
     return next(folder.glob("*.whl"))
 
 

@@ -62,16 +62,13 @@ def _files(paths: list[Path]) -> Iterator[Path]:
             yield path
 
 
-def _is_of_package(path: Path) -> bool:
-    return path.name == "__init__.py" and _PACKAGE in path.parts and path.parent.name != _PACKAGE
-
-
 def main() -> None:
     """Print all violations; exit with status 1 if there are any."""
     paths = [Path(argument) for argument in sys.argv[1:]] or [_ROOT / name for name in _SOURCES]
     files = list(_files(paths))
     found = [line for path in files for line in offenders(path.read_text(), str(path))]
-    found += [line for path in files if _is_of_package(path) for line in unlisted(path)]
+    inits = (path for path in files if path.name == "__init__.py" and _PACKAGE in path.parts)
+    found += [line for path in inits if path.parent.name != _PACKAGE for line in unlisted(path)]
     sys.stdout.write("".join(f"{line}\n" for line in found))
     sys.exit(1 if found or not files else 0)
 

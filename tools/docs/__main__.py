@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from tools.docs import reference, runs
 from tools.docs.pages import write_block
-from tools.docs.types import render_format_types
 
 GENERATED: dict[str, Callable[[], str]] = {
     "main-options": reference.render_main_options,
@@ -24,7 +23,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "broker-options": reference.render_broker_options,
     "fault-effects": reference.render_fault_effects,
     "extras": reference.render_extras,
-    "format-types": render_format_types,
+    "format-types": reference.render_format_types,
     "model-searches": runs.render_searches,
     "planted-bugs": runs.render_planted_bugs,
     "torture-runs": runs.render_runs,

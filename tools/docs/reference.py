@@ -1,12 +1,17 @@
-"""Tables of options, profiles, extras, errors, the embedded broker, and the delivery report."""
+"""Tables of options, profiles, extras, errors, the embedded broker, reports, and Spark types."""
 
+import datetime as dt
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
+from decimal import Decimal
 from inspect import getdoc
-from typing import Any, get_type_hints
+from typing import Any, Final, get_type_hints
+
+import pyarrow as pa
+from pyspark.sql import types
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.broker.config import BrokerConfig
@@ -14,10 +19,11 @@ from spark_kafka_sink.broker.faults import Effect
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.errors import ColumnError, KafkaProdError
 from spark_kafka_sink.common.extras import EXTRAS
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Profile
+from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.option import Option, Value
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
@@ -30,6 +36,9 @@ from spark_kafka_sink.config.security.names import (
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from spark_kafka_sink.export.java_names import Metric, java_metrics
+from spark_kafka_sink.formats.fields import RowFaults
+from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
+from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
 from spark_kafka_sink.producer.error_tolerance import RowError
 from spark_kafka_sink.producer.send.error_policy import Action, Facts, decide
@@ -43,6 +52,7 @@ from spark_kafka_sink.report.delivery_counters import (
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
+from spark_kafka_sink.spark.schema_plan import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
 _PREFIX = "kafka."
@@ -379,3 +389,103 @@ def render_metric_names() -> str:
         scope = ", ".join(scopes[each] for each in labels)
         rows.append((f"`{name}`", same[0].kind.name.lower(), scope))
     return table(("metric", "type", "scope"), rows)
+
+
+_INT, _TEXT = types.IntegerType(), types.StringType()
+_AT: Final = dt.datetime(2024, 2, 29, 12, 34, 56, 789_012)  # noqa: DTZ001 - for both timestamps
+_EXAMPLES: Final[tuple[tuple[types.DataType, Any], ...]] = (
+    (types.BooleanType(), True),
+    (types.ByteType(), 7),
+    (types.ShortType(), 7),
+    (types.IntegerType(), 7),
+    (types.LongType(), 7),
+    (types.FloatType(), 1.5),
+    (types.DoubleType(), 1.5),
+    (types.DecimalType(9, 2), Decimal("7.00")),
+    (types.StringType(), "a"),
+    (types.BinaryType(), b"\0\1"),
+    (types.DateType(), dt.date(2024, 2, 29)),
+    (types.TimestampType(), _AT),
+    (types.TimestampNTZType(), _AT),
+    (types.DayTimeIntervalType(), dt.timedelta(days=1, seconds=1)),
+    (types.YearMonthIntervalType(), None),
+    (types.CalendarIntervalType(), None),
+    (types.StructType([types.StructField("x", _INT)]), {"x": 7}),
+    (types.ArrayType(_INT, containsNull=False), [7]),
+    (types.ArrayType(_INT), [7, None]),
+    (types.MapType(_TEXT, _INT, valueContainsNull=False), [("k", 7)]),
+    (types.MapType(_INT, _TEXT, valueContainsNull=False), [(7, "a")]),
+    (types.NullType(), None),
+    (types.VariantType(), None),
+)
+"""Spark types, each with an example value."""
+_UNSUPPORTED: Final = "not supported"
+
+
+def render_format_types() -> str:
+    """Return a table of Spark types, with an example in JSON and the types of Avro and Protobuf."""
+    rows = [
+        (
+            f"`{_name(data_type)}`",
+            *(_or_unsupported(each, data_type, value) for each in (_json, _avro, _protobuf)),
+        )
+        for data_type, value in _EXAMPLES
+    ]
+    return table(("Spark", "JSON, for example", "Avro", "Protobuf"), rows)
+
+
+def _name(data_type: types.DataType) -> str:
+    """Return the SQL name of a type, with a note for arrays whose items can be null."""
+    name = data_type.simpleString()
+    nullable = isinstance(data_type, types.ArrayType) and data_type.containsNull
+    return f"{name}, items null" if nullable else name
+
+
+def _or_unsupported(
+    render: Callable[[pa.StructType, Any], str], data_type: types.DataType, value: Any
+) -> str:
+    nullable = isinstance(data_type, types.NullType)
+    schema = types.StructType([types.StructField("c", data_type, nullable=nullable)])
+    try:
+        return f"`{render(pa.struct(list(arrow_schema(schema))), value)}`"
+    except ColumnError:
+        return _UNSUPPORTED
+
+
+def _json(type_: pa.StructType, value: Any) -> str:
+    plan = FieldPlan(format=Format.JSON, zone="Europe/Berlin", writes_nulls=True)
+    array: Any = pa.array([{"c": value}], type_)
+    encoded = compile_encoder(plan, type_).encode(array, RowFaults(1))
+    text: str = encoded[0].as_py().decode()
+    return text.removeprefix('{"c":').removesuffix("}")
+
+
+def _avro(type_: pa.StructType, _value: Any) -> str:
+    derived = derive_schema(Format.AVRO, type_, "Value")
+    return _avro_name(json.loads(derived.schema)["fields"][0]["type"])
+
+
+def _avro_name(schema: Any) -> str:
+    if isinstance(schema, list):
+        return ", ".join(map(_avro_name, schema))
+    if isinstance(schema, str):
+        return schema
+    logical = schema.get("logicalType")
+    inner = schema.get("items", schema.get("values"))
+    name = schema["type"] if inner is None else f"{schema['type']} of {_avro_name(inner)}"
+    return f"{name} ({logical})" if logical else str(name)
+
+
+def _protobuf(type_: pa.StructType, _value: Any) -> str:
+    derived = derive_schema(Format.PROTOBUF, type_, "Value")
+    schema = ProtoSchema.parse(derived.schema)
+    return _proto_name(schema, schema.message(None).fields[0])
+
+
+def _proto_name(schema: ProtoSchema, field: ProtoField) -> str:
+    message = schema.messages.get(field.type_name)
+    if message is not None and message.is_map_entry:
+        return f"map<{', '.join(_proto_name(schema, each) for each in message.fields)}>"
+    declared = "message" if field.type_name.startswith("Value") else field.type_name
+    name = declared or field.kind.name.lower()
+    return f"repeated {name}" if field.is_repeated else name

@@ -23,11 +23,8 @@ def reference() -> str:
     """Return the API reference: one section for each public name, functions first."""
     names = [name for name in spark_kafka_sink.__all__ if not name.startswith("_")]
     names.sort(key=lambda name: (name[0].isupper(), name.endswith("Error"), name))
-    return "\n".join([_INTRODUCTION, *(f"::: {_place(name)}\n" for name in names)])
-
-
-def _place(name: str) -> str:
-    return f"{getattr(spark_kafka_sink, name).__module__}.{name}"
+    modules = {name: getattr(spark_kafka_sink, name).__module__ for name in names}
+    return "\n".join([_INTRODUCTION, *(f"::: {modules[name]}.{name}\n" for name in names)])
 
 
 def main() -> None:

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tools.benchmarks.kafka import MeasuredKafka
-from tools.benchmarks.processes import ContestantError, python, run_json
-from tools.benchmarks.results import describe
+from tools.benchmarks.results import ContestantError, describe, python, run_json
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
 from tools.docs.pages import table, write_block
 from tools.support.jars import ROOT

@@ -26,10 +26,6 @@ from tools.model.scenario import WRITE, Scenario
 from tools.model.world import UNFINISHED, Driver, Pc, State, Transaction, World, transaction
 
 
-def _is_orphan(state: State, candidate: Candidate, given_up: frozenset[str]) -> bool:
-    return orphans.is_orphan(state, candidate, given_up=given_up)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """The decision functions and rules of a protocol; planted bugs replace some of them."""
@@ -45,7 +41,9 @@ class Rules:
         protocol.next_abort_step
     )
     commit_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.commit_outcome
-    is_orphan: Callable[[State, Candidate, frozenset[str]], bool] = _is_orphan
+    is_orphan: Callable[[State, Candidate, frozenset[str]], bool] = (
+        lambda state, candidate, given_up: orphans.is_orphan(state, candidate, given_up=given_up)
+    )
     attempt_in_id: bool = True
     """Each attempt has its own transactional ID."""
     new_epoch: bool = True

@@ -40,14 +40,10 @@ def reached(scenario: Scenario, world: World) -> bool:
     if is_torn(world):
         return any(driver.pc is Pc.TORN for driver in world.drivers)
     if scenario.goal is Goal.FIRST:
-        return all(_is_visible(scenario, world, partition) for partition in range(TASKS))
+        first = (scenario.runners[0].query, scenario.rows_name(0, 0))
+        return all((*first, partition) in world.visible for partition in range(TASKS))
     complete = [count == scenario.batches for count in world.spark]
     return all(complete) if scenario.goal is Goal.ALL else any(complete)
-
-
-def _is_visible(scenario: Scenario, world: World, partition: int) -> bool:
-    rows = (scenario.runners[0].query, scenario.rows_name(0, 0), partition)
-    return rows in world.visible
 
 
 def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, str, int]]:

@@ -47,7 +47,8 @@ def render_estimates(costs: Costs, workloads: Sequence[Workload] = WORKLOADS) ->
 
 def _estimates(workloads: Sequence[Workload], costs: Costs) -> str:
     found = [estimate(each, costs) for each in workloads]
-    heading = ["tasks x partitions x brokers", *(_size(each) for each in workloads)]
+    sizes = (f"{each.tasks:,} x {each.partitions:,} x {each.brokers}" for each in workloads)
+    heading = ["tasks x partitions x brokers", *sizes]
     rows = [
         ["rows of a task", *(f"{each.rows:,}" for each in workloads)],
         ["tasks at once, seconds each", *(f"{w.slots:,}, {w.task_seconds:g}" for w in workloads)],
@@ -159,10 +160,6 @@ def shown(value: float) -> str:
         if value >= size:
             return f"{value / size:.{0 if value >= 9.95 * size else 1}f}{unit}"
     return f"{value:.2g}"
-
-
-def _size(workload: Workload) -> str:
-    return f"{workload.tasks:,} x {workload.partitions:,} x {workload.brokers}"
 
 
 def _first(found: Estimate) -> str:

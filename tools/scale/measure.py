@@ -41,7 +41,7 @@ from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage, committed_report
 from spark_kafka_sink.spark.exactly_once_task import TransactionMessage, results_of
-from tools.benchmarks.processes import python, run_json
+from tools.benchmarks.results import python, run_json
 from tools.benchmarks.spark.child import start_session
 from tools.scale.estimate import Costs, Linear
 

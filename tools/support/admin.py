@@ -71,10 +71,11 @@ class Admin:
         partitions = client.list_topics(name, timeout=_WAIT_S).topics[name].partitions
         _await_served(client, [TopicPartition(name, number) for number in partitions])
 
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
+    def delete_topics(self, *names: str) -> None:
+        """Delete topics."""
         client = self.client()
-        client.delete_topics([name])[name].result(_WAIT_S)
+        for deleted in client.delete_topics(list(names)).values():
+            deleted.result(_WAIT_S)
 
     def leaders(self, topic: str) -> dict[int, int]:
         """Return the leader IDs by partition; -1 if a partition has no leader."""

@@ -14,7 +14,7 @@ from kio.serial import entity_reader
 from spark_kafka_sink.protocol.messages import build, read_response, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 from spark_kafka_sink.records.decoder import read_records
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 
 SOCKET_SECONDS = 60
 TIMEOUT = timedelta(seconds=10)
@@ -197,7 +197,7 @@ def batches(data: bytes | None) -> list[Any]:
     """Return the complete batches in fetched data; Kafka can truncate the last batch."""
     found = []
     data = bytes(data or b"")
-    while len(data) > 61 and (header := BatchHeader.parse(data)).size <= len(data):
+    while len(data) >= HEADER_SIZE and (header := BatchHeader.parse(data)).size <= len(data):
         found.append(data[: header.size])
         data = data[header.size :]
     return found

@@ -64,11 +64,7 @@ class SlowBroker:
             return {"producer_id": 1, "producer_epoch": 0}
         if api is ApiKey.METADATA:
             return self._metadata(request)
-        topics = [
-            {"name": topic.name, "partition_responses": [_taken(p) for p in topic.partition_data]}
-            for topic in request.topic_data
-        ]
-        return {"responses": topics}
+        return {"responses": [_taken(topic) for topic in request.topic_data]}
 
     def _metadata(self, request: Any) -> dict[str, Any]:
         partitions = [{"partition_index": n, "leader_id": 1} for n in range(self.partitions)]
@@ -83,8 +79,10 @@ def _range(api: ApiKey) -> dict[str, int]:
     return {"api_key": int(api), "min_version": span.lowest, "max_version": highest}
 
 
-def _taken(data: Any) -> dict[str, Any]:
-    return {"index": data.index, "base_offset": 0, "log_append_time": None}
+def _taken(topic: Any) -> dict[str, Any]:
+    partition = {"base_offset": 0, "log_append_time": None}
+    partitions = [partition | {"index": each.index} for each in topic.partition_data]
+    return {"name": topic.name, "partition_responses": partitions}
 
 
 def _read(connection: socket.socket, size: int) -> bytes | None:

@@ -34,8 +34,6 @@ def start(folder: Path) -> SparkSession:
         ),
     }
     builder = SparkSession.builder.master("local[2]").appName("tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = builder.config(map={**settings}).getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session

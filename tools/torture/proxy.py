@@ -167,7 +167,6 @@ HOST = "127.0.0.1"
 _LOGGER = logging.getLogger("spark_kafka_sink.torture")
 _CONNECT_S = 2.0
 _CALL_S = 10.0
-_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @cache
@@ -249,13 +248,13 @@ class Proxy:
         except (OSError, TimeoutError):
             _close(writer, reset=True)
             return
-        pipe = self._pipe((reader, writer), server)
+        pipe = Pipe(self, reader, writer, *server)
         self._pipes.add(pipe)
         await asyncio.gather(pipe.upstream(), pipe.downstream())
         self._pipes.discard(pipe)
 
-    def _pipe(self, client: _Streams, server: _Streams) -> Pipe:
-        return Pipe(self, *client, *server)
+    async def before_request(self, frame: bytes) -> None:
+        """Wait until a request may be forwarded; by default, do not wait."""
 
 
 @dataclass(eq=False)
@@ -298,8 +297,10 @@ class Pipe:
         _close(self.to_server)
 
     async def _request(self, frame: bytes) -> None:
+        await self.proxy.before_request(frame)
         header = read_request_header(frame)
-        fault = self._draw(produce=header.api_key == ApiKey.PRODUCE)
+        produce, schedule = header.api_key == ApiKey.PRODUCE, self.proxy.schedule
+        fault = schedule.draw(self.proxy.node, produce=produce) if schedule else None
         if fault is not None:
             self.proxy.log(f"{fault} {ApiKey(header.api_key).name} #{header.correlation_id}")
         match fault:
@@ -316,10 +317,6 @@ class Pipe:
             case Fault.DELAY_REQUEST:
                 await self._delay()
         await self._pass_on(frame, PendingRequest(header.version, fault))
-
-    def _draw(self, *, produce: bool) -> Fault | None:
-        schedule = self.proxy.schedule
-        return None if schedule is None else schedule.draw(self.proxy.node, produce=produce)
 
     async def _pass_on(self, frame: bytes, asked: PendingRequest) -> None:
         fault = asked.fault
@@ -452,19 +449,8 @@ class EndTxns:
             self.released.wait(_MAX_HOLD_S)
 
 
-class HoldingPipe(Pipe):
-    """A connection whose commits can be delayed."""
-
-    end_txns: EndTxns
-
-    async def _request(self, frame: bytes) -> None:
-        if self.end_txns.wanted and read_request_start(frame)[0] == ApiKey.END_TXN:
-            await asyncio.to_thread(self.end_txns.wait_if_held, frame)
-        await super()._request(frame)
-
-
 class Gate(Proxy):
-    """A proxy that can be closed, which resets existing and new connections."""
+    """A proxy that can delay commits, and that can be closed, which resets all connections."""
 
     def __init__(self, node: int, target_port: int, end_txns: EndTxns) -> None:
         self._shut = False
@@ -486,10 +472,10 @@ class Gate(Proxy):
         else:
             await super()._serve(reader, writer)
 
-    def _pipe(self, client: _Streams, server: _Streams) -> Pipe:
-        pipe = HoldingPipe(self, *client, *server)
-        pipe.end_txns = self._end_txns
-        return pipe
+    async def before_request(self, frame: bytes) -> None:
+        """Wait while a commit must be delayed."""
+        if self._end_txns.wanted and read_request_start(frame)[0] == ApiKey.END_TXN:
+            await asyncio.to_thread(self._end_txns.wait_if_held, frame)
 
 
 def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:

@@ -130,7 +130,7 @@ def test_leader_without_read_records_is_read_from_the_beginning(
 
 def delete(kafka: AnyKafka, client: BlockingClient, topic: str) -> None:
     """Delete a topic and wait until no broker has it."""
-    Admin(kafka.bootstrap_servers).delete_topic(topic)
+    Admin(kafka.bootstrap_servers).delete_topics(topic)
     client.refresh_metadata(client.deadline(30))
     while topic in client.cluster.topics:
         client.refresh_metadata(client.deadline(30))

@@ -128,7 +128,7 @@ def test_batch_is_aborted_if_its_topic_was_recreated(
     admin.create_topic(unique_topic)
     writer = _plan(servers, unique_topic, batchId="1")
     messages = [writer.write(iter([ROWS])), writer.write(iter([]))]
-    admin.delete_topic(unique_topic)
+    admin.delete_topics(unique_topic)
     admin.create_topic(unique_topic)
     with pytest.raises(DeliveryError, match="recreated during the write"):
         writer.commit(messages)

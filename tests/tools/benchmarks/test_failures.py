@@ -11,8 +11,7 @@ from tools.benchmarks.core.codec import Place, codec_table
 from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS
 from tools.benchmarks.core.rates import core_figures, latency_figures
 from tools.benchmarks.payload import RANDOM
-from tools.benchmarks.processes import ContestantError, run_contestant
-from tools.benchmarks.results import Sample, Series, attempt
+from tools.benchmarks.results import ContestantError, Sample, Series, attempt, run_contestant
 from tools.benchmarks.spark.writes import rate_figures
 
 SAMPLE = Sample(records=1_000_000, seconds=2.0, cpu_s=0.5, peak_mib=100.0, p50_us=1000, max_us=9000)

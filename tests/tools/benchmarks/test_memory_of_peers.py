@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink import EmbeddedBroker
 from tools.benchmarks.core.contestants import Job, librdkafka_command
-from tools.benchmarks.processes import python, run_contestant
+from tools.benchmarks.results import python, run_contestant
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from math import inf
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -34,8 +34,7 @@ from tools.benchmarks.core import ours
 from tools.benchmarks.core.contestants import Contestant, Job
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import EVENTS, events, lines_file
-from tools.benchmarks.processes import python
-from tools.benchmarks.results import Series, find, take_turns
+from tools.benchmarks.results import Series, find, python, take_turns
 
 LEVELS: tuple[tuple[Codec, int | None, str], ...] = (
     (Codec.SNAPPY, None, "-"),
@@ -109,9 +108,6 @@ def _payload(seed: int) -> bytes:
     return payload
 
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
 CODECS = ("lz4", "zstd", "snappy", "gzip")
 
 
@@ -184,8 +180,8 @@ def _put(place: Place) -> None:
     patch.object(SessionState, "wait_for", compress_and_wait).start()
 
 
-def _before(first: Callable[[], None], then: Callable[_P, _T]) -> Callable[_P, _T]:
-    def run(*arguments: _P.args, **options: _P.kwargs) -> _T:
+def _before(first: Callable[[], None], then: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*arguments: Any, **options: Any) -> Any:
         first()
         return then(*arguments, **options)
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from tools.benchmarks.kafka import new_topics
 from tools.benchmarks.payload import FOLDER
-from tools.benchmarks.processes import peak_mib, python, run_contestant, tree_cpu_s
-from tools.benchmarks.results import Sample
+from tools.benchmarks.results import Sample, peak_mib, python, run_contestant, tree_cpu_s
 from tools.support.java import Jvm, kafka_jvm
 
 
@@ -183,15 +182,13 @@ class Contestant:
             return run_contestant(self.command(job))
 
 
-def _ours(job: Job) -> list[str]:
-    return python("tools.benchmarks.core.ours", job.to_json())
-
-
 def _java(job: Job) -> list[str]:
     return python("tools.benchmarks.core.contestants", job.to_json())
 
 
-SINK = Contestant(name=OURS, command=_ours)
+SINK = Contestant(
+    name=OURS, command=lambda job: python("tools.benchmarks.core.ours", job.to_json())
+)
 CONTESTANTS = (
     SINK,
     Contestant(

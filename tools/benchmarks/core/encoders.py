@@ -38,7 +38,7 @@ from tools.benchmarks.payload import (
     random_keys,
     random_values,
 )
-from tools.benchmarks.processes import python, run_json, use_one_core
+from tools.benchmarks.results import python, run_json, use_one_core
 
 ROWS = 10_000
 _KINDS = 8

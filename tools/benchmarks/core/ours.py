@@ -30,7 +30,7 @@ from spark_kafka_sink.records.encoder import encode_headers
 from tools.benchmarks.core.contestants import Job, Kind
 from tools.benchmarks.kafka import PARTITIONS
 from tools.benchmarks.payload import read_lines
-from tools.benchmarks.processes import peak_mib
+from tools.benchmarks.results import peak_mib
 
 CHUNK = 10_000
 """Number of rows per chunk. The last chunk of the lines can be smaller."""

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from spark_kafka_sink import warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
-from tools.benchmarks.processes import peak_mib, tree_cpu_s
+from tools.benchmarks.results import peak_mib, tree_cpu_s
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS, UNLIMITED
 from tools.support.jars import ROOT, SPARK_AVRO, SPARK_SINK, ensure
 

@@ -17,8 +17,7 @@ from typing import Any, Self
 from tools.benchmarks.core.contestants import BATCHES, LIBRDKAFKA_QUEUE, SAFE
 from tools.benchmarks.kafka import PARTITIONS, new_topics
 from tools.benchmarks.payload import events_file
-from tools.benchmarks.processes import ContestantError
-from tools.benchmarks.results import Log, Sample, Series, attempt, take_turns
+from tools.benchmarks.results import ContestantError, Log, Sample, Series, attempt, take_turns
 from tools.support.jars import ROOT
 
 _TIMEOUT_S = 300

@@ -18,6 +18,7 @@ from spark_kafka_sink.protocol.codec import FarTime
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import CRC_OFFSET, HEADER_SIZE, BatchHeader, checksum
+from tools.support import raw_client
 from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
@@ -118,11 +119,7 @@ def _configs(configs: Any) -> Any:
 
 def batches(data: bytes) -> list[Any]:
     """Return the batches of a fetched log in comparable form, without a truncated last batch."""
-    found = []
-    while len(data) >= HEADER_SIZE and (header := BatchHeader.parse(data)).size <= len(data):
-        found.append(_batch(data[: header.size], header))
-        data = data[header.size :]
-    return found
+    return [_batch(each, BatchHeader.parse(each)) for each in raw_client.batches(data)]
 
 
 def _batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
@@ -154,19 +151,17 @@ def differing(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any,
     if isinstance(kafka, dict) and isinstance(ours, dict) and kafka.keys() == ours.keys():
         for key in kafka:
             yield from differing(kafka[key], ours[key], f"{path}.{key}" if path else str(key))
-    elif _are_lists(kafka, ours) and len(kafka) == len(ours):
+    elif _are_deep(kafka, ours) and len(kafka) == len(ours):
         for index, (left, right) in enumerate(zip(kafka, ours, strict=True)):
             yield from differing(left, right, f"{path}[{index}]")
     elif kafka != ours:
         yield path, kafka, ours
 
 
-def _are_lists(kafka: Any, ours: Any) -> bool:
-    return isinstance(kafka, list) and isinstance(ours, list) and any(map(_is_deep, kafka))
-
-
-def _is_deep(value: Any) -> bool:
-    return isinstance(value, dict | list)
+def _are_deep(kafka: Any, ours: Any) -> bool:
+    """Return True if both values are lists, and Kafka's list has nested values."""
+    lists = isinstance(kafka, list) and isinstance(ours, list)
+    return lists and any(isinstance(each, dict | list) for each in kafka)
 
 
 BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, ATTRIBUTES = 0, 8, 12, 16, 21

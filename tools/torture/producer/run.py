@@ -99,7 +99,7 @@ class ClusterFaults:
 
     def _delete(self) -> None:
         time.sleep(0.3)
-        self._cluster.admin.delete_topic(self._topic)
+        self._cluster.admin.delete_topics(self._topic)
         time.sleep(0.5)
 
     def _recreate(self) -> None:
@@ -239,7 +239,7 @@ def _run(cluster: TortureCluster, result: Result, debug: str) -> None:
     log = None if deleted else _read(cluster, topic)
     result.wrong += violations(plan, writer.done, log)
     with suppress(KafkaException):
-        cluster.admin.delete_topic(topic)
+        cluster.admin.delete_topics(topic)
 
 
 def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) -> None:

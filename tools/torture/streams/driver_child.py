@@ -114,9 +114,7 @@ def _session(profile: dict[str, Any], folder: str) -> SparkSession:
     if profile["hosts"]:
         master = start_cluster(settings, folder)
     builder = SparkSession.builder.master(master).appName("torture-eos")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = builder.config(map={**settings}).getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark
 
@@ -135,7 +133,8 @@ def _run(
     try:
         _await_executors(spark)
         if spec["job"]:
-            _run_job(spark, spec)
+            frame = _rows(spark.read.schema(_SCHEMA).parquet(spec["input"]), spec)
+            frame.write.format(spec["format"]).options(**spec["options"]).mode("append").save()
             _report(ended=True)
             return
         query = _start(spark, spec)
@@ -157,11 +156,6 @@ def _start(spark: SparkSession, spec: dict[str, Any]) -> StreamingQuery:
     writer = frame.writeStream.format(spec["format"]).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", spec["checkpoint"])
     return writer.options(**spec["options"]).start()
-
-
-def _run_job(spark: SparkSession, spec: dict[str, Any]) -> None:
-    frame = _rows(spark.read.schema(_SCHEMA).parquet(spec["input"]), spec)
-    frame.write.format(spec["format"]).options(**spec["options"]).mode("append").save()
 
 
 def _rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:

@@ -92,7 +92,8 @@ class Driver:
 
     def kill_without_workers(self) -> None:
         """Send SIGKILL to the driver and its JVM, but not to the Python workers."""
-        _signal([one for one in self._processes() if not _is_worker(one)], signal.SIGKILL)
+        others = [one for one in self._processes() if "pyspark.daemon" not in _command(one)]
+        _signal(others, signal.SIGKILL)
         self._process.wait()
 
     def pause(self) -> None:
@@ -130,10 +131,6 @@ def _command(process: psutil.Process) -> str:
     with suppress(psutil.Error):
         return " ".join(process.cmdline())
     return ""
-
-
-def _is_worker(process: psutil.Process) -> bool:
-    return "pyspark.daemon" in _command(process)
 
 
 def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:

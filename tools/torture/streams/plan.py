@@ -191,11 +191,14 @@ class Choice:
 def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
     """Return the plan for a seed."""
     random = Random(f"{seed}/{sink}")
-    kind = choice.kind or _kind_of(seed, sink)
+    turns = kinds_in_turn(sink)
+    kind = choice.kind or turns[seed % len(turns)]
     scenario = SCENARIOS[kind]
     nodes = choice.nodes or _nodes_of(seed, sink, kind)
     two_phase = choice.two_phase and sink not in SHARED
     brokers = Brokers(nodes=nodes, release=choice.release, two_phase=two_phase)
+    unlisted_ms = None if brokers.lists_transactions else _UNLISTED_TIMEOUT_MS
+    timeout_ms = scenario.timeout_ms or unlisted_ms
     batch = random.randrange(2)
     faults = _faults(random, scenario, sink, (nodes, batch), choice.step)
     return Plan(
@@ -208,14 +211,8 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
         job=scenario.job,
         source=_source(random, seed, sink, scenario, batch),
         faults=faults,
-        timeout_ms=_timeout_ms(scenario, brokers),
+        timeout_ms=None if brokers.two_phase else timeout_ms,
     )
-
-
-def _timeout_ms(scenario: Scenario, brokers: Brokers) -> int | None:
-    if brokers.two_phase:
-        return None
-    return scenario.timeout_ms or (None if brokers.lists_transactions else _UNLISTED_TIMEOUT_MS)
 
 
 @cache
@@ -225,11 +222,6 @@ def kinds_in_turn(sink: Sink) -> tuple[Kind, ...]:
     turns = [kind for kind, scenario in kinds.items() for _ in range(scenario.often)]
     Random(sink).shuffle(turns)
     return tuple(turns)
-
-
-def _kind_of(seed: int, sink: Sink) -> Kind:
-    turns = kinds_in_turn(sink)
-    return turns[seed % len(turns)]
 
 
 def _nodes_of(seed: int, sink: Sink, kind: Kind) -> int:

@@ -150,8 +150,7 @@ def _run(cluster: EosCluster, result: Result, folder: Path) -> None:
         result.wrong.append(f"idle: {unmet}")
     _check(cluster, result, topic, dead)
     with suppress(KafkaException):
-        cluster.admin.delete_topic(topic)
-        cluster.admin.delete_topic(dead)
+        cluster.admin.delete_topics(topic, dead)
 
 
 def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str, Any]:

@@ -308,7 +308,7 @@ class Supervisor:
         self.start()
         traced, deadline = 0, time.monotonic() + seconds
         latest = deadline + _MAX_S
-        while not self._is_over():
+        while self.running or not (self.is_torn or (self.ended and not self._due)):
             self._turn()
             if (size := trace_size(self._folder)) > traced:
                 traced, deadline = size, min(time.monotonic() + seconds, latest)
@@ -317,9 +317,6 @@ class Supervisor:
             if time.monotonic() > deadline:
                 raise StuckError(f"no step for {seconds:.0f} s; {self.failures[-1:]}")
             time.sleep(_POLL_S)
-
-    def _is_over(self) -> bool:
-        return not self.running and (self.is_torn or bool(self.ended and not self._due))
 
     def _turn(self) -> None:
         self._run_due_calls()
@@ -356,14 +353,12 @@ class Supervisor:
 
     def prepare(self, wanted: int) -> None:
         """Start drivers until there are `wanted`."""
-        new = [self._new_driver() for _ in range(wanted - len(self.drivers))]
-        for driver in new:
+        ready = len(self.drivers)
+        while len(self.drivers) < wanted:
+            folder = self._folder / f"driver-{next(self._numbers)}"
+            self.drivers.append(Driver(self._plan.profile, folder))
+        for driver in self.drivers[ready:]:
             driver.wait_ready()
-
-    def _new_driver(self) -> Driver:
-        driver = Driver(self._plan.profile, self._folder / f"driver-{next(self._numbers)}")
-        self.drivers.append(driver)
-        return driver
 
     def start(self, **changes: Any) -> None:
         """Start the stream with its checkpoint, on an idle driver of the run if there is one.
