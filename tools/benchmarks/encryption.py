@@ -112,14 +112,9 @@ def encryption_figures(series: Sequence[Series]) -> tables.Figures:
     def plain(one: Series) -> Series | None:
         return find(series, one.contestant, one.codec, protocol="PLAINTEXT")
 
-    figures = (
-        tables.RATE,
-        tables.SPREAD,
-        tables.relative("vs. PLAINTEXT", plain),
-        tables.CPU,
-        tables.relative("vs. PLAINTEXT", plain, "cpu_us"),
-    )
     names = (tables.contestant("producer"), tables.CODEC, tables.fact("protocol", "protocol"))
     about = "TLS 1.3 with certificate verification. CPU is for the client only."
-    table = tables.series_table(_TITLE, names, figures, series, about)
+    table = tables.series_table(
+        _TITLE, names, tables.compared("vs. PLAINTEXT", plain), series, about
+    )
     return tables.Figures([table], [], [one.to_dict() for one in series])

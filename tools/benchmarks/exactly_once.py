@@ -210,20 +210,11 @@ def exactly_once_figures(
 
 
 def _jobs(jobs: Sequence[Series]) -> tables.Table:
-    def reference(_: Series) -> Series | None:
-        return find(jobs, AT_LEAST_ONCE)
-
-    to_other = f"to {AT_LEAST_ONCE}"
+    other = find(jobs, AT_LEAST_ONCE)
     return tables.series_table(
         "Exactly once: a batch job of 8 tasks, 131-byte JSON events from Parquet, local[2]",
         (tables.contestant("deliveryGuarantee"),),
-        (
-            tables.RATE,
-            tables.SPREAD,
-            tables.relative(to_other, reference),
-            tables.CPU,
-            tables.relative(to_other, reference, "cpu_us"),
-        ),
+        tables.compared(f"to {AT_LEAST_ONCE}", lambda _: other),
         jobs,
         "CPU is the total of the driver, the JVM and the Python workers.",
     )

@@ -107,6 +107,12 @@ def relative(
     return heading, lambda one: times(ratio(one, reference(one), name))
 
 
+def compared(heading: str, reference: Callable[[Series], Series | None]) -> tuple[Column, ...]:
+    """Return the columns of rates and CPU, with the ratios to the reference of each series."""
+    rate, cpu = (relative(heading, reference, name) for name in ("rate", "cpu_us"))
+    return RATE, SPREAD, rate, CPU, cpu
+
+
 def times(value: float | None) -> str:
     """Return a ratio as text, or "-" if there is none."""
     return "-" if value is None else f"{value:.2f}x"

@@ -70,13 +70,9 @@ def write_block(name: str, new: str) -> None:
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table; vertical bars in cells are escaped."""
-    lines = [_line(heading), "|" + "---|" * len(heading)]
-    lines += [_line([cell.replace("|", "\\|") for cell in row]) for row in rows]
-    return "\n".join([*lines, ""])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    escaped = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    head, *lines = (f"| {' | '.join(cells)} |" for cells in (heading, *escaped))
+    return "\n".join([head, "|" + "---|" * len(heading), *lines, ""])
 
 
 def attribute_docs(owner: type) -> dict[str, str]:

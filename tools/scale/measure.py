@@ -150,15 +150,16 @@ def measure() -> Costs:
     """Measure all unit costs."""
     message_bytes, merge = _messages()
     plain = len(pickle.dumps(DeliveryMessage(_report(1, _MANY, _MANY_BROKERS))))
-    transactional = len(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
+    transactional = pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS))
+    message = pickle.loads(transactional)
     describe_bytes, describe = _describing()
     decision_bytes, decision = _decision()
     metadata_bytes, metadata = _metadata()
     return Costs(
         message_bytes=message_bytes,
-        transaction_bytes=transactional - plain,
+        transaction_bytes=len(transactional) - plain,
         merge_seconds=merge,
-        result_seconds=_results(),
+        result_seconds=_seconds(lambda: results_of([message] * _MANY)) / _MANY,
         describe_bytes=describe_bytes,
         describe_seconds=describe,
         decision_bytes=decision_bytes,
@@ -191,12 +192,6 @@ def _messages() -> tuple[Linear, Linear]:
         return found[0][0] / _TASKS, min(seconds for _, seconds in found) / _TASKS
 
     return _lines(cost)
-
-
-def _results() -> float:
-    """Return the CPU seconds per transaction to collect the partitions of a large decision."""
-    message = pickle.loads(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
-    return _seconds(lambda: results_of([message] * _MANY)) / _MANY
 
 
 def _describing() -> tuple[Linear, Linear]:

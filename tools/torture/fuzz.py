@@ -153,16 +153,12 @@ def fuzz(name: str, runs: int) -> None:
         "-max_len=512",
         "-verbosity=0",
     ]
-    _limit_memory()
-    atheris.Setup([name, *options], one)
-    atheris.Fuzz()
-
-
-def _limit_memory() -> None:
-    """Limit the memory of the process: MemoryError counts as a finding."""
+    # The limit turns excessive memory use into a MemoryError, which is a finding.
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (MEMORY_MIB << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    atheris.Setup([name, *options], one)
+    atheris.Fuzz()
 
 
 def fuzz_apart(name: str, frames: int) -> subprocess.CompletedProcess[str]:

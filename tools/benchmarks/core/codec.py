@@ -190,12 +190,9 @@ def _before(first: Callable[[], None], then: Callable[..., Any]) -> Callable[...
 
 def codec_table(series: Sequence[Series]) -> tables.Table:
     """Return rates and CPU use. Ratios are relative to a dedicated thread with the same codec."""
-
-    def own(one: Series) -> Series | None:
-        return find(series, Place.OWN, one.codec)
-
+    own = tables.relative("vs. own", lambda one: find(series, Place.OWN, one.codec))
     title = "Codec: where 131-byte JSON events are compressed"
-    figures = (tables.RATE, tables.SPREAD, tables.relative("vs. own", own), tables.CPU)
+    figures = (tables.RATE, tables.SPREAD, own, tables.CPU)
     return tables.series_table(
         title, (tables.contestant("compressed in"), tables.CODEC), figures, series
     )

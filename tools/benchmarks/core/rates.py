@@ -61,16 +61,8 @@ def core_figures(series: Sequence[Series]) -> tables.Figures:
 
 def _core_table(payload: str, series: Sequence[Series]) -> tables.Table:
     """Return rates, CPU and memory. Ratios are relative to librdkafka with the same codec."""
-
-    def reference(one: Series) -> Series | None:
-        return find(series, LIBRDKAFKA, one.codec)
-
     figures = (
-        tables.RATE,
-        tables.SPREAD,
-        tables.relative("vs. librdkafka", reference),
-        tables.CPU,
-        tables.relative("vs. librdkafka", reference, "cpu_us"),
+        *tables.compared("vs. librdkafka", lambda one: find(series, LIBRDKAFKA, one.codec)),
         ("peak MiB", lambda one: f"{one.most('peak_mib'):.0f}"),
         ("start-up CPU s", lambda one: f"{one.median('startup_cpu_s'):.1f}"),
     )
@@ -98,17 +90,10 @@ def measure_headers(bench: Workbench, plan: Plan) -> tables.Figures:
     runs = [(Series(kind), partial(send, kind=kind)) for kind in Kind]
     series = take_turns("keys and headers", plan.rounds, runs, bench.log)
     plain, headers = (find(series, kind) for kind in (Kind.PLAIN, Kind.HEADERS))
-    to_plain = tables.relative("vs. plain", lambda _: plain)
     table = tables.series_table(
         "Keys and headers: the core, 131-byte JSON events, 8 partitions",
         (tables.contestant("records"), tables.CODEC),
-        (
-            tables.RATE,
-            tables.SPREAD,
-            to_plain,
-            tables.CPU,
-            tables.relative("vs. plain", lambda _: plain, "cpu_us"),
-        ),
+        tables.compared("vs. plain", lambda _: plain),
         series,
         "Keys and headers are also encoded.",
     )
@@ -151,16 +136,13 @@ def measure_sizes(bench: Workbench, plan: Plan) -> tables.Figures:
 def size_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table. Ratios are relative to librdkafka with the same size."""
 
-    def reference(one: Series) -> Series | None:
-        return find(series, LIBRDKAFKA, **one.facts)
-
     def mb(one: Series, rate: float) -> str:
         return f"{rate * one.facts['value_bytes'] / _MB:,.0f}"
 
     figures = (
         ("MB/s", lambda one: mb(one, one.rate)),
         ("min - max", lambda one: " - ".join(mb(one, rate) for rate in one.rates)),
-        tables.relative("vs. librdkafka", reference),
+        tables.relative("vs. librdkafka", lambda one: find(series, LIBRDKAFKA, **one.facts)),
         ("CPU us/rec", lambda one: f"{one.cpu_us:,.{3 if one.cpu_us < 1 else 1}f}"),
         ("peak MiB", lambda one: f"{one.most('peak_mib'):.0f}"),
     )

@@ -128,11 +128,7 @@ def spark_table(
         return heading, lambda one: f"{one.most(name):.0f}" if one.most(name) else "-"
 
     figures = (
-        tables.RATE,
-        tables.SPREAD,
-        tables.relative("vs. JVM sink", reference),
-        tables.CPU,
-        tables.relative("vs. JVM sink", reference, "cpu_us"),
+        *tables.compared("vs. JVM sink", reference),
         _JVM_CPU,
         _PYTHON_CPU,
         mib("worker MiB", "peak_mib"),

@@ -25,7 +25,8 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
         for state in self._partitions:
             for batch in reversed(state.retries):
                 if batch.ambiguous and batch.sequence >= 0:
-                    _take_back(state, batch)
+                    _rewind(state, batch.sequence)
+                    batch.unnumber()
 
     with patch.object(Sender, "_complete", complete):
         yield
@@ -78,11 +79,6 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
 
     with patch.object(ResponseHandler, "_retry", retry):
         yield
-
-
-def _take_back(state: PartitionState, batch: ProducerBatch) -> None:
-    _rewind(state, batch.sequence)
-    batch.unnumber()
 
 
 def _rewind(state: PartitionState, sequence: int) -> None:
