@@ -124,7 +124,7 @@ def test_error_and_report_have_different_counts() -> None:
     one = _written(persisted=4, missing=6)
     one.error = DeliveryError("it failed")
     text = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
-    assert "report says not_persisted 6, the error 0" in text
+    assert "the report has 6 not_persisted, the error 0" in text
 
 
 def test_uncounted_rows() -> None:

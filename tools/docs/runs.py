@@ -37,8 +37,8 @@ def render_brokers() -> str:
     for line in sorted(lines, key=_brokers):
         groups.setdefault(_describe(line), []).append(line)
     rows = (
-        (told, f"{len(group)}", *map(str, _sums(group)), f"{_failed(group)}")
-        for told, group in groups.items()
+        (brokers, f"{len(group)}", *map(str, _sums(group)), f"{_failed(group)}")
+        for brokers, group in groups.items()
     )
     return table(("brokers", "runs", *_SUMS, "failed otherwise"), rows)
 

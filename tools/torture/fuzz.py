@@ -161,18 +161,13 @@ def fuzz(name: str, runs: int) -> None:
     atheris.Fuzz()
 
 
-def fuzz_apart(name: str, frames: int) -> subprocess.CompletedProcess[str]:
-    """Run a target in a separate process."""
-    command = [sys.executable, "-m", "tools.torture.fuzz", str(frames), name]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def main() -> None:
-    """Run the targets; exit with status 1 if there are findings."""
+    """Run each target in a separate process; exit with status 1 if there are findings."""
     total, failed = int(sys.argv[1]), 0
     for name, (_, share) in TARGETS.items():
         frames, started = total * share // 100, time.monotonic()
-        done = fuzz_apart(name, frames)
+        command = [sys.executable, "-m", "tools.torture.fuzz", str(frames), name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         failed += done.returncode != 0
         said = "ok" if done.returncode == 0 else f"FAILED\n{done.stdout}{done.stderr}"
         took = time.monotonic() - started

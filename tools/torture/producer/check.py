@@ -82,9 +82,9 @@ def _failure(plan: Plan, one: SessionResult) -> Iterator[str]:
         listed[entry.partition, entry.status] += entry.records
     for part in one.report.partitions:
         for status in _STATUSES:
-            says, lists = getattr(part, status.value), listed[part.partition, status]
-            if says != lists:
-                yield f"{part.key}: report says {status} {says}, the error {lists}"
+            reported, lists = getattr(part, status.value), listed[part.partition, status]
+            if reported != lists:
+                yield f"{part.key}: the report has {reported} {status}, the error {lists}"
 
 
 # Check the log.
@@ -136,9 +136,9 @@ def _partition(
 
 
 def _offsets(one: SessionResult, part: PartitionReport, offsets: set[int]) -> Iterator[str]:
-    told = [ack for ack in one.acks if ack.partition == part.partition and ack.base_offset >= 0]
+    known = [ack for ack in one.acks if ack.partition == part.partition and ack.base_offset >= 0]
     claimed: set[int] = set()
-    for ack in told:
+    for ack in known:
         span = set(range(ack.base_offset, ack.base_offset + ack.records))
         if not span <= offsets:
             yield f"offsets {min(span)} to {max(span)} do not contain this session's rows"
@@ -147,5 +147,5 @@ def _offsets(one: SessionResult, part: PartitionReport, offsets: set[int]) -> It
         claimed |= span
     first, last = min(claimed, default=None), max(claimed, default=None)
     if (part.first_offset, part.last_offset) != (first, last):
-        said = f"{part.first_offset} to {part.last_offset}"
-        yield f"the report says offsets {said}, the acknowledgements {first} to {last}"
+        reported = f"{part.first_offset} to {part.last_offset}"
+        yield f"the report has offsets {reported}, the acknowledgements {first} to {last}"

@@ -69,13 +69,12 @@ class Driver:
             time.sleep(0.02)
         raise TimeoutError(f"the driver did not start:\n{self.log.read_text()[-3000:]}")
 
-    def start_stream(self, spec: dict[str, Any]) -> None:
-        """Make the driver run a stream or a job to completion."""
-        self._tell({"start": spec})
-
-    def stop_stream(self) -> None:
-        """Make the driver stop the query."""
-        self._tell({"stop": True})
+    def send(self, command: dict[str, Any]) -> None:
+        """Send a command: `start` runs a stream or a job to completion; `stop` stops the query."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
 
     def next_message(self) -> dict[str, Any] | None:
         """Return the next message ("ready", "ended", "failed" or "stopped"), or None."""
@@ -113,12 +112,6 @@ class Driver:
             own = psutil.Process(self._process.pid)
             return [own, *own.children(recursive=True)]
         return []
-
-    def _tell(self, command: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(command) + "\n")
-            self._process.stdin.flush()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

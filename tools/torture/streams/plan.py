@@ -172,9 +172,9 @@ class Plan:
     @property
     def where(self) -> str:
         """The steps of the faults, and the actions of additional faults."""
-        told = [str(fault.stop) for fault in self.faults[:1]]
-        told += [f"{fault.action} at {fault.stop}" for fault in self.faults[1:]]
-        return ", ".join(told) or "-"
+        places = [str(fault.stop) for fault in self.faults[:1]]
+        places += [f"{fault.action} at {fault.stop}" for fault in self.faults[1:]]
+        return ", ".join(places) or "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

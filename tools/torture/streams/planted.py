@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.torture.cluster import Brokers, eos_cluster
 from tools.torture.streams.injection.hooks import Bug
 from tools.torture.streams.plan import Choice, Plan, draw
-from tools.torture.streams.run import Result, run
+from tools.torture.streams.run import run
 from tools.torture.streams.scenarios import Kind, Sink, Step, Stop
 
 _SEED = 7
@@ -78,11 +78,6 @@ PLANTED = (
 )
 
 
-def is_revealed(planted: Planted, result: Result) -> bool:
-    """Return True if the result of a run shows the effect of the bug."""
-    return any(sign in text for text in result.wrong for sign in planted.signs)
-
-
 def main(names: Iterable[str]) -> None:
     """Run the planted bugs; exit with status 1 if a bug is not found."""
     missed = 0
@@ -92,7 +87,7 @@ def main(names: Iterable[str]) -> None:
         for planted in PLANTED:
             if planted.bug in wanted:
                 result = run(cluster, planted.plan(), folder / planted.bug.name)
-                found = is_revealed(planted, result)
+                found = any(sign in text for text in result.wrong for sign in planted.signs)
                 missed += not found
                 word = "found" if found else "MISSED"
                 print(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}", flush=True)

@@ -109,7 +109,7 @@ class Actions:
         self._supervisor.start()
 
     def _stop_query(self, _: Reached) -> None:
-        self._supervisor.running[0].stop_stream()
+        self._supervisor.running[0].send({"stop": True})
 
     def _kill_executor(self, at: Reached) -> None:
         executors = self._supervisor.running[0].executors()
@@ -373,7 +373,7 @@ class Supervisor:
         driver = next(one for one in self.drivers if one not in self.running)
         self.running.append(driver)
         self.log(f"start {self.starts}, log {driver.log}")
-        driver.start_stream({**self.spec, **changes})
+        driver.send({"start": {**self.spec, **changes}})
 
     def _listen(self) -> None:
         """Read the messages of the drivers, and detect drivers that have exited."""
