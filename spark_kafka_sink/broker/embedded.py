@@ -248,6 +248,10 @@ class EmbeddedBroker(SecurityControls):
         """Close all connections, and delete all data in memory.
 
         Has no effect if the broker is not running.
+
+        Raises:
+            KafkaProdError: some data could not be flushed to the data folder. The broker is
+                stopped.
         """
         runtime, self._runtime = self._runtime, None
         if runtime is not None:

@@ -305,7 +305,11 @@ class Cluster:
         self.purgatory.poll(now)
 
     def close(self) -> None:
-        """Flush and close all logs. Must be called after the last request."""
+        """Flush and close all logs. Must be called after the last request.
+
+        Raises:
+            KafkaProdError: some data could not be flushed.
+        """
         self.topics.store.close(self.topics.all())
 
     def next_deadline(self) -> float | None:

@@ -22,6 +22,7 @@ from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.journal import TOPIC
 from spark_kafka_sink.broker.storage.log_storage import LogConfig, StorageBackend
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
+from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -277,12 +278,25 @@ class TopicStore:
         return partition
 
     def close(self, topics: Sequence[Topic]) -> None:
-        """Flush and close all logs, the journal and the backend."""
-        for topic in topics:
-            for partition in topic.partitions:
-                partition.log.storage.close()
-        self._journal.close()
-        self._backend.close()
+        """Flush and close all logs, the journal and the backend.
+
+        Raises:
+            KafkaProdError: some data could not be flushed. Everything is closed.
+        """
+        failures: list[OSError] = []
+        logs = (partition.log for topic in topics for partition in topic.partitions)
+        for close in (*(log.storage.close for log in logs), self._journal.close):
+            try:
+                close()
+            except OSError as error:
+                failures.append(error)
+        self._backend.close(clean=not failures)
+        if failures:
+            raise KafkaProdError(
+                f"not all data of the broker was flushed to the disk: {failures[0]}",
+                hint="Free space on the disk, or repair it. Then start and stop the broker: before "
+                "that, a crash of the machine can lose the last records",
+            ) from failures[0]
 
 
 def _close(logs: Sequence[UnifiedLog]) -> None:

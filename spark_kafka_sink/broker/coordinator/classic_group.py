@@ -9,7 +9,6 @@ single consumer starts immediately. A client that joins with the instance id of 
 from __future__ import annotations
 
 import struct
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass, field
@@ -117,14 +116,14 @@ NO_OFFSET = -1
 class CommittedOffset:
     """The offset from which a group continues to read, or -1 if no offset is committed.
 
-    `order` is the time of the commit in nanoseconds since 1970. If there are several commits for a
-    partition, the latest applies.
+    `order` is the number of the commit (`GroupCoordinator.next_order`). If there are several
+    commits for a partition, the one with the highest number applies.
     """
 
     offset: int = NO_OFFSET
     leader_epoch: int = -1
     metadata: str | None = ""
-    order: int = field(default_factory=time.time_ns, compare=False)
+    order: int = field(default=0, compare=False)
 
     def to_json(self) -> dict[str, int | str | None]:
         """Return the fields that are stored in the journal."""

@@ -63,6 +63,17 @@ class GroupCoordinator:
         self._journal = journal or Journal()
         for group_id in {str(key[0]) for key in self._journal.all(KIND)}:
             self.get_or_create(group_id)
+        offsets = (each for group in self._groups.values() for each in group.offsets.values())
+        self._order = max((each.order for each in offsets), default=0)
+
+    def next_order(self) -> int:
+        """Return a number for a commit of an offset; it is higher than those of earlier commits."""
+        self._order += 1
+        return self._order
+
+    def skip_orders(self, used: int) -> None:
+        """Do not return numbers up to `used` from `next_order`."""
+        self._order = max(self._order, used)
 
     def all(self) -> list[ClassicGroup]:
         """Return all groups."""

@@ -131,7 +131,10 @@ class TransactionalOffsets:
         self._pending: dict[int, Pending] = {}
         for (producer, group, topic, index), value in journal.all(PENDING).items():
             pending = self._pending.setdefault(int(producer), {})
-            pending[str(group), (str(topic), int(index))] = CommittedOffset.from_json(value)
+            offset = CommittedOffset.from_json(value)
+            pending[str(group), (str(topic), int(index))] = offset
+            groups.get_or_create(str(group))
+            groups.skip_orders(offset.order)
 
     def is_ongoing(self, producer: ProducerIdAndEpoch) -> bool:
         """Return True if the producer's transaction already includes offsets."""

@@ -57,18 +57,19 @@ def offset_commit(context: RequestContext) -> Answer:
             return ErrorCode.unknown_topic_or_partition
         if len(requested.committed_metadata or "") > MAX_METADATA:
             return ErrorCode.offset_metadata_too_large
-        group.offsets[topic.name, index] = committed_offset(requested)
+        group.offsets[topic.name, index] = committed_offset(context, requested)
         return ErrorCode.none
 
     return context.by_partition(ApiKey.OFFSET_COMMIT, commit)
 
 
-def committed_offset(requested: Any) -> CommittedOffset:
+def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset:
     """Return the offset from a partition item of OffsetCommit or TxnOffsetCommit."""
     return CommittedOffset(
         offset=requested.committed_offset,
         leader_epoch=getattr(requested, "committed_leader_epoch", -1),
         metadata=requested.committed_metadata or "",
+        order=context.cluster.group_coordinator.next_order(),
     )
 
 

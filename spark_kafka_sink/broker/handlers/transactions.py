@@ -204,7 +204,7 @@ def txn_offset_commit(context: RequestContext) -> Answer:
         group_id = context.request.group_id
         context.cluster.group_coordinator.get_or_create(group_id)
         context.cluster.transactional_offsets.add(
-            _producer(context), group_id, key, committed_offset(requested)
+            _producer(context), group_id, key, committed_offset(context, requested)
         )
         return ErrorCode.none
 

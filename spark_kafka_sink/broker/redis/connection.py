@@ -253,10 +253,13 @@ class RedisConnection:
 
         Raises:
             ChangedDataError: this broker no longer owns the journal.
+            RedisError: Redis rejected the check.
         """
         if self._owned is None:
             return self._exchange(commands)
         *replies, owner = self._exchange([*commands, ("HGET", self._owned, OWNER_FIELD)])
+        if isinstance(owner, self._errors.ResponseError):
+            raise owner
         if owner != json.dumps(self._name).encode():
             raise ChangedDataError(
                 f"the data with the prefix {self._location.prefix!r} of {self._address} was "

@@ -306,14 +306,14 @@ class RedisJournal(Journal):
         self._connection = connection
         self._hash = location.journal
         kind = connection.call("TYPE", self._hash).decode()
-        if kind == "none":
-            _check_no_keys(connection, location)
-            kind, value = FORMAT
-            self.put(kind, (), value)
-        elif kind != "hash":
+        if kind not in {"none", "hash"}:
             raise _not_a_journal(self._hash, f"it is a {kind}, not a hash")
-        else:
-            self._load()
+        self._load()
+        # If the journal is deleted while a broker runs, `RedisReplicas` creates it again.
+        name, value = FORMAT
+        if self.get(name, ()) is None:
+            _check_no_keys(connection, location)
+            self.put(name, (), value)
         self._check_sequence_bits(location)
         connection.own(self._hash, self._changes)
 
@@ -423,6 +423,8 @@ def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None
     """
     found: list[str] = []
     for key in _keys(connection, location.pattern):
+        if key == location.journal.encode():
+            continue
         found.append(f"{key.decode(errors='replace')} ({connection.call('TYPE', key).decode()})")
         if len(found) > _SHOWN:
             found[-1] = "and others"
@@ -539,7 +541,7 @@ class RedisBackend(StorageBackend):
         """See `StorageBackend`. Keys that are not streams are not deleted."""
         self._streams(topic, partition).drop(only_if_empty=only_if_empty)
 
-    def close(self) -> None:
+    def close(self, *, clean: bool = True) -> None:  # noqa: ARG002
         """See `StorageBackend`."""
         if self._replicas is not None:
             self._replicas.close()

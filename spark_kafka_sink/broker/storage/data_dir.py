@@ -173,18 +173,19 @@ class DataDir(StorageBackend):
         else:
             folder.rmdir()
 
-    def close(self) -> None:
-        """See `StorageBackend`. Also mark the data as cleanly closed for the next broker."""
-        (self.path / CLEAN_MARK).touch()
-        os.close(self._lock)
+    def close(self, *, clean: bool = True) -> None:
+        """See `StorageBackend`. Mark clean data, so that the next broker does not verify it."""
+        try:
+            if clean:
+                (self.path / CLEAN_MARK).touch()
+        finally:
+            self._handles.close_all()
+            os.close(self._lock)
 
     def abandon(self) -> None:
         """See `StorageBackend`."""
         self._journal.release()
-        self._handles.close_all()
-        if self.was_clean:
-            (self.path / CLEAN_MARK).touch()
-        os.close(self._lock)
+        self.close(clean=self.was_clean)
 
 
 def _check_own(folder: Path) -> None:

@@ -116,9 +116,15 @@ class Journal:
             self._unsynced = False
 
     def close(self) -> None:
-        """Sync and close the file."""
-        self.sync()
-        self.release()
+        """Sync and close the file.
+
+        Raises:
+            OSError: the file could not be synced. It is closed.
+        """
+        try:
+            self.sync()
+        finally:
+            self.release()
 
     def release(self) -> None:
         """Close the file without syncing it."""

@@ -294,8 +294,12 @@ class StorageBackend(Protocol):
             OSError: some of the data could not be deleted.
         """
 
-    def close(self) -> None:
-        """Close the backend. All logs must be closed first."""
+    def close(self, *, clean: bool = True) -> None:
+        """Close the backend. All logs must be closed first.
+
+        Args:
+            clean: False if some data could not be flushed.
+        """
 
     def abandon(self) -> None:
         """Close the backend after the broker failed to start. Called instead of `close`."""

@@ -355,5 +355,5 @@ class MemoryBackend(StorageBackend):
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
         """See `StorageBackend`."""
 
-    def close(self) -> None:
+    def close(self, *, clean: bool = True) -> None:
         """See `StorageBackend`."""

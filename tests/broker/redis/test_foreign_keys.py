@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.topics import NewTopic
-from spark_kafka_sink.broker.redis.connection import RedisConnection
+from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.redis.reading import entries
@@ -59,6 +59,29 @@ def test_streams_of_another_writer_are_rejected(own_redis: RedisServer) -> None:
         assert "another prefix" in str(caught.value)
         assert dumped(own_redis, "korvet") == before
         assert own_redis.client.dbsize() == 2
+
+
+@pytest.mark.parametrize("has_data", [False, True])
+def test_hash_with_only_the_counter_of_waits_is_not_a_journal(
+    redis_server: RedisServer, prefix: str, has_data: bool
+) -> None:
+    """If the journal is deleted while a write waits for replicas, the counter creates the hash."""
+    url = redis_server.url(prefix=prefix)
+    with EmbeddedBroker(storage=url, topics={"t": 1}):
+        pass
+    redis_server.client.delete(f"{prefix}::journal")
+    redis_server.client.hincrby(f"{prefix}::journal", WAITS_FIELD, 1)
+    if has_data:
+        before = dumped(redis_server, prefix) or redis_server.client.set(f"{prefix}:t:0", "x")
+        with pytest.raises(ConfigError) as caught:
+            EmbeddedBroker(storage=url).start()
+        assert "no journal" in str(caught.value)
+        assert before
+        return
+    for key in dumped(redis_server, prefix):
+        redis_server.client.delete(key)
+    with EmbeddedBroker(storage=url, topics={"t": 1}) as kafka:
+        assert kafka.end_offsets("t") == [0]
 
 
 @pytest.mark.parametrize("key", ["t:0", ":batches:t:0", ":waits", "whatever"])

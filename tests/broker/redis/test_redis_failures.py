@@ -351,6 +351,24 @@ def test_crash_while_removing_a_partial_batch(
     assert 4 <= number < 19
 
 
+def test_rejected_commands_are_not_reported_as_deleted_data(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        own_redis.client.acl_setuser("default", commands=["-hget"])
+        answer = produce(raw, "t", batch(1, value=b"2"))
+        assert answer.error_code is ErrorCode.kafka_storage_error
+        own_redis.client.acl_setuser("default", commands=["+hget"])
+        assert "hget" in caplog.text
+        assert "Restart the broker" not in caplog.text
+        produce_until_success(raw, batch(1, value=b"3"))
+        assert stored(kafka)[-1] == b"3"
+
+
 @pytest.mark.parametrize("gone", ["all", "restart", "::journal", ":t:0", "::batches:t:0"])
 def test_writes_to_deleted_data_are_not_acknowledged(
     own_redis: RedisServer, gone: str, caplog: pytest.LogCaptureFixture

@@ -16,7 +16,7 @@ from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, LOCK
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.transactions.confluent import SECONDS, transactional, values
@@ -355,6 +355,24 @@ def test_disk_write_error(folder: str) -> None:
         assert kafka.end_offsets("t") == [2]
         swap_file(kafka, os.O_RDWR)
         assert produce(client, "t", batch(2)).base_offset == 2
+
+
+def test_stop_closes_everything_if_a_log_cannot_be_flushed(folder: str) -> None:
+    kafka = EmbeddedBroker(data_dir=folder, topics={"a": 1, "b": 1})
+    kafka.start()
+    with client_of(kafka) as client:
+        for topic in ("a", "b"):
+            produce(client, topic, batch(2))
+    (blocked := Path(folder, "a-0", f"{0:020d}.timeindex")).mkdir()
+    with pytest.raises(KafkaProdError, match="not all data") as caught:
+        kafka.stop()
+    assert isinstance(caught.value.__cause__, IsADirectoryError)
+    assert Path(folder, "b-0", blocked.name).stat().st_size
+    assert not Path(folder, CLEAN_MARK).exists()
+    blocked.rmdir()
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert kafka.end_offsets("a") == kafka.end_offsets("b") == [2]
+    assert Path(folder, CLEAN_MARK).exists()
 
 
 def newest_segment(cluster: Cluster) -> DiskSegment:

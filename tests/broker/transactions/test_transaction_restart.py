@@ -89,6 +89,16 @@ def test_open_transaction_continues(start_broker: Callable[..., EmbeddedBroker])
         ]
 
 
+def test_pending_first_offset_of_a_group_is_unstable_after_a_restart(
+    start_broker: Callable[..., EmbeddedBroker],
+) -> None:
+    with start_broker() as kafka:
+        _, player = play(kafka.bootstrap_servers, "init\nwrite 0\noffset 0 7")
+    with start_broker() as kafka:
+        steps = "committed stable\nend commit 0\ncommitted stable"
+        assert play(kafka.bootstrap_servers, steps, player)[0] == ["88 -1", "0 P0:1", "0 7"]
+
+
 def test_transaction_times_out_while_the_broker_is_down(
     start_broker: Callable[..., EmbeddedBroker],
 ) -> None:

@@ -129,13 +129,15 @@ def test_later_of_two_offsets_is_kept(
     """One is in a transaction that is committed after both, and after a restart."""
 
     def commit(groups: GroupCoordinator) -> None:
-        groups.get_or_create("g").offsets["t", 0] = CommittedOffset(offset=9)
+        offset = CommittedOffset(offset=9, order=groups.next_order())
+        groups.get_or_create("g").offsets["t", 0] = offset
 
     groups = GroupCoordinator(journal)
     if first == "committed":
         commit(groups)
     offsets = TransactionalOffsets(journal, groups)
-    offsets.add(ProducerIdAndEpoch(1, 0), "g", ("t", 0), CommittedOffset(offset=5))
+    offset = CommittedOffset(offset=5, order=groups.next_order())
+    offsets.add(ProducerIdAndEpoch(1, 0), "g", ("t", 0), offset)
     if first == "pending":
         commit(groups)
     if is_restarted:
@@ -144,6 +146,19 @@ def test_later_of_two_offsets_is_kept(
         offsets = TransactionalOffsets(again, groups)
     offsets.end(EndTransactionMarker(producer_id=1, epoch=0, commit=True))
     assert groups.get_or_create("g").offsets["t", 0].offset == kept
+    assert groups.next_order() == 3
+
+
+def test_order_of_commits_continues_after_a_restart(journal: FullJournal, tmp_path: Path) -> None:
+    """Even if the journal contains a high order, such as the time of a clock that was fast."""
+    GroupCoordinator(journal).get_or_create("g").offsets["t", 0] = CommittedOffset(order=10**20)
+    again = reopened(journal, tmp_path)
+    groups = GroupCoordinator(again)
+    offsets = TransactionalOffsets(again, groups)
+    offset = CommittedOffset(offset=5, order=groups.next_order())
+    offsets.add(ProducerIdAndEpoch(1, 0), "g", ("t", 0), offset)
+    offsets.end(EndTransactionMarker(producer_id=1, epoch=0, commit=True))
+    assert groups.get_or_create("g").offsets["t", 0].offset == 5
 
 
 class Transactions:
