@@ -24,7 +24,6 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -224,12 +223,8 @@ def _group_resource(context: RequestContext, name: str) -> Resource:
 UNKNOWN_TYPE = 0
 
 
-def describe_configs(context: RequestContext) -> Answer:
-    """Handle the DescribeConfigs API."""
-    return context.by_item(ApiKey.DESCRIBE_CONFIGS, partial(_describe_resource, context))
-
-
-def _describe_resource(context: RequestContext, item: Any) -> Values:
+def describe_resource(context: RequestContext, item: Any) -> Values:
+    """Handle a resource of the DescribeConfigs API."""
     keys = item.configuration_keys  # As in Kafka, an empty list requests all configs.
     configs = [
         config

@@ -17,7 +17,6 @@ forever. With UNSUPPORTED_VERSION, it fails immediately.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -25,7 +24,6 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, of_group
 from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
@@ -176,12 +174,8 @@ def consumer_group_heartbeat(context: RequestContext) -> Answer:
 NOT_FOUND_VERSION = 6
 
 
-def describe_groups(context: RequestContext) -> Answer:
-    """Handle the DescribeGroups API."""
-    return context.by_item(ApiKey.DESCRIBE_GROUPS, partial(_describe_group, context))
-
-
-def _describe_group(context: RequestContext, group_id: str) -> Values | ErrorCode:
+def describe_group(context: RequestContext, group_id: str) -> Values | ErrorCode:
+    """Handle a group of the DescribeGroups API."""
     if not context.coordinates(group_id):
         return ErrorCode.not_coordinator
     group = context.cluster.group_coordinator.find(group_id)
@@ -240,12 +234,8 @@ def list_groups(context: RequestContext) -> Answer:
     }
 
 
-def delete_groups(context: RequestContext) -> Answer:
-    """Handle the DeleteGroups API."""
-    return context.by_item(ApiKey.DELETE_GROUPS, partial(_delete_group, context))
-
-
-def _delete_group(context: RequestContext, group_id: str) -> ErrorCode:
+def delete_group(context: RequestContext, group_id: str) -> ErrorCode:
+    """Handle a group of the DeleteGroups API."""
     if not context.coordinates(group_id):
         return ErrorCode.not_coordinator
     group = context.cluster.group_coordinator.find(group_id)

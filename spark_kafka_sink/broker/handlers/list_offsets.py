@@ -21,14 +21,12 @@ UNKNOWN_LEADER_EPOCH.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, readable_end
+from spark_kafka_sink.broker.handlers.request_context import RequestContext, readable_end
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
@@ -42,12 +40,8 @@ LATEST_TIERED = -5
 NOTHING = TimedOffset(-1, -1)
 
 
-def list_offsets(context: RequestContext) -> Answer:
-    """Handle the ListOffsets API."""
-    return context.by_partition(ApiKey.LIST_OFFSETS, partial(_list_offset, context))
-
-
-def _list_offset(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+def list_offset(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+    """Handle a partition of the ListOffsets API."""
     partition = context.cluster.topics.partition(item.name, requested.partition_index)
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
@@ -86,12 +80,8 @@ def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
     return found if found is not None and found.offset < end else NOTHING
 
 
-def offset_for_leader_epoch(context: RequestContext) -> Answer:
-    """Handle the OffsetForLeaderEpoch API."""
-    return context.by_partition(ApiKey.OFFSET_FOR_LEADER_EPOCH, partial(_epoch_end, context))
-
-
-def _epoch_end(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+def epoch_end(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+    """Handle a partition of the OffsetForLeaderEpoch API."""
     partition = context.cluster.topics.partition(item.topic, requested.partition)
     if partition is None:
         return ErrorCode.unknown_topic_or_partition

@@ -122,12 +122,8 @@ def _check_count(topic: Topic, item: Any) -> None:
         )
 
 
-def delete_topics(context: RequestContext) -> Answer:
-    """Handle the DeleteTopics API."""
-    return context.by_item(ApiKey.DELETE_TOPICS, partial(_delete_topic, context))
-
-
-def _delete_topic(context: RequestContext, item: Any) -> Values:
+def delete_topic(context: RequestContext, item: Any) -> Values:
+    """Handle a topic of the DeleteTopics API."""
     topic = context.find_topic(item)
     if topic is None:
         raise TopicError(unknown_topic(item), "This server does not host this topic.")
@@ -135,12 +131,8 @@ def _delete_topic(context: RequestContext, item: Any) -> Values:
     return {"name": topic.name, "topic_id": topic.id}
 
 
-def delete_records(context: RequestContext) -> Answer:
-    """Handle the DeleteRecords API."""
-    return context.by_partition(ApiKey.DELETE_RECORDS, partial(_delete_records, context))
-
-
-def _delete_records(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+def delete_records(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+    """Handle a partition of the DeleteRecords API."""
     topic = context.cluster.topics.named(item.name)
     partition = topic.partition(requested.partition_index) if topic else None
     if topic is None or partition is None:

@@ -299,13 +299,8 @@ def _check_marker(partition: Partition, marker: EndTransactionMarker, *, is_v2: 
     return ErrorCode.transaction_coordinator_fenced if fenced else ErrorCode.none
 
 
-def describe_transactions(context: RequestContext) -> Answer:
-    """Handle the DescribeTransactions API."""
-    describe = partial(_describe_transaction, context)
-    return context.by_item(ApiKey.DESCRIBE_TRANSACTIONS, describe)
-
-
-def _describe_transaction(context: RequestContext, name: str) -> Values | ErrorCode:
+def describe_transaction(context: RequestContext, name: str) -> Values | ErrorCode:
+    """Handle a transactional id of the DescribeTransactions API."""
     error = context.check_transaction_coordinator(name) if name else ErrorCode.invalid_request
     txn = context.cluster.transaction_coordinator.find(name)
     if error or txn is None:
@@ -353,12 +348,8 @@ def list_transactions(context: RequestContext) -> Answer:
     }
 
 
-def describe_producers(context: RequestContext) -> Answer:
-    """Handle the DescribeProducers API."""
-    return context.by_partition(ApiKey.DESCRIBE_PRODUCERS, partial(_describe_producers, context))
-
-
-def _describe_producers(context: RequestContext, item: Any, index: int) -> Values | ErrorCode:
+def describe_producers(context: RequestContext, item: Any, index: int) -> Values | ErrorCode:
+    """Handle a partition of the DescribeProducers API."""
     partition = context.cluster.topics.partition(item.name, index)
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
