@@ -32,7 +32,6 @@ from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from uuid import UUID
 
     from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
     from spark_kafka_sink.protocol.messages import Values
@@ -255,12 +254,13 @@ def _refused(partition: Values) -> Values:
     }
 
 
+_hide_topics = _without("topics", "name", ResourceType.TOPIC)
 ANSWER_FILTERS: Final[Mapping[int, _Filter]] = {
     ApiKey.LIST_GROUPS: _without("groups", "group_id", ResourceType.GROUP),
     ApiKey.LIST_TRANSACTIONS: _without(
         "transaction_states", "transactional_id", ResourceType.TRANSACTIONAL_ID
     ),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _without("topics", "name", ResourceType.TOPIC),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _hide_topics,
     ApiKey.OFFSET_FETCH: _hide_offsets,
 }
 """Functions that remove resources from a handler's response, by API."""
@@ -274,7 +274,7 @@ def answer_metadata(handler: Handler, context: RequestContext) -> Answer:
     requested = context.request.topics
     if requested is None or (context.version == 0 and not requested):
         answer = handler.handle(context)
-        return answer if isinstance(answer, Outcome) else _visible(context, answer)
+        return answer if isinstance(answer, Outcome) else _hide_topics(context, answer)
     refused = [_refused_topic(context, item) for item in requested if not _may_have(context, item)]
     allowed = tuple(item for item in requested if _may_have(context, item))
     answer = handler.handle(context._replace(request=replace(context.request, topics=allowed)))
@@ -282,11 +282,6 @@ def answer_metadata(handler: Handler, context: RequestContext) -> Answer:
         return answer
     found = answer["topics"] if allowed else []
     return {**answer, "topics": [*found, *refused]}
-
-
-def _visible(context: RequestContext, answer: Values) -> Values:
-    topics = [one for one in answer["topics"] if _describes(context, one["name"])]
-    return {**answer, "topics": topics}
 
 
 def _may_have(context: RequestContext, item: Any) -> bool:
@@ -420,7 +415,7 @@ class _Authorized:
         shape = _refusing(self._api)
 
         def is_denied(item: Any, _: object) -> bool:
-            name = request_shapes.topic_name(item, self._name_of)
+            name = request_shapes.topic_name(item, self._context.cluster.topics.name_of)
             right = Right(operation, ResourceType.TOPIC, name or "")
             return name is not None and self._first_denied((right,)) is not None
 
@@ -445,7 +440,7 @@ class _Authorized:
         context = self._context
         allowed, refused = [], []
         for item in getattr(context.request, shape.items):
-            topic = request_shapes.topic_name(item, self._name_of)
+            topic = request_shapes.topic_name(item, self._context.cluster.topics.name_of)
             rights = _item_rights(self._api, context.request, item, topic)
             denied = self._first_denied(rights)
             if denied is None:
@@ -487,10 +482,6 @@ class _Authorized:
         delayed = context._replace(reply=lambda values: reply(change(values)))
         answer = self._handler.handle(delayed)
         return answer if isinstance(answer, Outcome) else change(answer)
-
-    def _name_of(self, topic_id: UUID) -> str | None:
-        topic = self._context.cluster.topics.with_id(topic_id)
-        return topic.name if topic else None
 
 
 def _refusing(api: int) -> PartitionShape:

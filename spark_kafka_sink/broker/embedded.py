@@ -33,7 +33,6 @@ from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_commi
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
 
     from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.partition.partition import Partition
@@ -210,12 +209,7 @@ class EmbeddedBroker(SecurityControls):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()
 
     @property

@@ -361,7 +361,7 @@ class FaultInjector:
             api=channel.api,
             node=context.node,
             client_id=context.client_id,
-            partitions=partitions_of(channel.api, context.request, self._name_of),
+            partitions=partitions_of(channel.api, context.request, self._cluster.topics.name_of),
         )
         triggered = self._faults.triggered_by(info)
         delay_ms = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
@@ -440,7 +440,7 @@ class FaultInjector:
 
     def _affected(self, fault: Fault, api: int, context: RequestContext) -> list[Partition]:
         found = []
-        for named in partitions_of(api, context.request, self._name_of):
+        for named in partitions_of(api, context.request, self._cluster.topics.name_of):
             topic = self._cluster.topics.named(named.topic)
             if topic is not None and fault.covers(named):
                 found += [
@@ -467,7 +467,7 @@ class FaultInjector:
         self, channel: ResponseChannel, context: RequestContext, fault: Fault, shape: PartitionShape
     ) -> None:
         def is_failed(item: Any, one: Any) -> bool:
-            name = request_shapes.topic_name(item, self._name_of)
+            name = request_shapes.topic_name(item, self._cluster.topics.name_of)
             return fault.covers(RequestPartition(name, shape.index_of(one)))
 
         rest, failed = request_shapes.split(shape, context.request, is_failed)
@@ -479,10 +479,6 @@ class FaultInjector:
             rest = replace(rest, max_wait=timedelta(0))
         channel.changes.append(add)
         channel.handle(context._replace(request=rest))
-
-    def _name_of(self, topic_id: UUID) -> str | None:
-        topic = self._cluster.topics.with_id(topic_id)
-        return topic.name if topic else None
 
 
 def _code(number: int) -> ErrorCode:

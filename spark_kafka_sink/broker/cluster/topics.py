@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.partition import Partition, Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-from spark_kafka_sink.broker.storage.journal import TOPIC
+from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
 from spark_kafka_sink.broker.storage.log_storage import LogConfig, StorageBackend
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 from spark_kafka_sink.common.errors import KafkaProdError
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.storage.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +358,11 @@ class Topics:
     def with_id(self, topic_id: UUID | None) -> Topic | None:
         """Return the topic with this id, or None if it does not exist."""
         return self._by_id.get(topic_id) if topic_id is not None else None
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        """Return the name of the topic with this id, or None if it does not exist."""
+        topic = self.with_id(topic_id)
+        return topic.name if topic else None
 
     def check(self, new: NewTopic) -> None:
         """Check that a topic can be created.

@@ -33,7 +33,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     TransactionMetadata,
 )
 from spark_kafka_sink.broker.partition.log_validator import RefusedBatchError
-from spark_kafka_sink.broker.storage.journal import TRANSACTION
+from spark_kafka_sink.broker.storage.journal import TRANSACTION, Journal
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-    from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 
