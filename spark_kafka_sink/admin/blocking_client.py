@@ -30,7 +30,6 @@ from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from random import Random
-    from types import TracebackType
 
     from typing_extensions import Buffer
 
@@ -176,12 +175,7 @@ class BlockingClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

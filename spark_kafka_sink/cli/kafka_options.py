@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
@@ -21,6 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from spark_kafka_sink.common.errors import KafkaProdError
+
+OPTION = "option"
+"""Key of a field's metadata for its `typer.Option`."""
+
+
+def cli_option(help_text: str, default: Any = None, *names: str, **settings: Any) -> Any:
+    """Define an option as a field of a dataclass.
+
+    Args:
+        help_text: description of the option in the command's help.
+        default: value if the option is not set.
+        names: names of the option, if they differ from the field's name.
+        settings: keyword arguments of `typer.Option`.
+    """
+    info = typer.Option(*names, help=help_text, **settings)
+    return field(default=default, metadata={OPTION: info})
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -46,14 +62,12 @@ def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterato
             yield parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
             continue
         field_hints = get_type_hints(kind, include_extras=True)
-        for field in fields(kind):
-            default = Parameter.empty if field.default is MISSING else field.default
-            yield Parameter(
-                field.name,
-                Parameter.KEYWORD_ONLY,
-                default=default,
-                annotation=field_hints[field.name],
-            )
+        for each in fields(kind):
+            default = Parameter.empty if each.default is MISSING else each.default
+            hint = field_hints[each.name]
+            if OPTION in each.metadata:
+                hint = Annotated[hint, each.metadata[OPTION]]
+            yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def fail(error: KafkaProdError) -> NoReturn:
@@ -74,6 +88,11 @@ OptionsFile = Annotated[
     Path | None,
     typer.Option(help="Properties file with options, as for --command-config of Kafka's tools."),
 ]
+
+
+def expanded(location: str) -> str:
+    """Return a path with ~ replaced by the user's home, or a URI unchanged."""
+    return location if "://" in location else str(Path(location).expanduser())
 
 
 def kafka_options(

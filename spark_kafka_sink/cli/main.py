@@ -15,6 +15,7 @@ from spark_kafka_sink.cli.kafka_options import (
     GivenOptions,
     OptionsFile,
     command,
+    expanded,
     fail,
     kafka_options,
 )
@@ -45,9 +46,9 @@ def report(
 ) -> None:
     """Show a delivery report, or compare two delivery reports."""
     try:
-        parts = DeliveryReport.read_all(_path(location))
+        parts = DeliveryReport.read_all(expanded(location))
         found = DeliveryReport.merge_all(parts)
-        other_report = None if other is None else DeliveryReport.read(_path(other))
+        other_report = None if other is None else DeliveryReport.read(expanded(other))
     except KafkaProdError as error:
         fail(error)
     if other_report is not None and other is not None:
@@ -62,10 +63,6 @@ def report(
         print_report(found, parts=parts if len(parts) > 1 else ())
     if advise and not as_json:
         print_advice(found if other_report is None else other_report)
-
-
-def _path(location: str) -> str:
-    return location if "://" in location else str(Path(location).expanduser())
 
 
 def _names(before: str, after: str) -> tuple[str, str]:

@@ -7,11 +7,9 @@ from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.table import Table
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.topic_admin import IsolationLevel
@@ -21,17 +19,19 @@ from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, wait_for_broker
 from spark_kafka_sink.cli.kafka_options import (
     GivenOptions,
     OptionsFile,
+    cli_option,
     command,
     connection_options,
+    expanded,
     fail,
 )
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.diagnostics.examination import quiet_log
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.tables import wide_console
+from spark_kafka_sink.report.tables import make_table, wide_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,41 +55,23 @@ class ReadArguments:
 
     topic: Annotated[str, typer.Argument(help="Topic to read.")]
     bootstrap_servers: Servers = None
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="NUMBER",
-            help=f"Maximum number of records; default: {LIMIT}, with --follow unlimited.",
-        ),
-    ] = None
-    partition: Annotated[
-        int | None, typer.Option(min=0, metavar="NUMBER", help="Partition; default: all.")
-    ] = None
-    offset: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="First offset; a negative number counts from the end of each partition. Default: "
-            f"0, with --follow {_FOLLOWED}.",
-        ),
-    ] = None
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for new records, until Ctrl-C.")
-    ] = False
-    uncommitted: Annotated[
-        bool, typer.Option("--uncommitted", help="Include open and aborted transactions.")
-    ] = False
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object for each record.")
-    ] = False
+    limit: int | None = cli_option(
+        f"Maximum number of records; default: {LIMIT}, with --follow unlimited.",
+        min=1,
+        metavar="NUMBER",
+    )
+    partition: int | None = cli_option("Partition; default: all.", min=0, metavar="NUMBER")
+    offset: int | None = cli_option(
+        "First offset; a negative number counts from the end of each partition. Default: "
+        f"0, with --follow {_FOLLOWED}.",
+        metavar="NUMBER",
+    )
+    follow: bool = cli_option("Wait for new records, until Ctrl-C.", False, "--follow", "-f")
+    uncommitted: bool = cli_option("Include open and aborted transactions.", False, "--uncommitted")
+    as_json: bool = cli_option("Print one JSON object for each record.", False, "--json")
     option: GivenOptions = None
     config: OptionsFile = None
     timeout: Timeout = TIMEOUT_S
-
-    def config_of_producer(self) -> ProducerConfig:
-        """Return the settings of the connection."""
-        return _connection(self.config, self.option, self.bootstrap_servers)
 
     @property
     def first_offset(self) -> int:
@@ -107,12 +89,9 @@ def read(arguments: ReadArguments) -> None:
     stops at the current end of each partition.
     """
     limit = arguments.limit or (None if arguments.follow else LIMIT)
-    with _client(arguments.config_of_producer, arguments.timeout) as client:
-        isolation = (
-            IsolationLevel.READ_UNCOMMITTED
-            if arguments.uncommitted
-            else IsolationLevel.READ_COMMITTED
-        )
+    uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
+    isolation = uncommitted if arguments.uncommitted else committed
+    with _client(arguments) as client:
         reader = TopicReader(client, arguments.topic, isolation, arguments.timeout)
         ranges = reader.ranges(arguments.first_offset, arguments.partition)
         found = _followed(client, reader, ranges) if arguments.follow else _all(reader, ranges)
@@ -209,14 +188,10 @@ class VerifyArguments:
         ),
     ]
     bootstrap_servers: Servers = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False
+    as_json: bool = cli_option("Print the results as JSON.", False, "--json")
     option: GivenOptions = None
     config: OptionsFile = None
     timeout: Timeout = TIMEOUT_S
-
-    def config_of_producer(self) -> ProducerConfig:
-        """Return the settings of the connection."""
-        return _connection(self.config, self.option, self.bootstrap_servers)
 
 
 @command
@@ -229,10 +204,8 @@ def verify(arguments: VerifyArguments) -> None:
 
     Exits with status 1 if records are missing, or not yet readable because of an open transaction.
     """
-    with _client(arguments.config_of_producer, arguments.timeout) as client:
-        location = arguments.location
-        path = location if "://" in location else str(Path(location).expanduser())
-        report = DeliveryReport.read(path)
+    with _client(arguments) as client:
+        report = DeliveryReport.read(expanded(arguments.location))
         checks = list(verify_report(client, report, arguments.timeout))
     bad = [each for each in checks if each.verdict in {Verdict.MISSING, Verdict.OPEN}]
     if arguments.as_json:
@@ -246,13 +219,9 @@ def verify(arguments: VerifyArguments) -> None:
 
 def _print_checks(checks: list[PartitionCheck]) -> None:
     """Print a table of the partitions that are incomplete or have a note, and print the totals."""
-    table = Table("partition", title="Partitions")
-    for name in ("acknowledged", "found", "missing"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
-    table.add_column("reason", overflow="fold")
-    for each in checks:
-        table.add_row(
+    columns = ("partition", ">acknowledged", ">found", ">missing", "verdict", "reason")
+    rows = [
+        (
             place_name(each.topic, each.partition),
             f"{each.acknowledged:,}",
             f"{each.found:,}",
@@ -260,8 +229,10 @@ def _print_checks(checks: list[PartitionCheck]) -> None:
             each.verdict.value,
             each.reason,
         )
+        for each in checks
+    ]
     if checks:
-        wide_console().print(table)
+        wide_console().print(make_table("Partitions", columns, rows))
     acknowledged = sum(each.acknowledged for each in checks)
     missing = sum(each.missing for each in checks if each.verdict is not Verdict.UNKNOWN)
     unknown = sum(each.acknowledged for each in checks if each.verdict is Verdict.UNKNOWN)
@@ -271,18 +242,15 @@ def _print_checks(checks: list[PartitionCheck]) -> None:
     typer.echo(", ".join(parts))
 
 
-def _connection(file: Path | None, option: list[str] | None, servers: str | None) -> ProducerConfig:
-    options = connection_options(file, option or (), servers, allow_sink_options=True)
-    return SinkConfig.parse(options).producer
-
-
 @contextmanager
-def _client(config: Any, timeout: float) -> Iterator[BlockingClient]:
+def _client(arguments: ReadArguments | VerifyArguments) -> Iterator[BlockingClient]:
     """Yield a connected client; print errors and exit with status 1."""
+    given, servers = arguments.option or (), arguments.bootstrap_servers
     try:
-        parsed: ProducerConfig = config()
-        wait_for_broker(parsed, timeout)
-        with quiet_log("spark_kafka_sink.client"), BlockingClient(parsed) as client:
+        options = connection_options(arguments.config, given, servers, allow_sink_options=True)
+        config = ProducerConfig.parse(options)
+        wait_for_broker(config, arguments.timeout)
+        with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
             yield client
     except KafkaProdError as error:
         fail(error)

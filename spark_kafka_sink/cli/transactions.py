@@ -14,6 +14,7 @@ from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, wait_for_broker
 from spark_kafka_sink.cli.kafka_options import (
     GivenOptions,
     OptionsFile,
+    cli_option,
     command,
     connection_options,
     fail,
@@ -26,7 +27,7 @@ from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
 from spark_kafka_sink.exactly_once.protocol import Decided, Nothing
 from spark_kafka_sink.protocol.error_codes import error_name
-from spark_kafka_sink.report.tables import wide_console
+from spark_kafka_sink.report.tables import make_table, wide_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,69 +43,59 @@ if TYPE_CHECKING:
 
 def transactions_table(overview: Overview) -> Table:
     """Return the table of open transactions with age, and state in the decision log."""
-    table = Table(title=f"Open transactions: {len(overview.transactions)}")
-    for name in ("transactional id", "batch", "standing", "state", "open for", "time left"):
-        table.add_column(name, overflow="fold")
-    table.add_column("partitions", justify="right")
+    columns = ("transactional id", "batch", "standing", "state", "open for", "time left")
+    rows = []
     for each in overview.transactions:
-        age = None if each.started_ms is None else max(0, overview.now_ms - each.started_ms)
+        age = _age_ms(each, overview.now_ms)
         left = None if age is None else max(0, each.timeout_ms - age)
-        table.add_row(
-            each.transactional_id,
-            each.batch,
-            each.standing.value,
-            each.state.value,
-            _seconds(age),
-            _seconds(left),
-            str(len(each.partitions)),
-        )
-    return table
+        texts = (each.transactional_id, each.batch, each.standing.value, each.state.value)
+        rows.append((*texts, _seconds(age), _seconds(left), str(len(each.partitions))))
+    title = f"Open transactions: {len(overview.transactions)}"
+    return make_table(title, (*columns, ">partitions"), rows)
 
 
 def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
     """Return the table of partitions in which a transaction blocks read_committed readers."""
-    table = Table(title=f"Partitions with blocked readers: {len(partitions)}")
-    table.add_column("partition")
-    for name in ("readers stop at", "log ends at", "offsets waiting"):
-        table.add_column(name, justify="right")
-    table.add_column("blocked by", overflow="fold")
-    for each in partitions:
-        table.add_row(
+    rows = (
+        (
             f"{each.topic}-{each.partition}",
             f"{each.stable_offset:,}",
             f"{each.end_offset:,}",
             f"{each.records:,}",
             each.transactional_id or "a transaction of another application",
         )
-    return table
+        for each in partitions
+    )
+    return make_table(
+        f"Partitions with blocked readers: {len(partitions)}",
+        ("partition", ">readers stop at", ">log ends at", ">offsets waiting", "blocked by"),
+        rows,
+    )
 
 
 def records_table(records: Mapping[str, Record]) -> Table:
     """Return the table with the latest record of each scope in the decision log."""
-    table = Table(title=f"Decision log: {plural(len(records), 'scope')}")
-    for name in ("scope", "latest batch", "status", "query", "since"):
-        table.add_column(name, overflow="fold")
-    for name in ("transactions", "records"):
-        table.add_column(name, justify="right")
-    for scope, record in records.items():
-        state = record.state
-        table.add_row(
+    columns = ("scope", "latest batch", "status", "query", "since", ">transactions", ">records")
+    rows = (
+        (
             scope,
-            "" if isinstance(state, Nothing) else state.batch,
+            "" if isinstance(record.state, Nothing) else record.state.batch,
             _status(record),
-            "" if isinstance(state, Nothing) else state.query or "",
+            "" if isinstance(record.state, Nothing) else record.state.query or "",
             _utc_time(record.at_ms),
             f"{record.transactions:,}",
             f"{record.records:,}",
         )
-    return table
+        for scope, record in records.items()
+    )
+    return make_table(f"Decision log: {plural(len(records), 'scope')}", columns, rows)
 
 
 def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     """Return the table with the details of one open transaction."""
     table = Table(title=view.transactional_id, show_header=False)
     started = "" if view.started_ms is None else _utc_time(view.started_ms)
-    age = None if view.started_ms is None else max(0, now_ms - view.started_ms)
+    age = _age_ms(view, now_ms)
     rows = (
         ("scope", str(view.scope)),
         ("batch", view.batch),
@@ -123,24 +114,22 @@ def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
 
 def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     """Return the table of a decided transaction's partitions and their transaction markers."""
-    table = Table(title=f"{task.transactional_id}: {plural(task.records, 'record')}")
-    table.add_column("partition")
-    for name in ("records", "first offset", "last offset"):
-        table.add_column(name, justify="right")
-    table.add_column("outcome")
-    for each, fate in zip(task.partitions, fates, strict=True):
-        first, last = each.first_offset, each.last_offset
-        table.add_row(
+    rows = [
+        (
             f"{each.topic}-{each.partition}",
             f"{each.records:,}",
-            "" if first is None else f"{first:,}",
-            "" if last is None else f"{last:,}",
+            "" if each.first_offset is None else f"{each.first_offset:,}",
+            "" if each.last_offset is None else f"{each.last_offset:,}",
             _OUTCOMES[fate],
         )
+        for each, fate in zip(task.partitions, fates, strict=True)
+    ]
     if task.unnamed_partitions:
         more = f"and {task.unnamed_partitions:,} more"
-        table.add_row(more, f"{task.unnamed_records:,}", "", "", "")
-    return table
+        rows.append((more, f"{task.unnamed_records:,}", "", "", ""))
+    title = f"{task.transactional_id}: {plural(task.records, 'record')}"
+    columns = ("partition", ">records", ">first offset", ">last offset", "outcome")
+    return make_table(title, columns, rows)
 
 
 _STANDINGS = {
@@ -159,6 +148,10 @@ def _status(record: Record) -> str:
     if isinstance(record.state, Nothing):
         return "given up"
     return "decided" if isinstance(record.state, Decided) else "done"
+
+
+def _age_ms(view: OpenTransactionView, now_ms: int) -> int | None:
+    return None if view.started_ms is None else max(0, now_ms - view.started_ms)
 
 
 def _seconds(milliseconds: int | None) -> str:
@@ -183,12 +176,10 @@ class TransactionArguments:
     """The common options of all commands in this group."""
 
     prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
-    bootstrap_servers: Annotated[
-        str | None, typer.Option(help="Kafka brokers; may also be set in --option or --config.")
-    ] = None
-    decision_log_topic: Annotated[str, typer.Option(help="decisionLogTopic of the write.")] = (
-        DECISION_LOG_TOPIC
+    bootstrap_servers: str | None = cli_option(
+        "Kafka brokers; may also be set in --option or --config."
     )
+    decision_log_topic: str = cli_option("decisionLogTopic of the write.", DECISION_LOG_TOPIC)
     option: GivenOptions = None
     config: OptionsFile = None
     timeout: Timeout = TIMEOUT_S

@@ -19,7 +19,6 @@ from spark_kafka_sink.config.security.sasl import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
     from typing import Self
 
     from spark_kafka_sink.common.secret import Secret
@@ -177,12 +176,7 @@ class DemoTopic:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
     def create(self, partitions: int) -> int:

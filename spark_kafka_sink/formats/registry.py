@@ -30,7 +30,6 @@ from spark_kafka_sink.security.credentials import resolved_login, revealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from spark_kafka_sink.config.schema_registry import BearerAuth, RegistryConfig
     from spark_kafka_sink.config.security.model import TlsConfig
@@ -118,12 +117,7 @@ class Registry:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         close = getattr(self._client, "close", None)  # Clients of mock:// have no close().
         if close is not None:
             close()

@@ -16,7 +16,7 @@ from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -51,18 +51,16 @@ def print_report(
     if report.slowest:
         out.print(_slowest(report, parts))
     if report.errors:
-        out.print(_errors(report))
+        errors = ((name, f"{times:,}") for name, times in report.errors)
+        out.print(make_table("Errors", ("error", ">times"), errors))
 
 
 def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
     """Print the advice for a report, or a line if there is no advice."""
-    table = Table(title="Advice")
-    for name in ("setting", "do", "why", "figure"):
-        table.add_column(name, overflow="fold")
-    for advice in advise(report):
-        table.add_row(advice.setting, advice.direction, advice.sentence, advice.figure)
+    rows = [(each.setting, each.direction, each.sentence, each.figure) for each in advise(report)]
+    table = make_table("Advice", ("setting", "do", "why", "figure"), rows)
     out = console or wide_console()
-    out.print(table if table.row_count else _nothing_to_advise(report))
+    out.print(table if rows else _nothing_to_advise(report))
 
 
 def print_comparison(
@@ -70,20 +68,20 @@ def print_comparison(
 ) -> None:
     """Print the figures of two reports in adjacent columns, and the settings that differ."""
     out = console or wide_console()
-    table = Table(title="Two writes")
-    for name in ("figure", *names, "change"):
-        table.add_column(name, justify="left" if name == "figure" else "right", overflow="fold")
-    for each in comparison.changes:
-        changed = "" if each.percent is None else _percent(each.percent)
-        table.add_row(
-            each.name, _amount(each.before, each.unit), _amount(each.after, each.unit), changed
+    rows = [
+        (
+            each.name,
+            _amount(each.before, each.unit),
+            _amount(each.after, each.unit),
+            "" if each.percent is None else _percent(each.percent),
         )
-    out.print(table)
+        for each in comparison.changes
+    ]
+    numbers = (f">{name}" for name in (*names, "change"))
+    out.print(make_table("Two writes", ("figure", *numbers), rows))
     if comparison.settings:
-        settings = Table("setting", *names, title="Settings that differ")
-        for row in comparison.settings:
-            settings.add_row(*row)
-        out.print(settings)
+        columns = ("setting", *names)
+        out.print(make_table("Settings that differ", columns, comparison.settings))
 
 
 def _percent(value: float) -> str:
@@ -107,6 +105,24 @@ def wide_console() -> Console:
     console = Console()
     known = console.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
     return console if known else Console(width=WIDTH)
+
+
+def make_table(
+    title: str, columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str | None = None
+) -> Table:
+    """Return a table. Columns whose name starts with ">" are right-aligned, such as numbers."""
+    table = Table(title=title, caption=caption)
+    for name in columns:
+        justify: JustifyMethod = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def more_caption(left_out: int, noun: str) -> str | None:
+    """Return the caption of a table that omits rows, or None if it contains all rows."""
+    return f"and {plural(left_out, noun)}" if left_out > 0 else None
 
 
 def _totals(report: DeliveryReport, summed: int) -> Table:
@@ -171,23 +187,23 @@ def _sent(report: DeliveryReport) -> str:
 
 def _codecs(report: DeliveryReport) -> Table:
     one = report.codecs[0]
-    table = Table(
-        title="Codecs",
-        caption=f"{plural(one.batches, 'batch', 'batches')} of {size_text(one.bytes_uncompressed)} "
-        "measured",
-    )
-    table.add_column("codec")
-    for name in ("ratio", "bytes to be sent", "CPU µs per record", "CPU ns per byte"):
-        table.add_column(name, justify="right")
-    for each in report.codecs:
-        table.add_row(
+    batches = plural(one.batches, "batch", "batches")
+    rows = (
+        (
             each.codec,
             f"{each.ratio:,.2f} to 1",
             size_text(report.bytes_uncompressed / each.ratio),
             f"{each.us_per_record:,.2f}",
             f"{each.ns_per_byte:,.2f}",
         )
-    return table
+        for each in report.codecs
+    )
+    return make_table(
+        "Codecs",
+        ("codec", ">ratio", ">bytes to be sent", ">CPU µs per record", ">CPU ns per byte"),
+        rows,
+        f"{batches} of {size_text(one.bytes_uncompressed)} measured",
+    )
 
 
 def _stream(report: DeliveryReport) -> list[tuple[str, str]]:
@@ -206,11 +222,10 @@ def _latency(times: Histogram) -> str:
 
 
 def _partitions(report: DeliveryReport) -> Table:
-    chosen = sorted(report.partitions, key=lambda p: (_delivered(p), p.key))[:MAX_PARTITIONS]
-    left_out = len(report.partitions) - len(chosen)
-    caption = f"and {plural(left_out, 'more partition')}" if left_out else None
-    table = Table(title="Partitions", caption=caption)
-    table.add_column("partition", overflow="fold")
+    def is_delivered(part: PartitionReport) -> bool:
+        return not (part.possibly_persisted or part.not_persisted)
+
+    chosen = sorted(report.partitions, key=lambda p: (is_delivered(p), p.key))[:MAX_PARTITIONS]
     rows = [_partition_cells(part) for part in chosen]
     zero = _partition_cells(PartitionReport(topic="", partition=0))
     shown = [
@@ -218,11 +233,15 @@ def _partitions(report: DeliveryReport) -> Table:
         for name, empty in zero.items()
         if name == "persisted" or any(cells[name] != empty for cells in rows)
     ]
-    for name in shown:
-        table.add_column(name, justify="right", overflow="fold")
-    for part, cells in zip(chosen, rows, strict=True):
-        table.add_row(place_name(part.topic, part.partition), *(cells[name] for name in shown))
-    return table
+    return make_table(
+        "Partitions",
+        ("partition", *(f">{name}" for name in shown)),
+        (
+            (place_name(*part.key), *(cells[name] for name in shown))
+            for part, cells in zip(chosen, rows, strict=True)
+        ),
+        more_caption(len(report.partitions) - len(chosen), "more partition"),
+    )
 
 
 def _partition_cells(part: PartitionReport) -> dict[str, str]:
@@ -242,29 +261,19 @@ def _partition_cells(part: PartitionReport) -> dict[str, str]:
 
 def _dry_run_partitions(report: DeliveryReport) -> Table:
     rows = text_and_html.partition_rows(report)
-    left_out = len(rows) - MAX_PARTITIONS
-    caption = f"and {plural(left_out, 'more partition')}" if left_out > 0 else None
-    table = Table(title="Partitions, the largest first", caption=caption)
-    for name in text_and_html.PARTITION_COLUMNS:
-        justify: JustifyMethod = "left" if name == "partition" else "right"
-        table.add_column(name, justify=justify, overflow="fold")
-    for row in rows[:MAX_PARTITIONS]:
-        table.add_row(*row)
-    return table
+    first, *numbers = text_and_html.PARTITION_COLUMNS
+    return make_table(
+        "Partitions, the largest first",
+        (first, *(f">{name}" for name in numbers)),
+        rows[:MAX_PARTITIONS],
+        more_caption(len(rows) - MAX_PARTITIONS, "more partition"),
+    )
 
 
 def _micro_batches(parts: Sequence[DeliveryReport]) -> Table:
-    left_out = len(parts) - MAX_MICRO_BATCHES
-    caption = f"and {plural(left_out, 'earlier report')}" if left_out > 0 else None
-    table = Table(title="Micro-batches", caption=caption)
-    for name in ("micro-batch", "started at", "status"):
-        table.add_column(name, overflow="fold")
-    numbers = ("records", "persisted", "seconds", "slowest task", "retries", "request p99")
-    for name in numbers:
-        table.add_column(name, justify="right", overflow="fold")
-    for each in parts[-MAX_MICRO_BATCHES:]:
-        latency = each.request_latency
-        table.add_row(
+    numbers = (">records", ">persisted", ">seconds", ">slowest task", ">retries", ">request p99")
+    rows = (
+        (
             _batch_name(each),
             each.started_at[:19],
             each.status.value,
@@ -273,9 +282,18 @@ def _micro_batches(parts: Sequence[DeliveryReport]) -> Table:
             f"{each.duration_ms / 1000:,.1f}",
             f"{each.duration_max_ms / 1000:,.1f}",
             f"{each.retries:,}",
-            f"{latency.percentile(99) / 1000:,.1f} ms" if latency.count else "",
+            f"{each.request_latency.percentile(99) / 1000:,.1f} ms"
+            if each.request_latency.count
+            else "",
         )
-    return table
+        for each in parts[-MAX_MICRO_BATCHES:]
+    )
+    return make_table(
+        "Micro-batches",
+        ("micro-batch", "started at", "status", *numbers),
+        rows,
+        more_caption(len(parts) - MAX_MICRO_BATCHES, "earlier report"),
+    )
 
 
 def _batch_name(report: DeliveryReport) -> str:
@@ -285,16 +303,11 @@ def _batch_name(report: DeliveryReport) -> str:
 
 def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
     """Return the table of the slowest tasks, with their micro-batches if these are known."""
-    table = Table(title="Slowest tasks")
-    size = _sent(report)
-    if parts:
-        table.add_column("micro-batch", overflow="fold")
-    for name in ("partition", "attempt", "seconds", "records", size, "retries", "poison"):
-        table.add_column(name, justify="right", overflow="fold")
+    numbers = ("partition", "attempt", "seconds", "records", _sent(report), "retries", "poison")
     tasks = [(_batch_name(part), task) for part in parts or (report,) for task in part.slowest]
     tasks.sort(key=itemgetter(1), reverse=True)
-    for name, each in tasks[: len(report.slowest)]:
-        table.add_row(
+    rows = (
+        (
             *([name] if parts else []),
             f"{each.task.partition_id:,}",
             f"{each.task.attempt:,}",
@@ -304,17 +317,7 @@ def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
             f"{each.retries:,}",
             f"{each.poison:,}",
         )
-    return table
-
-
-def _delivered(part: PartitionReport) -> bool:
-    return not (part.possibly_persisted or part.not_persisted)
-
-
-def _errors(report: DeliveryReport) -> Table:
-    table = Table(title="Errors")
-    table.add_column("error")
-    table.add_column("times", justify="right")
-    for name, times in report.errors:
-        table.add_row(name, f"{times:,}")
-    return table
+        for name, each in tasks[: len(report.slowest)]
+    )
+    columns = (*(["micro-batch"] if parts else []), *(f">{name}" for name in numbers))
+    return make_table("Slowest tasks", columns, rows)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from inspect import getdoc
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types
@@ -18,6 +18,7 @@ from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.faults import Effect
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.cli.broker import BrokerArguments
+from spark_kafka_sink.cli.kafka_options import OPTION
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ColumnError, KafkaProdError
 from spark_kafka_sink.common.extras import EXTRAS
@@ -297,7 +298,6 @@ def render_apis() -> str:
 
 def render_broker_options() -> str:
     """Return a table of the options of `kafkaprod broker` with their Python keywords."""
-    hints = get_type_hints(BrokerArguments, include_extras=True)
     defaults = {field.name: field for field in fields(BrokerConfig)}
     rows = []
     for field in fields(BrokerArguments):
@@ -307,7 +307,7 @@ def render_broker_options() -> str:
         here = _text(ours.default) if ours is not None else ""
         both = there if not here or here == there else f"{there}, in Python {here}"
         python = "" if ours is None else f"`{keyword}`"
-        meaning = hints[field.name].__metadata__[0].help
+        meaning = field.metadata[OPTION].help
         rows.append((f"`--{field.name.replace('_', '-')}`", python, both, meaning))
     return table(("command line", "Python", "default", "meaning"), rows)
 
