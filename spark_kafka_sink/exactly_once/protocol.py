@@ -232,7 +232,7 @@ def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     if state.query != caller.query:
         return Verdict.WRITE if takes_over(state, caller) else Refusal.OTHER_QUERY
     if state.batch == caller.batch:
-        return _judge_same(state, caller)
+        return Refusal.OTHER_ROWS if _differ(state, caller) else Verdict.SKIP
     return _judge_order(int(caller.batch) - int(state.batch), caller)
 
 
@@ -259,10 +259,6 @@ def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:
     count cannot distinguish the two, and skipping a write that never happened would lose its rows.
     """
     return any(each.run == caller.run and each.nonce not in caller.nonces for each in plannings)
-
-
-def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusal:
-    return Refusal.OTHER_ROWS if _differ(state, caller) else Verdict.SKIP
 
 
 def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:

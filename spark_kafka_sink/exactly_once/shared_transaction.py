@@ -192,7 +192,7 @@ def _problem(
         return f"{name} has epoch {known.epoch} of the producer instead of {shared.epoch}"
     if known.transaction_start is None:
         return f"{name} has no open transaction of the producer"
-    last = _last_sequence(written.records)
+    last = next_sequence(0, written.records - 1) if written.records else _NO_SEQUENCE
     if known.last_sequence != last:
         return f"{name} has {known.last_sequence:,} as its last sequence instead of {last:,}"
     # With transactions V1, an epoch can be reused after an abort, which discards all earlier
@@ -203,11 +203,6 @@ def _problem(
             f"{written.first_offset}"
         )
     return None
-
-
-def _last_sequence(records: int) -> int:
-    """Return the sequence of the last record; sequence numbers wrap to 0 after 2^31 - 1."""
-    return next_sequence(0, records - 1) if records else _NO_SEQUENCE
 
 
 def _two_owners(key: TopicPartition, first: int, second: int) -> TransactionError:

@@ -365,7 +365,7 @@ class Registry:
             raise error
         status = getattr(error, "http_status_code", None)
         if status is None:
-            reason = _transport_reason(error)
+            reason = _printable(str(error) or type(error).__name__)
             raise SchemaRegistryError(
                 f"cannot {what}: the schema registry at {place} cannot be reached: {reason}",
                 hint=f"check {URL}, and that the driver can reach it",
@@ -556,11 +556,6 @@ def _shown_url(urls: str) -> str:
     from spark_kafka_sink.common.secret import redacted
 
     return ", ".join(redacted(url.strip()) for url in urls.split(","))
-
-
-def _transport_reason(error: Exception) -> str:
-    """Return why there was no response, without class names of the client."""
-    return _printable(str(error) or type(error).__name__)
 
 
 def _printable(text: str) -> str:
