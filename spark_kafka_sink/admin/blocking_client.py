@@ -29,16 +29,13 @@ from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from random import Random
 
     from typing_extensions import Buffer
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection, Connect
     from spark_kafka_sink.client.channel.authenticator import LoginSteps
     from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
-    from spark_kafka_sink.client.channel.resolver import Resolver
     from spark_kafka_sink.client.cluster_snapshot import Cluster, Node
-    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.protocol.versions import ApiKey
     from spark_kafka_sink.security.credentials import Stamp
@@ -143,25 +140,19 @@ class BlockingClient:
 
     Args:
         config: the connection settings; Metadata requests never create topics.
-        clock: the clock; None for the system's clock.
-        random: source of jitter for the backoff.
         connect: opens sockets; None for TCP.
-        resolver: resolves names; None for the system's resolver.
         logins: runs the steps of logins; None for separate threads.
     """
 
     def __init__(
         self,
         config: ProducerConfig,
-        clock: Clock | None = None,
-        random: Random | None = None,
         connect: Connect | None = None,
-        resolver: Resolver | None = None,
         logins: LoginSteps | None = None,
     ) -> None:
         self.config = config
         quiet = replace(config, allow_auto_create_topics=False)
-        self._client = Client(quiet, clock, random, connect, resolver, logins)
+        self._client = Client(quiet, connect=connect, logins=logins)
         self._network = self._client.network
         self._network.name_client(ADMIN_CLIENT_ID)
         self.metadata = self._client.metadata

@@ -33,6 +33,8 @@ class _Writes(Collector):
         self._common = {"client_id": client_id} if client_id else {}
         self._all = DeliveryReport()
         self._last = DeliveryReport()
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
 
     def add(self, report: DeliveryReport) -> None:
         self._all, self._last = self._all.merge(report), report
@@ -90,13 +92,11 @@ class TextfileExporter:
     def __init__(self, target: str, client_id: str) -> None:
         self._target = target
         self._writes = _Writes(client_id)
-        self._registry = CollectorRegistry()
-        self._registry.register(self._writes)
 
     def export(self, report: DeliveryReport) -> None:
         """Add the metrics of a write and replace the file. Raises OSError on failure."""
         self._writes.add(report)
-        write_to_textfile(self._target, self._registry)
+        write_to_textfile(self._target, self._writes.registry)
 
 
 class PushgatewayExporter:
@@ -114,10 +114,9 @@ class PushgatewayExporter:
         if client_id:
             self._group["client_id"] = client_id
         self._writes = _Writes("")
-        self._registry = CollectorRegistry()
-        self._registry.register(self._writes)
 
     def export(self, report: DeliveryReport) -> None:
         """Add the metrics of a write and push all metrics. Raises OSError on failure."""
         self._writes.add(report)
-        push_to_gateway(self._target, JOB, self._registry, grouping_key=self._group, timeout=10)
+        registry = self._writes.registry
+        push_to_gateway(self._target, JOB, registry, grouping_key=self._group, timeout=10)
