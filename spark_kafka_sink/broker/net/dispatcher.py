@@ -22,7 +22,7 @@ from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.broker.security.authenticator import Moment, SaslServerAuthenticator
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import Values, read_request_header, read_request_start
+from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
 from spark_kafka_sink.protocol.produce import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
@@ -108,15 +108,6 @@ class SaslGate:
         channel = ResponseChannel(
             handler, header.version, header.correlation_id, connection, self._network
         )
-        self._send(authenticator, connection, channel, values)
-
-    def _send(
-        self,
-        authenticator: SaslServerAuthenticator,
-        connection: Connection,
-        channel: ResponseChannel,
-        values: Values,
-    ) -> None:
         if authenticator.has_failed:
             failed = {**values, REASON: authenticator.failure_reason}
 
