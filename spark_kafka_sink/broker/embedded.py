@@ -335,8 +335,7 @@ class EmbeddedBroker(SecurityControls):
         """Return the batches in a partition's log, in offset order."""
 
         def read(cluster: Cluster) -> list[bytes]:
-            found = cluster.topics.named(topic)
-            one = found.partition(partition) if found else None
+            one = cluster.topics.partition(topic, partition)
             return [bytes(batch.data) for batch in one.log] if one else []
 
         return self.run(read)
@@ -423,8 +422,7 @@ def _logs(cluster: Cluster, topic: str) -> list[tuple[list[bytes], int]]:
 
 
 def _partition(cluster: Cluster, topic: str, index: int) -> Partition:
-    found = cluster.topics.named(topic)
-    partition = found.partition(index) if found else None
+    partition = cluster.topics.partition(topic, index)
     if partition is None:
         raise UnknownTopicError(
             "the partition does not exist", topic=topic, partition=index, hint="Create it first"
