@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.metrics.histogram import PER_OCTAVE, Histogram, read_buckets
+from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -441,29 +441,23 @@ class ReportParts(Generic[R_co]):
         )
 
 
+_LATENCY_NAMES = {
+    **{name: f"{name}_us" for name in ("mean", "p50", "p99", "total")},
+    "low": "min_us",
+    "high": "max_us",
+}
+"""Names in the report for the names in `Histogram.to_dict`, because times have a unit."""
+
+
 def _latency_to_dict(times: Histogram) -> dict[str, Any]:
     """Return the JSON object. Mean and percentiles are only for human readers."""
-    return {
-        "count": times.count,
-        "mean_us": round(times.mean, 1),
-        "p50_us": times.percentile(50),
-        "p99_us": times.percentile(99),
-        "min_us": times.low,
-        "max_us": times.high,
-        "total_us": times.total,
-        "buckets_per_doubling": PER_OCTAVE,
-        "buckets": [list(pair) for pair in times.buckets],
-    }
+    return {_LATENCY_NAMES.get(name, name): value for name, value in times.to_dict().items()}
 
 
 def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
     """Parse the result of `_latency_to_dict`."""
-    return Histogram(
-        buckets=read_buckets(data),
-        total=int(data["total_us"]),
-        low=int(data["min_us"]),
-        high=int(data["max_us"]),
-    )
+    names = {there: here for here, there in _LATENCY_NAMES.items()}
+    return Histogram.from_dict({names.get(name, name): value for name, value in data.items()})
 
 
 def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int], ...]:
