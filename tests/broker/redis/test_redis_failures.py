@@ -359,10 +359,10 @@ def test_rejected_commands_are_not_reported_as_deleted_data(
         RawClient(kafka.bootstrap_servers) as raw,
     ):
         produce(raw, "t", batch(1, value=b"1"))
-        own_redis.client.acl_setuser("default", commands=["-hget"])
+        own_redis.client.acl_setuser("default", enabled=True, commands=["-hget"])
         answer = produce(raw, "t", batch(1, value=b"2"))
         assert answer.error_code is ErrorCode.kafka_storage_error
-        own_redis.client.acl_setuser("default", commands=["+hget"])
+        own_redis.client.acl_setuser("default", enabled=True, commands=["+hget"])
         assert "hget" in caplog.text
         assert "Restart the broker" not in caplog.text
         produce_until_success(raw, batch(1, value=b"3"))
