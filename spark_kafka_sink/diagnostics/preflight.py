@@ -139,9 +139,9 @@ def _subject(intent: examination.Intent) -> Hashable:
 class PreflightCheck:
     """Checks the brokers before a write, once for each configuration.
 
-    A stream is checked once per process. Spark plans each micro-batch separately, but all in one
-    process that runs as long as the query. A batch write is checked again after `CHECK_VALID_S`, or
-    `FAILED_CHECK_VALID_S`.
+    A stream is checked once per start. Spark plans each micro-batch separately, but all in one
+    process, which also plans the micro-batches of later starts. A batch write is checked again
+    after `CHECK_VALID_S`, or `FAILED_CHECK_VALID_S`.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -151,13 +151,19 @@ class PreflightCheck:
     """Time until which a check is not repeated, in seconds of the clock. Guarded by the lock."""
 
     def check(
-        self, intent: examination.Intent, *, of_stream: bool = False, only_errors: bool = False
+        self,
+        intent: examination.Intent,
+        *,
+        of_stream: bool = False,
+        start: Hashable = None,
+        only_errors: bool = False,
     ) -> None:
         """Run the checks and log problems. With topic.create, also create missing topics.
 
         Args:
             intent: the planned write.
             of_stream: True if the write is a micro-batch of a stream.
+            start: identifies the start of the stream; None if unknown.
             only_errors: True to log only errors, and no warnings.
 
         Raises:
@@ -167,7 +173,7 @@ class PreflightCheck:
         mode, creates = intent.config.preflight, intent.config.topic_creation.create
         if mode is Preflight.OFF and not creates:
             return
-        subject = _subject(intent)
+        subject = _subject(intent), start
         if self._is_known(subject, of_stream=of_stream):
             return
         findings = self._examine(intent)

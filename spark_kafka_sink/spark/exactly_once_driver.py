@@ -12,6 +12,7 @@ abort() may be called in any process and more than once.
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -171,25 +172,38 @@ _NEAR = 0.5
 """Elapsed fraction of the timeout after which a warning is logged."""
 
 
-@lru_cache(maxsize=4)
+_CAP_VALID_S = 60
+"""Seconds after which the maximum transaction timeout is requested again."""
+
+
 def broker_cap_ms(config: ProducerConfig) -> int:
-    """Return the brokers' maximum transaction timeout in ms, requested once per process.
+    """Return the brokers' maximum transaction timeout in ms.
 
     Raises:
         KafkaProdError: no broker can be reached.
     """
+    return _broker_cap_ms(config, int(time.monotonic() // _CAP_VALID_S))
+
+
+@lru_cache(maxsize=4)
+def _broker_cap_ms(config: ProducerConfig, period: int) -> int:  # noqa: ARG001 - part of the key
     with borrowed_client(config) as client:
         deadline = client.deadline(config.max_block_ms / 1000)
         value = TopicAdmin(client).broker_config(MAX_TIMEOUT, deadline)
     if value is not None and value.isdecimal():
         return int(value)
+    _warn_of_unknown_cap()
+    return _KAFKAS_DEFAULT_MS
+
+
+@lru_cache(maxsize=1)
+def _warn_of_unknown_cap() -> None:
     _LOG.warning(
         "the brokers' %s is unknown without the permission DescribeConfigs on the cluster: "
         "assuming Kafka's default of %d minutes",
         MAX_TIMEOUT,
         _KAFKAS_DEFAULT_MS // 60_000,
     )
-    return _KAFKAS_DEFAULT_MS
 
 
 def transaction_timeout_ms(config: SinkConfig) -> int:

@@ -192,7 +192,8 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
 
     located = replace(config, producer=with_shipped_files(config.producer))
     intent = Intent(config=located, has_key=contract.has_key)
-    PREFLIGHT.check(intent, of_stream=of_stream, only_errors=only_errors_are_logged())
+    start = latest_query_start() if of_stream else None
+    PREFLIGHT.check(intent, of_stream=of_stream, start=start, only_errors=only_errors_are_logged())
 
 
 def _check_statistics_path(config: SinkConfig) -> None:

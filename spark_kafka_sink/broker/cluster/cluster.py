@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+    from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.storage.journal import Journal
@@ -127,9 +127,9 @@ class LogManager:
     """
 
     def __init__(
-        self, logs: Callable[[], Iterable[UnifiedLog]], clock: Clock, retention_ms: int
+        self, partitions: Callable[[], Iterable[Partition]], clock: Clock, retention_ms: int
     ) -> None:
-        self._logs = logs
+        self._partitions = partitions
         self._clock = clock
         self._retention_ms = retention_ms
         self._flush_checked = self._retention_checked = clock.wall_ms()
@@ -140,18 +140,18 @@ class LogManager:
         # The clock might have been set back.
         if abs(now - self._flush_checked) >= FLUSH_CHECK_MS:
             self._flush_checked = now
-            for log in self._logs():
-                _try_step(log.storage.flush_if_due, now)
+            for partition in self._partitions():
+                _try_step(partition.log.storage.flush_if_due, now)
         if abs(now - self._retention_checked) >= self._retention_ms:
             self._retention_checked = now
-            for log in self._logs():
-                _try_step(log.storage.expire, now)
+            for partition in self._partitions():
+                _try_step(partition.log.storage.expire, now, partition.high_watermark)
 
 
-def _try_step(step: Callable[[int], None], now: int) -> None:
+def _try_step(step: Callable[..., None], *arguments: int) -> None:
     """Run a maintenance step on one log. Errors are logged, so that other logs are not affected."""
     try:
-        step(now)
+        step(*arguments)
     except OSError as error:
         LOG.warning("can't flush a log or delete its old segments: %s", error)
 
@@ -218,7 +218,7 @@ class Cluster:
         self.transactional_offsets = TransactionalOffsets(self.journal, self.group_coordinator)
         forget_offsets = self.transactional_offsets.forget_topic
         self.topics = Topics(config, self.node_states.active(), store, layers, forget_offsets)
-        self.log_manager = LogManager(self.topics.logs, clock, config.retention_check_ms)
+        self.log_manager = LogManager(self.topics.partitions, clock, config.retention_check_ms)
         self.elections = Elections(self.node_states, self.topics, purgatory)
         session = config.session_timeout_ms / 1000
         self.node_control = NodeControl(

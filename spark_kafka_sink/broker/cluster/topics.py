@@ -342,9 +342,9 @@ class Topics:
         """Return all topics, ordered by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
-    def logs(self) -> Iterator[UnifiedLog]:
-        """Yield the logs of all partitions."""
-        return (one.log for topic in self._by_name.values() for one in topic.partitions)
+    def partitions(self) -> Iterator[Partition]:
+        """Yield the partitions of all topics."""
+        return (partition for topic in self._by_name.values() for partition in topic.partitions)
 
     def named(self, name: str | None) -> Topic | None:
         """Return the topic with this name, or None if it does not exist."""

@@ -116,12 +116,19 @@ class Partition:
             return self._append(batch, header, options)
         verdict = self.producers.check_sequence(header)
         if isinstance(verdict, BatchMetadata):
+            self._verify_storage()
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
         if error := self._check_transaction(header, verdict, verified=options.verified):
             raise RefusedBatchError(error, _explain(self, header))
         result = self._append(batch, header, options)
         self._remember(header, result)
         return result
+
+    def _verify_storage(self) -> None:
+        try:
+            self.log.storage.verify()
+        except OSError as error:
+            raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
 
     def _check_transaction(
         self, header: BatchHeader, verdict: ErrorCode, *, verified: bool

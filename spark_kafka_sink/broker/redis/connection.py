@@ -117,6 +117,7 @@ JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
 LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
 _FIELD = re.compile(r"(\w+)=(\S*)")
+_RUN_ID = re.compile(rb"run_id:(\w+)")
 _CLAIM_SECONDS = 0.02
 OWNER_FIELD = '["owner"]'
 """Journal field that contains the name of the broker that last used the journal."""
@@ -152,7 +153,8 @@ class RedisConnection:
 
     When the broker owns the journal, its name is also stored in the journal. If the name is
     missing, writes are not acknowledged, because the data no longer matches the broker's state: it
-    was flushed, evicted, not persisted by Redis, or written by a different broker.
+    was flushed, evicted, not persisted by Redis, or written by a different broker. The same applies
+    if Redis has lost batches when the connection is reopened.
 
     Raises:
         ConfigError: redis-py is not installed, or does not accept the URL.
@@ -165,6 +167,10 @@ class RedisConnection:
         self._name: str | None = None
         self._owned: str | None = None
         self._changes: JournalChanges = lambda _: []
+        self.newest: dict[str, bytes] = {}
+        """Id of the newest entry that was written to or read from each stream, by key."""
+        self.server: bytes | None = None
+        """The run id of the server at the last connect, after all checks."""
         self._paused_until = 0.0
         self._is_changed = self._is_failing = self._is_open = False
         self._connection, self._errors = _prepare(location)
@@ -289,7 +295,26 @@ class RedisConnection:
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
             if self._owned is not None:
                 self._correct(self._owned)
+        (info,) = self._exchange([("INFO", "server")])
+        found = _RUN_ID.search(info) if isinstance(info, bytes) else None
+        self.server = found and found[1]
         self._is_open = True
+
+    def _check_streams(self) -> None:
+        """Check that Redis still has the newest entries. Deleted entries do not matter.
+
+        Raises:
+            ChangedDataError: Redis has lost entries, for example because it has restarted.
+        """
+        replies = self._exchange([("XINFO", "STREAM", key) for key in self.newest])
+        for (key, newest), reply in zip(self.newest.items(), replies, strict=True):
+            if isinstance(reply, self._errors.ResponseError) and "no such key" not in str(reply):
+                raise reply
+            if isinstance(reply, Exception) or _entry_id(last_id(reply)) < _entry_id(newest):
+                raise ChangedDataError(
+                    f"Redis has loaded an older state, without the last entries of {key}. "
+                    "Restart the broker to continue with the older state"
+                )
 
     def _correct(self, journal: str) -> None:
         """Update the journal in Redis to the state of this broker.
@@ -299,11 +324,12 @@ class RedisConnection:
         although its records can still be read and deleted.
 
         Raises:
-            ChangedDataError: this broker no longer owns the journal.
+            ChangedDataError: this broker no longer owns the journal, or Redis has lost data.
             RedisFailedError: Redis rejected the changes.
         """
         _, flat = self._exchange_owned([("WATCH", journal), ("HGETALL", journal)])
         changes = self._changes(dict(zip(flat[::2], flat[1::2], strict=True)))
+        self._check_streams()
         if not changes:
             self._exchange([("UNWATCH",)])
         elif not isinstance(done := self._exchange([("MULTI",), *changes, ("EXEC",)])[-1], list):
@@ -346,6 +372,17 @@ class RedisConnection:
     def close(self) -> None:
         """Close the connection."""
         self._disconnect()
+
+
+def last_id(info: Sequence[Any]) -> bytes:
+    """Return the id of the last entry that a stream ever had, from the reply to XINFO STREAM."""
+    found: bytes = dict(zip(info[::2], info[1::2], strict=True))[b"last-generated-id"]
+    return found
+
+
+def _entry_id(text: bytes) -> tuple[int, int]:
+    milliseconds, _, sequence = text.partition(b"-")
+    return int(milliseconds), int(sequence)
 
 
 def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) -> list[str]:

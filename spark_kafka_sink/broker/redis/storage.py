@@ -102,6 +102,7 @@ class RedisLogStorage(LogStorage):
             first = entry.header.base_offset if first is None else first
             on_batch(entry.header, entry.batch(entry.records or b"", entry.header.record_count))
             self._table.add(BatchFacts.of(entry.header, entry.size))
+            self._streams.remember(entry.header.base_offset)
         if self._streams.find_reserved():
             self._start = self._streams.reserved if first is None else first
 
@@ -251,7 +252,7 @@ class RedisLogStorage(LogStorage):
             self._streams.delete(OffsetSpan(self._begin(number), self.end_offset - 1))
             self._table.keep(number)
 
-    def expire(self, now_ms: int) -> None:
+    def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """See `LogStorage`. Batches are dropped individually; Kafka drops whole segments."""
         config, number = self.config, 0
         if not config.deletes:
@@ -261,7 +262,7 @@ class RedisLogStorage(LogStorage):
         surplus = self.size - config.retention_bytes
         if config.retention_bytes != UNLIMITED and surplus > 0:
             number = max(number, self._table.within(self._first, surplus))
-        self.delete_before(self._begin(number))
+        self.delete_before(self._begin(min(number, self._table.holding(high_watermark))))
 
     def _expired(self, oldest_ms: int) -> int:
         """Return the end of the expired batch numbers. Without timestamps, the ids are used."""
@@ -269,6 +270,10 @@ class RedisLogStorage(LogStorage):
         if number > self._table.first_at(0):
             return number
         return min(number, self._table.holding(self._ids.offset(max(oldest_ms, 0), 0)))
+
+    def verify(self) -> None:
+        """See `LogStorage`."""
+        self._streams.verify()
 
     def flush(self) -> None:
         """Do nothing, because Redis's configuration determines durability."""
@@ -481,7 +486,11 @@ class RedisBackend(StorageBackend):
         self._replicas: RedisReplicas | None = None
         if location.replicas:
             self._replicas = RedisReplicas(
-                RedisConnection(location), location.journal, location.replicas, on_replicated
+                RedisConnection(location),
+                self._connection,
+                location.journal,
+                location.replicas,
+                on_replicated,
             )
         try:
             self._connection.claim()

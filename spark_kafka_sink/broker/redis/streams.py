@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisFailedError
+from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisFailedError, last_id
 from spark_kafka_sink.broker.redis.entries import EntryIds, read_columns
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.records.encoder import encode_records, slice_records
@@ -239,6 +239,7 @@ class RedisStreams:
 
     def drop(self, *, only_if_empty: bool) -> None:
         """Delete both streams. With `only_if_empty`, delete them only if both are empty."""
+        self._connection.newest.pop(self.keys.batches, None)
         if only_if_empty:
             self._connection.call("WATCH", *self.keys)
         types = self._types()
@@ -268,7 +269,7 @@ class RedisStreams:
         for key in self.keys:
             info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
-            milliseconds, _, sequence = found[b"last-generated-id"].partition(b"-")
+            milliseconds, _, sequence = last_id(info).partition(b"-")
             # Another writer's sequence can exceed sequence_bits. In that case, the addition
             # carries.
             newest = (int(milliseconds) << self._ids.sequence_bits) + int(sequence)
@@ -287,6 +288,7 @@ class RedisStreams:
             if not self._resolve(span):
                 raise
             self._uncertain = None
+            self.remember(span.first)
             return
         try:
             _check_added(self.keys.records, replies)
@@ -301,6 +303,15 @@ class RedisStreams:
             if None not in replies:
                 self.find_reserved()
             raise
+        self.remember(span.first)
+
+    def verify(self) -> None:
+        """Check that the data is still owned, and reconnect if necessary."""
+        self._connection.call("PING")
+
+    def remember(self, base_offset: int) -> None:
+        """Let the connection check after each reconnect that Redis has the batch at an offset."""
+        self._connection.newest[self.keys.batches] = self._ids.text(base_offset)
 
     def _delete_leftovers(self) -> None:
         if self._leftovers:
@@ -411,6 +422,7 @@ class RedisReplicas:
 
     Args:
         connection: a connection that only this object uses.
+        primary: the connection on which records are written.
         journal: the key of the journal, in which a counter is written, because WAIT waits for
             writes.
         replicas: the number of replicas that must have a record.
@@ -421,11 +433,13 @@ class RedisReplicas:
     def __init__(
         self,
         connection: RedisConnection,
+        primary: RedisConnection,
         journal: str,
         replicas: int,
         on_replicated: Callable[[TopicPartition], None],
     ) -> None:
         self._connection = connection
+        self._primary = primary
         self._journal = journal
         self._replicas = replicas
         self._on_replicated = on_replicated
@@ -484,11 +498,15 @@ class RedisReplicas:
             return None if self._stopping else dict(self._requested)
 
     def _wait(self) -> bool:
+        commands = [("HINCRBY", self._journal, WAITS_FIELD, 1), ("WAIT", self._replicas, WAIT_MS)]
         try:
-            self._connection.call("HINCRBY", self._journal, WAITS_FIELD, 1)
-            return int(self._connection.call("WAIT", self._replicas, WAIT_MS)) >= self._replicas
+            _, count = _checked(self._connection.pipeline(commands))
         except RedisFailedError as error:
             LOG.debug("WAIT failed: %s", error)
-            with self._changed:
-                self._changed.wait_for(lambda: self._stopping, WAIT_MS / 1000)
-            return False
+        else:
+            # The records can be on a server that this one has replaced.
+            if self._connection.server == self._primary.server:
+                return int(count) >= self._replicas
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping, WAIT_MS / 1000)
+        return False

@@ -245,8 +245,16 @@ class LogStorage(Protocol):
     def truncate(self, offset: int) -> None:
         """Drop the batch that contains `offset` and all later batches."""
 
-    def expire(self, now_ms: int) -> None:
-        """Drop data that exceeds retention.ms or retention.bytes."""
+    def expire(self, now_ms: int, high_watermark: int = END) -> None:
+        """Drop data below the high watermark that exceeds retention.ms or retention.bytes."""
+
+    def verify(self) -> None:
+        """Check that the storage still has all data that was appended.
+
+        Raises:
+            OSError: the storage failed, or has lost data.
+        """
+        return
 
     def flush(self) -> None:
         """Make all data survive a machine crash, if the storage supports it."""

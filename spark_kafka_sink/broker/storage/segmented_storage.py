@@ -262,12 +262,15 @@ class SegmentedStorage(LogStorage):
         active = self._segments[-1]
         active.truncate(active.table.holding(offset))
 
-    def expire(self, now_ms: int) -> None:
+    def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """See `LogStorage`. Corresponds to Kafka's UnifiedLog.deleteOldSegments."""
         if not self.config.deletes:
             return
         surplus = self.size - self.config.retention_bytes
         while self._is_expired(now_ms) or self._is_surplus(surplus):
+            end = self._segments[1].base_offset if len(self._segments) > 1 else self.end_offset
+            if end > high_watermark:
+                break
             surplus -= self._segments[0].table.size
             if len(self._segments) == 1:
                 self._roll(self.end_offset)

@@ -22,6 +22,7 @@ from tests.broker.redis.test_foreign_keys import kill_at, until_killed
 from tests.broker.support.inspection import log_in, next_line
 from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer
+from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
@@ -34,6 +35,7 @@ from tools.support.raw_client import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 IDS = EntryIds()
 SECONDS = 60
@@ -150,54 +152,70 @@ def test_topic_is_kept_if_its_deletion_fails(
         assert stored(kafka) == [b"1", b"2"]
 
 
-def test_redis_restarts_with_older_data(own_redis: RedisServer) -> None:
-    """Readers skip lost records, and producer IDs are not reused."""
-    url, lost = own_redis.url(), bytes(700_000)
-    with (
-        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
-        first = produce(raw, "t", batch(1, value=b"1")).base_offset
-        own_redis.client.save()
-        ids = [new_producer_id(raw)]
-        for _ in range(3):
-            produce(raw, "t", batch(1, value=lost))
-        own_redis.stop()
-        own_redis.start()
-        produce_until_success(raw, batch(1, value=b"2"))
-        ids.append(new_producer_id(raw))
-        producer = (ids[-1], 0, 0)
-        assert produce(raw, "t", batch(1, value=b"3", producer=producer)).error_code == 0
-        [[record]] = batches_of(fetch(raw, first + 1).records)[:1]
-        assert record.value == b"2"
-        assert stored(kafka) == [b"1", b"2", b"3"]
-    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
-        ids += [new_producer_id(raw), new_producer_id(raw)]
-        assert len(set(ids)) == len(ids)
-        assert stored(kafka) == [b"1", b"2", b"3"]
-        own_redis.client.save()
-        own_redis.stop()
-        own_redis.start()
-        produce_until_success(raw, batch(1, value=b"4"))
-        assert stored(kafka) == [b"1", b"2", b"3", b"4"]
-
-
-def test_loss_between_batches_is_logged(
-    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_redis_restarts_with_all_data(own_redis: RedisServer) -> None:
     with (
         EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
     ):
-        produce(raw, "t", batch(1, value=b"1"))
+        ids = [new_producer_id(raw)]
+        produce(raw, "t", batch(1, value=b"1", producer=(ids[0], 0, 0)))
         own_redis.client.save()
-        produce(raw, "t", batch(1, value=b"2"))
+        ids.append(new_producer_id(raw))  # This is not in the older state.
         own_redis.stop()
         own_redis.start()
-        produce_until_success(raw, batch(1, value=b"3"))
-        assert "has lost batches" not in caplog.text
-        assert stored(kafka) == [b"1", b"3"]
-        assert "Redis has lost batches" in caplog.text
+        produce_until_success(raw, batch(1, value=b"2", producer=(ids[0], 0, 1)))
+        ids.append(new_producer_id(raw))
+        assert len(set(ids)) == len(ids)
+        assert stored(kafka) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("has_older_batch", [False, True])
+def test_redis_restarts_with_older_data(
+    own_redis: RedisServer, has_older_batch: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every request fails, also a retry of a lost batch, until the broker restarts."""
+    url = own_redis.url()
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        producer = new_producer_id(raw)
+        kept = [batch(1, value=b"1", producer=(producer, 0, 0))][: int(has_older_batch)]
+        lost = batch(1, value=b"2", producer=(producer, 0, len(kept)))
+        for data in kept:
+            produce(raw, "t", data)
+        own_redis.client.save()
+        ids = [new_producer_id(raw)]
+        assert produce(raw, "t", lost).error_code is ErrorCode.none
+        own_redis.stop()
+        own_redis.start()
+        for _ in range(3):
+            assert produce(raw, "t", lost).error_code is ErrorCode.kafka_storage_error
+            assert fetch(raw, 0).error_code is ErrorCode.kafka_storage_error
+        assert "without the last entries of" in "".join(warned(caplog))
+    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        assert produce(raw, "t", lost).error_code is ErrorCode.none
+        ids.append(new_producer_id(raw))
+        assert stored(kafka) == [b"1", b"2"][1 - len(kept) :]
+
+
+def test_lost_batch_is_not_acknowledged_by_the_replicas(
+    own_redis: RedisServer, tmp_path: Path
+) -> None:
+    """The server restarts without a batch that waits for a replica, and then a replica follows."""
+    with (
+        EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        own_redis.client.save()
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1, value=b"1")))
+        wait_until_equal(lambda: values(own_redis), [b"1"])
+        own_redis.stop()
+        own_redis.start()
+        with RedisServer(tmp_path, replica_of=own_redis):
+            answer = raw.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
+        assert answer.error_code is ErrorCode.request_timed_out
+        assert values(own_redis) == []
 
 
 def test_older_data_contains_a_topic_with_the_same_name(

@@ -61,18 +61,20 @@ def intent(**options: str) -> Intent:
     return Intent(config=SinkConfig.parse(given), has_key=True)
 
 
-def test_stream_is_checked_once_and_a_batch_again_after_a_while() -> None:
+def test_stream_is_checked_once_per_start_and_a_batch_again_after_a_while() -> None:
     clock, asked = ManualClock(), CountingExaminer(FINE)
     check = PreflightCheck(clock=clock, examine=asked)
-    check.check(intent(), of_stream=True)
+    check.check(intent(), of_stream=True, start=1)
     clock.advance(CHECK_VALID_S + 1)
-    check.check(intent(), of_stream=True)
+    check.check(intent(), of_stream=True, start=1)
     assert asked.times == 1
+    check.check(intent(), of_stream=True, start=2)
+    assert asked.times == 2
     check.check(intent())
     check.check(intent(reportPath="elsewhere.json", summary="off"))
-    assert asked.times == 2
-    check.check(intent(topic="other"))
     assert asked.times == 3
+    check.check(intent(topic="other"))
+    assert asked.times == 4
 
 
 def test_tolerated_failure_is_reported_again_sooner() -> None:

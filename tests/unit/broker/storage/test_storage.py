@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,6 +109,20 @@ def test_retention_by_size_keeps_at_least_the_limit(new_segment: NewSegment) -> 
     log.storage.expire(10**15)
     assert log.size - size < 250 <= log.size
     assert log.start_offset == 10 - log.size // size
+
+
+@pytest.mark.parametrize(
+    "config", [{"retention_ms": 1}, {"retention_ms": -1, "retention_bytes": 0}]
+)
+@pytest.mark.parametrize(("limit", "left"), [(0, [0, 1, 2]), (1, [1, 2]), (3, [3])])
+def test_retention_ends_at_the_high_watermark(
+    new_segment: NewSegment, config: dict[str, int], limit: int, left: list[int]
+) -> None:
+    log = log_of(new_segment, segment_ms=1, **config)
+    for timestamp in (1000, 1002, 1004):
+        append(log, timestamp=timestamp)
+    log.storage.expire(10**15, high_watermark=limit)
+    assert bases(log) == left
 
 
 def test_compacted_log_does_not_expire(new_segment: NewSegment) -> None:
@@ -233,9 +248,10 @@ def test_failure_of_one_log_does_not_stop_retention_of_others(
         raise OSError("Input/output error")
 
     failing = UnifiedLog(SegmentedStorage())
+    partitions = [SimpleNamespace(log=log, high_watermark=1) for log in (failing, old, other)]
     monkeypatch.setattr(SegmentedStorage, "flush_if_due", lambda _, now_ms: fail(now_ms))
     clock = JumpingClock(SystemClock())
-    manager = LogManager(lambda: [failing, old, other], clock, 0)
+    manager = LogManager(lambda: partitions, clock, 0)  # type: ignore[arg-type,return-value]
     clock.jump(1_000)
     manager.tick()
     assert [log.storage.start_offset for log in (old, other)] == [1, 1]
