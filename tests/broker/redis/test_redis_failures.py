@@ -218,6 +218,24 @@ def test_lost_batch_is_not_acknowledged_by_the_replicas(
         assert values(own_redis) == []
 
 
+def test_deleted_batch_is_skipped_and_logged(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        for value in (b"1", b"2", b"3"):
+            answer = produce(raw, "t", batch(1, value=value))
+            if value == b"2":
+                entry = IDS.text(answer.base_offset)
+        assert "has lost batches" not in caplog.text
+        for key in ("korvet:t:0", "korvet::batches:t:0"):
+            assert own_redis.client.xdel(key, entry) == 1
+        assert stored(kafka) == [b"1", b"3"]
+        assert "Redis has lost batches" in caplog.text
+
+
 def test_older_data_contains_a_topic_with_the_same_name(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
