@@ -246,8 +246,8 @@ def test_failed_commit_after_the_decision_is_rolled_forward(
     _put_files(stream, 0, 1)
     _run(stream)
     _put_files(stream, 1, 2)
-    # The first EndTxn is that of the decision, the second that of a task.
-    embedded_broker.faults.add("end_txn:after=1:next=1:error=TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+    # The first EndTxn is that of the preflight check, the second that of the decision.
+    embedded_broker.faults.add("end_txn:after=2:next=1:error=TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
     with pytest.raises(StreamingQueryException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
         _run(stream)
     assert _outcomes(stream) == ["committed", "rolled forward"]
