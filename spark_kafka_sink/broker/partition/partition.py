@@ -249,6 +249,7 @@ class Partition:
             raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
         except ProtocolError as error:
             raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
+        self.log.storage.drop_surplus(self.high_watermark)
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 
     def leadership_error(self, node: int, epoch: int) -> ErrorCode:

@@ -248,6 +248,13 @@ class LogStorage(Protocol):
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """Drop data below the high watermark that exceeds retention.ms or retention.bytes."""
 
+    def drop_surplus(self, high_watermark: int) -> None:  # noqa: ARG002
+        """Drop data below the high watermark that exceeds retention.bytes, after an append.
+
+        Only storages that fill up faster than `expire` is called do this.
+        """
+        return
+
     def verify(self) -> None:
         """Check that the storage still has all data that was appended.
 

@@ -98,7 +98,7 @@ class SegmentedStorage(LogStorage):
         config: limits of segments and of retention.
         new_segment: creates an empty segment with the given base offset.
         segments: the existing segments, in order.
-        bounded: True to enforce retention.bytes when a segment is full, not only in `expire`.
+        bounded: True to enforce retention.bytes also in `drop_surplus`, not only in `expire`.
         sync_journal: called before each flush. Without the journal, a flushed log cannot be used:
             its topic, the producer ids and the transactions in it are in the journal.
     """
@@ -146,8 +146,6 @@ class SegmentedStorage(LogStorage):
         """See `LogStorage`."""
         if self._is_full(facts):
             self._roll(facts.base_offset)
-            if self._bounded:
-                self._drop_surplus()
         self._segments[-1].append(parts, facts)
         self._unflushed += facts.last_offset - facts.base_offset + 1
         if self._unflushed >= self.config.flush_messages:
@@ -276,9 +274,17 @@ class SegmentedStorage(LogStorage):
                 self._roll(self.end_offset)
             self._delete_segment(0)
 
-    def _drop_surplus(self) -> None:
+    def drop_surplus(self, high_watermark: int) -> None:
+        """See `LogStorage`. Nothing is dropped unless the last batch is the first in its segment.
+
+        The active segment is never deleted.
+        """
+        if not (self._bounded and self.config.deletes and len(self._segments[-1].table) == 1):
+            return
         surplus = self.size - self.config.retention_bytes
-        while len(self._segments) > 1 and self.config.deletes and self._is_surplus(surplus):
+        while len(self._segments) > 1 and self._is_surplus(surplus):
+            if self._segments[1].base_offset > high_watermark:
+                break
             surplus -= self._segments[0].table.size
             self._delete_segment(0)
 

@@ -13,12 +13,18 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock, LogManager
+from spark_kafka_sink.broker.partition.log_validator import AppendOptions
+from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stamp, UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.log_storage import LogConfig
-from spark_kafka_sink.broker.storage.segmented_storage import LogSegment, SegmentedStorage
+from spark_kafka_sink.broker.storage.segmented_storage import (
+    LogSegment,
+    MemoryBackend,
+    SegmentedStorage,
+)
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.records.record_batch import BatchHeader
@@ -318,21 +324,39 @@ def log_in(cluster: Cluster) -> UnifiedLog:
     return partition.log
 
 
+def partition_in_memory(replicas: int) -> Partition:
+    nodes = list(range(1, replicas + 1))
+    config = LogConfig(retention_bytes=8 << 20, retention_ms=-1)
+    log = UnifiedLog(MemoryBackend().create("t", 0, config))
+    return Partition(topic="t", index=0, leader=1, replicas=nodes, in_sync=nodes, log=log)
+
+
+def write(partition: Partition, batches: int) -> int:
+    """Append batches of 900 kB, and return the largest size of the log."""
+    options = AppendOptions(TopicConfig(), produce_version=9, now_ms=0)
+    data, most = bytes(batch(timestamp=0, value=bytes(900_000))), 0
+    for _ in range(batches):
+        partition.append(data, options)
+        most = max(most, partition.log.size)
+    return most
+
+
 def test_memory_storage_of_a_fast_writer_is_limited() -> None:
     """Retention does not wait for its next interval, which is minutes away."""
-    config = {"retention.bytes": str(8 << 20), "retention.ms": "-1"}
-    with EmbeddedBroker(topics={"t": 1}, topic_configs={"t": config}) as kafka:
+    partition = partition_in_memory(replicas=1)
+    most = write(partition, 64)
+    assert 8 << 20 <= partition.log.size <= most < 12 << 20
+    assert partition.log.start_offset > 40
 
-        def write(cluster: Cluster) -> tuple[int, int, int]:
-            log, most = log_in(cluster), 0
-            for _ in range(64):
-                append(log, value=bytes(900_000))
-                most = max(most, log.size)
-            return most, log.size, log.start_offset
 
-        most, size, start = kafka.run(write)
-    assert 8 << 20 <= size <= most < 12 << 20
-    assert start > 40
+def test_limit_of_memory_storage_keeps_unreplicated_records() -> None:
+    partition = partition_in_memory(replicas=2)
+    partition.replica_states.high_watermark = 5
+    write(partition, 32)
+    assert 0 < partition.log.start_offset <= 5
+    partition.replica_states.high_watermark = partition.log.end_offset
+    write(partition, 4)
+    assert partition.log.start_offset > 20
 
 
 def test_old_records_in_memory_stay_as_long_as_in_kafka() -> None:
