@@ -176,8 +176,7 @@ class Partition:
     def replay(self, batch: memoryview | bytes) -> None:
         """Restore producer and transaction state from a batch in the log.
 
-        For a data batch, the header is sufficient. A control batch must be complete. A marker is
-        ignored if its producer's records were deleted, because the next sequence is unknown.
+        For a data batch, the header is sufficient. A control batch must be complete.
         """
         header = BatchHeader.parse(batch)
         if header.producer_id < 0:
@@ -185,10 +184,10 @@ class Partition:
         if not header.is_control:
             time = header.max_timestamp if header.is_log_append_time else NO_TIME
             self._remember(header, AppendResult(base_offset=header.base_offset, append_time=time))
-        elif header.producer_id in self.producers.entries and (
-            marker := read_marker(batch, header)
-        ):
+        elif marker := read_marker(batch, header):
+            is_partial = header.producer_id not in self.producers.entries
             self._end(marker, header.base_offset, header.max_timestamp)
+            self.producers.entries[header.producer_id].is_partial |= is_partial
 
     def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:
         """Open a log that was stored before a restart, and restore the state from its batches.

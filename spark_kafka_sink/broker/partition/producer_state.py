@@ -48,12 +48,15 @@ class ProducerStateEntry:
 
     `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds.
     `coordinator_epoch` is the coordinator epoch of the last marker, or -1 before the first marker.
+    `is_partial` is True if the epoch was restored from a marker without batches, which might have
+    been deleted: the next batch can have any sequence.
     """
 
     epoch: int
     batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=MAX_CACHED_BATCHES))
     last_timestamp: int = -1
     coordinator_epoch: int = -1
+    is_partial: bool = False
 
     @property
     def last_sequence(self) -> int:
@@ -81,6 +84,8 @@ class ProducerStateManager:
             return ErrorCode.invalid_producer_epoch
         if header.producer_epoch > entry.epoch:
             return _order_error(header.base_sequence == 0)
+        if entry.is_partial and not entry.batches:
+            return ErrorCode.none
         last = last_sequence(header)
         for batch in entry.batches:
             if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, last):
@@ -113,6 +118,7 @@ class ProducerStateManager:
         elif entry.epoch != epoch:
             entry.epoch = epoch
             entry.batches.clear()
+            entry.is_partial = False
         return entry
 
 

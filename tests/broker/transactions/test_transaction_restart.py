@@ -50,6 +50,23 @@ def test_producer_continues_after_its_records_are_deleted(
         assert play(kafka.bootstrap_servers, steps, player)[0] == ["0", "0 @4", "0 @5", "0"]
 
 
+def test_marker_without_records_fences_after_a_restart(
+    start_broker: Callable[..., EmbeddedBroker],
+) -> None:
+    with start_broker() as kafka:
+        steps = "marker commit 987654321:3 coordinator=5\nproducers"
+        responses, player = play(kafka.bootstrap_servers, steps)
+        assert responses == ["0", "0 P0:3 -1 5 -1"]
+    with start_broker() as kafka:
+        steps = "producers\nmarker abort 2\nmarker abort 3 coordinator=4\nwrite 2 plain id=none"
+        assert play(kafka.bootstrap_servers, steps, player)[0] == [
+            "0 P0:3 -1 5 -1",
+            "47",
+            "52",
+            "47 @-1",
+        ]
+
+
 def test_open_transaction_continues(start_broker: Callable[..., EmbeddedBroker]) -> None:
     with start_broker() as kafka:
         _, player = play(
