@@ -12,7 +12,6 @@ abort() may be called in any process and more than once.
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -55,6 +54,7 @@ from spark_kafka_sink.spark.writer import KafkaProdWriter, WriteEnd
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -174,15 +174,16 @@ _NEAR = 0.5
 
 _CAP_VALID_S = 60
 """Seconds after which the maximum transaction timeout is requested again."""
+_CLOCK = SystemClock()
 
 
-def broker_cap_ms(config: ProducerConfig) -> int:
-    """Return the brokers' maximum transaction timeout in ms.
+def broker_cap_ms(config: ProducerConfig, clock: Clock = _CLOCK) -> int:
+    """Return the brokers' maximum transaction timeout in ms. It is cached for up to a minute.
 
     Raises:
         KafkaProdError: no broker can be reached.
     """
-    return _broker_cap_ms(config, int(time.monotonic() // _CAP_VALID_S))
+    return _broker_cap_ms(config, int(clock.monotonic() // _CAP_VALID_S))
 
 
 @lru_cache(maxsize=4)
@@ -318,7 +319,7 @@ class ExactlyOnceEnd(WriteEnd):
                 "a transaction: nothing is committed",
                 hint="Install the same version of this package on all executors.",
             )
-        warn_of_long_transactions(publication.name, results, SystemClock().wall_ms())
+        warn_of_long_transactions(publication.name, results, _CLOCK.wall_ms())
         nonce = self._plan_of(ended).nonce
         batch, written = self._batch(batch_id), written_topics(messages)
         outcome = self._committer().commit(batch, results, nonce, written)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.task_transaction import (
@@ -13,6 +15,7 @@ from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionV
 from spark_kafka_sink.spark import exactly_once_driver as timeouts
 from spark_kafka_sink.spark.exactly_once_driver import (
     NEVER_MS,
+    broker_cap_ms,
     oldest,
     transaction_timeout_ms,
     warn_of_long_transactions,
@@ -50,10 +53,10 @@ def test_warning_at_half_of_the_timeout(caplog: pytest.LogCaptureFixture) -> Non
     )
 
 
-def _config(**more: str) -> SinkConfig:
+def _config(servers: str = "unreachable:9092", **more: str) -> SinkConfig:
     return SinkConfig.parse(
         {
-            "kafka.bootstrap.servers": "unreachable:9092",
+            "kafka.bootstrap.servers": servers,
             "deliveryGuarantee": "exactly-once",
             "transactionalIdPrefix": "orders",
             **{name.replace("__", "."): value for name, value in more.items()},
@@ -77,3 +80,16 @@ def test_timeout_too_short_for_a_safe_decision_is_rejected(
     for more in ({}, {"kafka__transaction__timeout__ms": "20000"}):
         with pytest.raises(ConfigError, match=r"transaction\.max\.timeout\.ms"):
             transaction_timeout_ms(_config(**more))
+
+
+def test_maximum_of_the_brokers_is_requested_again_after_a_minute() -> None:
+    clock = ManualClock()
+    with EmbeddedBroker(transaction_max_timeout_ms=700_000) as kafka:
+        port = kafka.nodes[0].port
+        config = _config(kafka.bootstrap_servers).producer
+        assert broker_cap_ms(config, clock) == 700_000
+    with EmbeddedBroker(port=port, transaction_max_timeout_ms=800_000):
+        clock.advance(59)
+        assert broker_cap_ms(config, clock) == 700_000
+        clock.advance(1)
+        assert broker_cap_ms(config, clock) == 800_000
