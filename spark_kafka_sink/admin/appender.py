@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.admin.api_driver import (
+    MAX_WAIT_S,
     ApiDriver,
     CoordinatorHandler,
     KeyResult,
@@ -253,7 +254,9 @@ class TransactionalAppender:
         place = (owner.producer_id, owner.epoch, key)
         sequence = self._sequences.get(place, 0)
         batch = _batch(owner, sequence, records, client.wall_ms())
-        lookup = LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
+        # An unknown topic to which this appender has already appended was deleted.
+        is_new = all(key != other for _, _, other in self._sequences)
+        lookup = LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S if is_new else MAX_WAIT_S)
         driver = ApiDriver(client, ProduceHandler(client, batch, owner), lookup, (key,))
         result = driver.complete(deadline, f"Produce to {key.topic}-{key.partition}")[key]
         if result.code not in {ErrorCode.none, ErrorCode.duplicate_sequence_number}:

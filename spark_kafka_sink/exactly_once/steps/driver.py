@@ -321,7 +321,8 @@ class Driver:
             owner: the driver at its epoch.
             record: the new record, or None.
             step: name of the step in the timings.
-            seconds: time limit that replaces the rest of max.block.ms; 0 to use the rest.
+            seconds: time limit that replaces the rest of max.block.ms, but at most max.block.ms; 0
+                to use the rest.
             before_commit: see `TransactionalAppender.append`.
 
         Returns:
@@ -334,7 +335,9 @@ class Driver:
                 or the read after fencing was out of date, and the caller must fence and read again.
         """
         messages = decision_record.replacing(self.scope, record, self._chunks)
-        deadline = self.client.deadline(seconds) if seconds else self._deadline
+        deadline = self._deadline
+        if seconds:
+            deadline = self.client.deadline(min(seconds, self.max_block_s))
 
         def check() -> None:
             if before_commit is not None:

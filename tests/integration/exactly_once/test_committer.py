@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from tests.integration.exactly_once.simulated_writes import (
     batch_job,
     rows_of,
     stream,
+    transactions_of,
 )
 from tests.integration.exactly_once.stepped_driver import (
     DECIDED,
@@ -365,3 +367,21 @@ def test_decision_log_without_compaction_is_rejected(
         assert compacted.committer.recover() == (Done(QUERY, "0") if batch == "1" else Nothing())
         compacted.committer.commit(batch, compacted.tasks(batch))
     assert query.visible() == rows_of("0", "1")
+
+
+def test_commit_does_not_wait_for_a_decision_log_deleted_after_the_decision(query: Writes) -> None:
+    log = f"log-{query.topic}"
+    stream = replace(query, options={"decisionLogTopic": log})
+    tasks = transactions_of(stream.tasks("0"))
+    assert stream.committer.recover() == Nothing()
+
+    def delete() -> None:
+        Admin(query.bootstrap_servers).delete_topics(log)
+
+    with stepped_driver(stream, "after commit", delete) as driver:
+        began = time.monotonic()
+        outcome = commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+        seconds = time.monotonic() - began
+    assert outcome.status is CommitStatus.COMMITTED
+    assert seconds < driver.max_block_s
+    assert query.visible() == rows_of("0")
