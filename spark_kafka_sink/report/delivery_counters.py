@@ -145,7 +145,8 @@ class DeliveryCounters:
     """When the driver wrote the report, in UTC as ISO 8601; empty until then."""
     duration_ms: int = 0
     """Milliseconds of the whole write on the driver, from `started_at` to its end, including
-    Spark's own part; the sum if several writes are merged; 0 if unknown.
+    Spark's own part; the sum if several writes are merged; 0 if unknown. A monotonic clock measures
+    it, except for a stream without `queryName`, `checkpointLocation` and `transactionalIdPrefix`.
     """
     startup_ms: int = 0
     """Milliseconds of `duration_ms` in which Python workers started, before they planned, asked for

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import uuid
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.spark.report_folder import (
@@ -46,6 +47,8 @@ class Planned:
 
     at: str = ""
     """Time of planning (ISO 8601); empty if unknown."""
+    started_s: float = 0.0
+    """The same time in seconds of the driver machine's monotonic clock, for durations."""
     nonce: str | None = None
     """Nonce in the transactional ids of this planning; None if unknown, or if the write is not
     exactly-once.
@@ -121,6 +124,7 @@ def _planned(kept: dict[str, Any]) -> Planned:
     at, shared = kept["at"], kept["shared"]
     return Planned(
         at=at and datetime.fromisoformat(at).isoformat(timespec="milliseconds"),
+        started_s=float(kept["started_s"]),
         nonce=kept["nonce"],
         shared=None if shared is None else _opened(shared),
     )
@@ -237,6 +241,8 @@ class WriteOrigin:
     """Time of planning, or time when the planning worker started, as returned by `now`; empty if
     unknown.
     """
+    started_s: float = 0.0
+    """The same time in seconds of the monotonic clock, which all processes of a machine share."""
     startup_ms: int = 0
     """Milliseconds that the planning worker took to start."""
     query_name: str = ""
@@ -251,21 +257,18 @@ class WriteOrigin:
     @classmethod
     def of_write(cls) -> Self:
         """Return the origin of a batch write that is being planned."""
-        startup = startup_ms()
-        return cls(started_at=now(startup), startup_ms=startup, error_file=ErrorFile.of_write())
+        return _starting_now(cls(error_file=ErrorFile.of_write()))
 
     @classmethod
     def of_stream(cls, stream: StreamIdentity, prefix: str = "") -> Self:
         """Return the origin of a stream's micro-batch; `prefix` is its transactionalIdPrefix."""
-        startup = startup_ms()
-        return cls(
-            started_at=now(startup),
-            startup_ms=startup,
+        origin = cls(
             query_name=stream.query_name,
             checkpoint=stream.checkpoint,
             error_file=ErrorFile.of_micro_batches(stream),
             plan_file=PlanFile.of(stream, prefix),
         )
+        return _starting_now(origin)
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the query and the micro-batch of this thread's task."""
@@ -285,14 +288,42 @@ class WriteOrigin:
             report,
             started_at=started_at,
             written_at=written_at,
-            duration_ms=_milliseconds(started_at, written_at) if started_at else 0,
+            duration_ms=self._duration_ms(started_at, written_at),
             query_name=report.query_name or self.query_name,
             query_id=report.query_id or query_id(self.checkpoint),
             batch_id=report.batch_id if batch_id is None else batch_id,
         )
 
+    def _duration_ms(self, started_at: str, written_at: str) -> int:
+        """Return the milliseconds since the planning of the write; 0 if unknown.
+
+        The wall clock is used only for a stream without a plan file.
+        """
+        if not started_at:
+            return 0
+        started_s = self.started_s
+        if started_at != self.started_at:
+            planned = self.plan_file.read()
+            started_s = planned.started_s if started_at == planned.at else 0.0
+        if started_s:
+            return max(0, round((time.monotonic() - started_s) * 1000))
+        return max(0, _milliseconds(started_at, written_at))
+
+
+_Origin = TypeVar("_Origin", bound=WriteOrigin)
+
+
+def _starting_now(origin: _Origin) -> _Origin:
+    startup = startup_ms()
+    return replace(
+        origin,
+        started_at=now(startup),
+        started_s=time.monotonic() - startup / 1000,
+        startup_ms=startup,
+    )
+
 
 def _milliseconds(start: str, end: str) -> int:
-    """Return the milliseconds from `start` to `end`; 0 if the clock was set back in between."""
+    """Return the milliseconds from `start` to `end`."""
     passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
-    return max(0, round(passed.total_seconds() * 1000))
+    return round(passed.total_seconds() * 1000)

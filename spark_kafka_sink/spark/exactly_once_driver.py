@@ -112,7 +112,8 @@ def plan_micro_batch(
     # With a new shared transaction, planning has already fenced the last one.
     if last.nonce is not None and (plan.shared is None or last.shared is None):
         ExactlyOnceEnd(config, origin, scope).give_up(last)
-    origin.plan_file.store(Planned(at=origin.started_at, nonce=plan.nonce, shared=plan.shared))
+    times = Planned(at=origin.started_at, started_s=origin.started_s)
+    origin.plan_file.store(replace(times, nonce=plan.nonce, shared=plan.shared))
     return TransactionalTaskWriter(config, contract, plan, origin)
 
 

@@ -113,7 +113,7 @@ def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPr
         _check_stream(config, contract, options)
         contract, config = _with_schemas(contract, schema, config, stream)
         if not config.exactly_once.exactly_once:
-            origin.plan_file.store(Planned(at=origin.started_at))
+            origin.plan_file.store(Planned(at=origin.started_at, started_s=origin.started_s))
     config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
         return _exactly_once(config, contract, origin, options)

@@ -82,7 +82,7 @@ class Publication:
         name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
         # A stream's micro-batch is committed by a different writer than the writer that planned it,
         # so the start time of this writer is wrong.
-        unplanned = replace(origin, started_at="", startup_ms=0)
+        unplanned = replace(origin, started_at="", started_s=0.0, startup_ms=0)
         return cls(config, name, numbered, unplanned, batch_id, startup)
 
     def announce(self) -> None:

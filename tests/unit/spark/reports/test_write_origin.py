@@ -1,7 +1,15 @@
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.abort_files import WriteOrigin
+from spark_kafka_sink.spark.abort_files import PlanFile, Planned, WriteOrigin
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PLANNED = "2026-01-02T03:04:05.000+00:00"
 
@@ -22,6 +30,19 @@ def test_values_of_tasks_have_priority_over_those_of_the_commit() -> None:
 def test_micro_batch_without_finished_task_has_no_start() -> None:
     report = WriteOrigin(query_name="q").completed(DeliveryReport(), 3)
     assert (report.started_at, report.duration_ms, report.query_name) == ("", 0, "q")
+
+
+@pytest.mark.parametrize("planned", [PLANNED, "9999-01-02T03:04:05.000+00:00"])
+def test_duration_does_not_depend_on_steps_of_the_wall_clock(planned: str, tmp_path: Path) -> None:
+    began = time.monotonic() - 5
+    write = WriteOrigin(started_at=planned, started_s=began)
+    stream = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
+    stream.plan_file.store(Planned(at=planned, started_s=began))
+    for report in (
+        write.completed(DeliveryReport(), None),
+        stream.completed(write.of_task(DeliveryReport()), 3),
+    ):
+        assert 5_000 <= report.duration_ms < 60_000
 
 
 def test_clock_set_back_gives_no_negative_duration() -> None:
