@@ -179,17 +179,15 @@ def current_query() -> str | None:
 def current_run() -> str | None:
     """Return the query's run id for the task of this thread; every start has a new run id.
 
+    With Spark Connect, the id of the run's session takes its place.
+
     Return None outside of a query, or if the user has set a different job group: a group that is
     the same after a restart does not distinguish runs.
     """
+    if not worker_context.setting(worker_context.QUERY_ID):
+        return worker_context.connect_query_session()
     group = worker_context.setting(worker_context.JOB_GROUP)
-    if (
-        not worker_context.setting(worker_context.QUERY_ID)
-        or group is None
-        or not _RUN_ID.fullmatch(group)
-    ):
-        return None
-    return group
+    return group if group is not None and _RUN_ID.fullmatch(group) else None
 
 
 _FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error"

@@ -56,6 +56,10 @@ setting is internal and false by default, so nothing else sets it to false. Sour
 """
 _TAGS, _OF_CONNECT = "spark.job.tags", "SparkConnect_"
 """Local property with a job's tags, and the prefix of the tag of a Spark Connect operation."""
+_CONNECT_SESSION = re.compile(
+    r"SparkConnect_OperationTag_User_[^,]*_Session_([0-9a-f-]{36})_Operation_"
+)
+"""The tag of a Spark Connect operation, with the id of its session (``ExecuteJobTag``)."""
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
@@ -78,6 +82,19 @@ def lacks_query() -> bool:
     """
     if setting(QUERY_ID) or _OF_CONNECT in (setting(_TAGS) or ""):
         return False
+    return _has_query_settings()
+
+
+def connect_query_session() -> str | None:
+    """Return the id of the Spark Connect session whose foreachBatch function runs this task.
+
+    Return None in any other task. Each start of a query has its own session.
+    """
+    found = _CONNECT_SESSION.search(setting(_TAGS) or "")
+    return found[1] if found and _has_query_settings() else None
+
+
+def _has_query_settings() -> bool:
     return all(setting(name) == "false" for name in _OF_STREAM)
 
 

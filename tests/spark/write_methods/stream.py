@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from spark_kafka_sink import ReportError, last_report
 from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write, WriteMethod
 
@@ -105,6 +107,25 @@ def _foreach_batch_exactly_once(write: Write) -> None:
     _write_each_batch(write, each)
 
 
+def _foreach_batch_twice(write: Write) -> None:
+    """Write two halves with the same number of rows: the second one must not be skipped."""
+    options = write.exactly_once_options
+
+    def each(frame: DataFrame, number: int) -> None:
+        for remainder in range(2):
+            half = frame.where(f"CAST(split(value, '-')[1] AS INT) % 2 = {remainder}")
+            writer = half.write.format("kafkaprod").mode("append").options(**options)
+            writer.option("batchId", str(number)).save()
+
+    try:
+        _write_each_batch(write, each)
+    except PySparkException as error:
+        if "another write in the same run of foreachBatch" not in str(error):
+            raise
+    else:
+        raise ReportError("the second write was not refused")
+
+
 def _write_each_batch(write: Write, each: Callable[[DataFrame, int], None]) -> None:
     stream = write.files().writeStream.foreachBatch(each).trigger(availableNow=True)
     run_to_the_end(stream.option("checkpointLocation", str(write.folder / "checkpoint")).start())
@@ -148,6 +169,12 @@ STREAMS = (
     WriteMethod(
         name="stream-for-each-batch-exactly-once",
         run=_foreach_batch_exactly_once,
+        transactional=True,
+    ),
+    WriteMethod(
+        name="stream-for-each-batch-twice",
+        run=_foreach_batch_twice,
+        rows=ROWS // 4,
         transactional=True,
     ),
 )

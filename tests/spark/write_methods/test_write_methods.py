@@ -32,7 +32,7 @@ KINDS = (
     *("write-to-create", "sql-insert", "sql-insert-with-options", "sql-insert-overwrite"),
     *("stream-append-available-now", "stream-exactly-once", "stream-continuous"),
     *("stream-to-table", "stream-for-each-batch", "secured-save"),
-    "stream-for-each-batch-exactly-once",
+    *("stream-for-each-batch-exactly-once", "stream-for-each-batch-twice"),
     *("save-a-bad-row", "stream-reported", "stream-a-bad-row", "progress", "pipeline"),
 )
 """Names of methods of each kind, which `make test` runs with Spark Connect."""

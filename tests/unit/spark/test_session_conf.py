@@ -48,3 +48,29 @@ def test_stream_task_without_query(
     }
     monkeypatch.setattr(session_conf, "setting", settings.get)
     assert session_conf.lacks_query() is expected
+
+
+SESSION = "6782732c-8328-447d-8da0-fb9253a90b0b"
+TAG = f"SparkConnect_OperationTag_User_a_b_Session_{SESSION}_Operation_ce37067f"
+
+
+@pytest.mark.parametrize(
+    ("tags", "cbo", "expected"),
+    [
+        (f"{TAG},spark-session-2", "false", SESSION),
+        (f"mine,{TAG}", "false", SESSION),
+        (TAG, None, None),
+        ("spark-session-2", "false", None),
+        (None, "false", None),
+    ],
+)
+def test_session_of_a_query_with_spark_connect(
+    tags: str | None, cbo: str | None, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "spark.job.tags": tags,
+        "spark.sql.requireAllClusterKeysForDistribution": "false",
+        "spark.sql.cbo.enabled": cbo,
+    }
+    monkeypatch.setattr(session_conf, "setting", settings.get)
+    assert session_conf.connect_query_session() == expected
