@@ -27,7 +27,7 @@ from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.redis.connection import Command, RedisConnection, RedisValue
     from spark_kafka_sink.broker.topic_partition import TopicPartition
@@ -175,7 +175,8 @@ class RedisStreams:
         self.keys = keys
         self.reserved = 0
         """The smallest offset with an id that Redis still accepts."""
-        self._uncertain: OffsetSpan | None = None
+        self._uncertain: tuple[list[Command], OffsetSpan] | None = None
+        """The commands and the offsets of a batch whose reply was lost."""
         self._leftovers: list[Command] = []
         """Commands that delete the entries of a partially written batch."""
 
@@ -284,10 +285,9 @@ class RedisStreams:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
             # Redis might have executed the commands before the reply was lost.
-            self._uncertain = span
-            if not self._resolve(span):
+            self._uncertain = commands, span
+            if not self._resolve():
                 raise
-            self._uncertain = None
             self.remember(span.first)
             return
         try:
@@ -318,36 +318,47 @@ class RedisStreams:
             _checked(self._connection.transaction(self._leftovers))
         self._leftovers = []
 
-    def _resolve(self, span: OffsetSpan) -> bool:
-        """Return True if a batch is known to be written although the reply was lost."""
+    def _resolve(self) -> bool:
+        """Return True if a batch is known to be written although the reply was lost.
+
+        If only a part of it was written, delete this part.
+        """
         try:
-            is_written = self._fence(span)
+            is_written = self._fence()
+            self._delete_leftovers()
         except RedisFailedError as error:
             LOG.debug("can't check whether %s has a batch: %s", self.keys.records, error)
             return False
-        if not is_written:
-            self._uncertain = None
         return is_written
 
-    def _fence(self, span: OffsetSpan) -> bool:
-        """Advance the streams' last ids, so that a lost write cannot be applied later.
+    def _fence(self) -> bool:
+        """Advance the streams' last ids, so that an uncertain batch cannot be applied later.
 
-        Returns True if the write was applied.
+        Return True if the whole batch was applied. If only a part was applied, because other
+        writers' entries precede it, this part becomes `_leftovers`.
         """
-        base, last = (self._ids.text(offset) for offset in span)
-        commands: list[Command] = [("XRANGE", self.keys.batches, base, base)]
-        commands += [("XSETID", key, last) for key in self.keys]
-        found = self._connection.transaction(commands)[:1]
+        assert self._uncertain is not None
+        writes, span = self._uncertain
+        ends = [self._ids.text(offset) for offset in span]
+        commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
+        commands += [("XSETID", key, ends[1]) for key in self.keys]
+        # XSETID fails if a stream has later entries; then it is not necessary.
+        pages = _checked(self._connection.transaction(commands)[: len(self.keys)])
         self.reserved = max(self.reserved, span.last + 1)
-        return bool(_checked(found)[0])
+        self._uncertain = None
+        ours = _written(writes, dict(zip(self.keys, pages, strict=True)))
+        if len(ours) == len(writes):
+            return True
+        self._leftovers = [("XDEL", key, entry_id) for key, entry_id in ours]
+        return False
 
     def settle(self) -> None:
         """Ensure that the batch of a failed write does not exist."""
-        self._delete_leftovers()
         if self._uncertain is not None:
-            if self._fence(self._uncertain):
-                self.delete(self._uncertain)
-            self._uncertain = None
+            writes, _ = self._uncertain
+            if self._fence():
+                self._leftovers = [("XDEL", key, entry_id) for _, key, _, entry_id, *_ in writes]
+        self._delete_leftovers()
 
     def delete(self, span: OffsetSpan) -> None:
         """Delete the entries in a span, starting with the last entry.
@@ -387,6 +398,29 @@ class RedisStreams:
 def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Command:
     """Return the command that adds an entry to a stream, without creating the stream."""
     return ("XADD", key, "NOMKSTREAM", entry_id, *fields)
+
+
+def _written(
+    writes: Sequence[Command], pages: Mapping[str, list[Any]]
+) -> list[tuple[RedisValue, RedisValue]]:
+    """Return key and entry id of those writes whose entries are in the streams.
+
+    An entry with the same id and other fields was added by another writer.
+
+    Args:
+        writes: results of `add_command`.
+        pages: entries as [id, fields] by key.
+    """
+    found = {(key, one): fields for key, page in pages.items() for one, fields in page}
+    return [
+        (key, entry_id)
+        for _, key, _, entry_id, *fields in writes
+        if found.get((str(key), entry_id)) == [_encoded(value) for value in fields]
+    ]
+
+
+def _encoded(value: RedisValue) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def _check_added(name: str, replies: list[Any]) -> None:

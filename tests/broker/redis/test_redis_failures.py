@@ -348,6 +348,30 @@ def test_partial_batch_is_removed(redis_server: RedisServer, unique_topic: str) 
     assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
 
 
+@pytest.mark.parametrize("foreign", [0, 3, 8])
+def test_partial_batch_with_lost_response_is_not_acknowledged(
+    redis_server: RedisServer, unique_topic: str, foreign: int
+) -> None:
+    """A foreign entry interrupts the batch, and the connection is lost before the response."""
+    key = f"{unique_topic}:t:0"
+    with (
+        RedisProxy(redis_server.port) as proxy,
+        EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        base = produce(raw, "t", batch(1, value=b"1")).base_offset
+        kafka.run(lambda cluster: cluster.clock.jump(-3_600_000))
+        milliseconds, sequence = IDS.parts(base + 1 + foreign)
+        redis_server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
+        proxy.trigger, proxy.lose = b"EXEC", Loss.RESPONSE
+        assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
+        produce_until_success(raw, batch(2, value=b"3"))
+        assert stored(kafka) == [b"1", b"3", b"3"]
+    with EmbeddedBroker(storage=redis_server.url(unique_topic)) as kafka:
+        assert stored(kafka) == [b"1", b"3", b"3"]
+    assert b"theirs" in values(redis_server, key)
+
+
 def lose_response_of_next_batch(patch: pytest.MonkeyPatch) -> None:
     """Close the connection after Redis has written the next batch, without a response."""
     real, is_lost = RedisConnection.pipeline, [False]
@@ -362,8 +386,13 @@ def lose_response_of_next_batch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RedisConnection, "pipeline", pipeline)
 
 
-def test_crash_while_removing_a_partial_batch(
-    redis_server: RedisServer, unique_topic: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("is_acknowledged", "steps"), [(False, 2), (True, 6)])
+def test_crash_while_removing_a_batch(
+    redis_server: RedisServer,
+    unique_topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_acknowledged: bool,
+    steps: int,
 ) -> None:
     """The producer's retry must not be a duplicate of deleted records."""
     for number in range(20):
@@ -374,8 +403,10 @@ def test_crash_while_removing_a_partial_batch(
         ):
             data = batch(3, value=b"1", producer=(new_producer_id(raw), 0, 0))
             with monkeypatch.context() as patch:
-                lose_response_of_next_batch(patch)
-                assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
+                if not is_acknowledged:
+                    lose_response_of_next_batch(patch)
+                error = produce(raw, "t", data).error_code
+                assert (error is ErrorCode.none) == is_acknowledged
             with monkeypatch.context() as patch:
                 left = kill_at(patch, number)
                 kafka.run(until_killed()(lambda cluster: log_in(cluster).storage.truncate(0)))
@@ -384,7 +415,7 @@ def test_crash_while_removing_a_partial_batch(
             assert stored(kafka) == [b"1"] * 3
         if left[0] >= 0:
             break
-    assert 4 <= number < 19
+    assert number == steps
 
 
 def test_rejected_commands_are_not_reported_as_deleted_data(
