@@ -68,7 +68,7 @@ class AddPartitionsHandler(CoordinatorHandler[str, None]):
     """Adds one partition to a V1 transaction; the key is the transactional id."""
 
     api = ApiKey.ADD_PARTITIONS_TO_TXN
-    # The topic can be new.
+    # The topic may be new.
     retried = CoordinatorHandler.retried | {ErrorCode.unknown_topic_or_partition}
 
     def __init__(self, producer: OpenTransaction, partition: TopicPartition) -> None:

@@ -166,7 +166,7 @@ def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryRepor
     folder = None if remote else ReportFolder.here()
     if folder is None:
         raise ReportError(
-            "there is no Spark session, and its reports are deleted with it",
+            "there is no active Spark session; reports are deleted when their session ends",
             hint="Call last_report() before spark.stop(), or use the option reportPath and "
             "DeliveryReport.read(path).",
         )

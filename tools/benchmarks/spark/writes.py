@@ -137,9 +137,9 @@ def spark_table(
     )
     about = (
         "CPU is the total of the driver, the JVM and the Python workers, including reading; ratios "
-        "are relative to the tuned JVM sink with the same codec and kind of records. MiB are the "
-        "peak RSS during a write: of the largest Python worker, of all workers (including idle "
-        "ones), and of the JVM, which keeps memory of earlier writes."
+        "are relative to the tuned JVM sink with the same codec and kind of records. The MiB "
+        "columns show the peak RSS during a write: of the largest Python worker, of all workers "
+        "(including idle ones), and of the JVM, which retains memory from earlier writes."
     )
     return tables.series_table(title, (_SINK, tables.CODEC), figures, series, about)
 
