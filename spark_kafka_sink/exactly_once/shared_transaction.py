@@ -382,7 +382,8 @@ def _fenced(
 def _is_aborted(driver: Driver, results: Iterable[TaskResult]) -> bool:
     """Return True if the tasks' records are followed by an abort marker."""
     tasks = [each.transaction for each in results if each.transaction is not None]
-    return bool(tasks) and fate_of(driver.client, tasks[0]) is Fate.LOST
+    deadline = driver.deadline_in(driver.max_block_s)
+    return bool(tasks) and fate_of(driver.client, tasks[0], deadline) is Fate.LOST
 
 
 def _try_abort(driver: Driver, shared: OpenTransaction) -> None:

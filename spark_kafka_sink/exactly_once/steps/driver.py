@@ -223,6 +223,10 @@ class Driver:
         """max.block.ms in seconds."""
         return self._config.producer.max_block_ms / 1000
 
+    def deadline_in(self, seconds: float) -> float:
+        """Return the deadline for requests with their own time limit, at most max.block.ms."""
+        return self.client.deadline(min(seconds, self.max_block_s))
+
     def fence(self) -> OpenTransaction:
         """Begin a new epoch for this driver; earlier drivers of the scope can no longer append."""
         with self.watch.step("fence"):
@@ -297,7 +301,7 @@ class Driver:
         If a recent append of the scope has no transaction marker yet, wait for the marker.
         """
         records = self.read(create=create)
-        deadline = self.client.deadline(MARKER_SECONDS)
+        deadline = self.deadline_in(MARKER_SECONDS)
         while self._log.is_pending(self.scope) and self.client.now() < deadline:
             self.client.pause(MARKER_PAUSE, None)
             records = self.read(create=create)
@@ -337,7 +341,7 @@ class Driver:
         messages = decision_record.replacing(self.scope, record, self._chunks)
         deadline = self._deadline
         if seconds:
-            deadline = self.client.deadline(min(seconds, self.max_block_s))
+            deadline = self.deadline_in(seconds)
 
         def check() -> None:
             if before_commit is not None:

@@ -80,7 +80,7 @@ def _is_older(candidate: Candidate, batch: str) -> bool:
 
 
 SECONDS: Final = 15.0
-"""Time limit in seconds for each request."""
+"""Time limit in seconds for each request; max.block.ms may be shorter."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -113,7 +113,7 @@ def abort_ours(
     if not transactions:
         return Aborted()
     with driver.watch.step("abort"):
-        deadline = driver.client.deadline(SECONDS)
+        deadline = driver.deadline_in(SECONDS)
         try:
             return _result(driver.admin.end(transactions, commit=False, deadline=deadline))
         except KafkaProdError as error:
@@ -150,7 +150,7 @@ def create_abort_flags(driver: Driver, nonces: Collection[str]) -> None:
     Once the flags exist, no task of these plannings begins a transaction.
     """
     for nonce in nonces:
-        flag, deadline = abort_flag_id(driver.scope, nonce), driver.client.deadline(SECONDS)
+        flag, deadline = abort_flag_id(driver.scope, nonce), driver.deadline_in(SECONDS)
         driver.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
 
 
@@ -162,7 +162,7 @@ def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str
     found = Aborted()
     try:
         while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:
-            found += _result(driver.admin.fence(orphans, driver.client.deadline(SECONDS)))
+            found += _result(driver.admin.fence(orphans, driver.deadline_in(SECONDS)))
     except ProtocolError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
         return found + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
@@ -181,7 +181,7 @@ def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> fro
     task could still begin a transaction.
     """
     states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
-    deadline = driver.client.deadline(SECONDS)
+    deadline = driver.deadline_in(SECONDS)
     listed = driver.admin.list(tasks_pattern(driver.scope), deadline, states)
     return frozenset(
         each.transactional_id

@@ -342,7 +342,7 @@ def _descriptions(
 
 
 APPEND_SECONDS: Final = 30.0
-"""Time limit in seconds for appending the outcome of a decision."""
+"""Time limit in seconds for appending the outcome of a decision; max.block.ms may be shorter."""
 
 
 def roll_forward(

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import BrokerUnavailableError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.exactly_once.protocol import Nothing
+from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
+from spark_kafka_sink.exactly_once.steps.recovery import APPEND_SECONDS
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.harness.scripted import ScriptedCluster, blocking_client
+from tests.unit.exactly_once.log.decisions import ORDERS, decided, task_transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_BLOCK_S = 0.1
+LIMIT_S = 5.0
+"""Less than every time limit of one request without max.block.ms."""
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    """Yield a driver with a short max.block.ms, whose brokers do not respond to its requests."""
+    cluster = ScriptedCluster()
+    for api in (ApiKey.FIND_COORDINATOR, ApiKey.LIST_TRANSACTIONS):
+        cluster.scripts[api] = lambda _node, _request: {}
+        cluster.unanswered.add(api)
+    config = SinkConfig.parse(
+        {
+            "kafka.bootstrap.servers": "localhost:1",
+            "kafka.max.block.ms": str(int(1000 * MAX_BLOCK_S)),
+            "deliveryGuarantee": "exactly-once",
+            "transactionalIdPrefix": "orders",
+        }
+    )
+    with blocking_client(cluster) as client:
+        yield Driver(client, config, ORDERS)
+
+
+def test_aborts_end_after_max_block_ms(driver: Driver) -> None:
+    began, tasks = driver.client.now(), task_transactions(2)
+    names = {each.transactional_id for each in tasks}
+    assert abort_ours(driver, tasks, names).left_open == names
+    assert abort_orphans(driver, Nothing(), frozenset({"0123456789abcdef"})).problem
+    assert driver.client.now() - began < LIMIT_S
+
+
+def test_append_with_its_own_limit_ends_after_max_block_ms(driver: Driver) -> None:
+    began, (task,) = driver.client.now(), task_transactions(1)
+    with pytest.raises(BrokerUnavailableError):
+        driver.append(task.transaction, decided(1), "done", APPEND_SECONDS)
+    assert driver.client.now() - began < LIMIT_S
