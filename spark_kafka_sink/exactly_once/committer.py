@@ -63,6 +63,16 @@ class BatchCommitter:
                 recover_runs(driver)
             return recover_scope(driver, reset=self._reset)
 
+    def is_followed(self) -> bool:
+        """Return True if foreachBatch has written a later batch; see `DecisionRecords.is_followed`.
+
+        Raises:
+            TransactionError: a record in the decision log cannot be parsed.
+            BrokerUnavailableError: max.block.ms has passed.
+        """
+        with connected_driver(self._config, self._scope) as driver:
+            return driver.read(create=False).is_followed(self._scope)
+
     def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
         """Do the same as `recover`, and begin the transaction that all tasks of the batch share.
 

@@ -48,6 +48,7 @@ was replaced later.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -57,7 +58,12 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
-from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_id, parse_driver_id
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    ScopeKind,
+    driver_id,
+    parse_driver_id,
+)
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
 if TYPE_CHECKING:
@@ -476,6 +482,23 @@ class _Latest:
     problem: TransactionError | None = None
 
 
+_BATCH_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+"""A batch number of Spark, which is a long."""
+
+
+def _number_of(scope: Scope) -> int | None:
+    """Return the batchId as a number, or None if it is not a decimal number."""
+    is_number = scope.kind is ScopeKind.BATCH and _BATCH_NUMBER.fullmatch(scope.name)
+    return int(scope.name) if is_number else None
+
+
+def _is_of_foreach_batch(record: Record | None) -> bool:
+    """Return True if foreachBatch has written the batch, and its run is known."""
+    if record is None or isinstance(record.state, protocol.Nothing):
+        return False
+    return bool(record.state.plannings)
+
+
 class DecisionRecords:
     """The latest record of each scope, collected from the log's messages in offset order.
 
@@ -532,6 +555,27 @@ class DecisionRecords:
     def scopes(self, prefix: str) -> Iterator[Scope]:
         """Return the scopes with this prefix that have a record."""
         return (scope for scope in self._latest if scope.prefix == prefix)
+
+    def is_followed(self, scope: Scope) -> bool:
+        """Return True if foreachBatch has written a later batch with the same prefix and target.
+
+        A batch is later if its batchId is a higher number. BatchIds that are not decimal numbers
+        are not compared. Batch jobs do not count, because they may run in any order.
+
+        Raises:
+            TransactionError: the record of a later batch cannot be parsed.
+        """
+        number = _number_of(scope)
+        if number is None:
+            return False
+        later = (
+            each
+            for each in self.scopes(scope.prefix)
+            if each.kind is scope.kind
+            and each.target == scope.target
+            and (_number_of(each) or 0) > number
+        )
+        return any(_is_of_foreach_batch(self.latest(each)) for each in later)
 
     def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
         if chunk is not None:

@@ -28,6 +28,8 @@ The action for a caller with (query, batch), by the state of the log:
                                         another query has written it: refuse
     the same, and this run of the       refuse: it is a different write of the same function
     query has written or skipped it
+    the same, of an unknown query, and  refuse: a query repeats only its latest batch, so another
+    a later batch is in the log         query has written it, or the checkpoint was rolled back
     abort() has given up the tasks      refuse
     tasks skipped a batch that has      refuse
     to be written
@@ -169,6 +171,10 @@ class Caller:
     """Nonces of the tasks' plannings, usually one; empty if none is known."""
     run: str | None = None
     """Run id of the query for a write in foreachBatch; None if unknown."""
+    is_followed: bool = False
+    """True if foreachBatch has already written a batch with a higher number to the same target.
+    Only planning determines this, because only a batch that planning finds written can be skipped.
+    """
     rows: int | None = None
     """Number of rows that Spark passed to the tasks; None before the tasks have run, or if a task
     did not count its rows.
@@ -196,6 +202,7 @@ class Refusal(StrEnum):
     OTHER_QUERY = "another query uses this transactionalIdPrefix"
     RETIRED_QUERY = "another query has replaced this one under its transactionalIdPrefix"
     OTHER_QUERYS_BATCH = "foreachBatch of another query has already written this batchId"
+    EARLIER_BATCH = "this batchId and a later one are already written"
     SKIPPED = "its tasks skipped the batch as already written, but the decision log has no record"
     GIVEN_UP = "abort() was called before commit() decided"
 
@@ -212,6 +219,7 @@ _NOTHING_TO_MARK = {
     Refusal.OTHER_ROWS,
     Refusal.OTHER_JOBS_ROWS,
     Refusal.OTHER_QUERYS_BATCH,
+    Refusal.EARLIER_BATCH,
     Refusal.ANOTHER_WRITE,
 }
 """With these verdicts, the batch is already decided: no later commit() of these tasks can decide
@@ -249,7 +257,20 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
         return Refusal.OTHER_QUERYS_BATCH
     if _is_another_write(state.plannings, caller):
         return Refusal.ANOTHER_WRITE
-    return Refusal.OTHER_JOBS_ROWS if _differ(state, caller) else Verdict.SKIP
+    if _differ(state, caller):
+        return Refusal.OTHER_JOBS_ROWS
+    return Refusal.EARLIER_BATCH if _is_earlier(state, caller) else Verdict.SKIP
+
+
+def _is_earlier(state: Decided[T_co] | Done, caller: Caller) -> bool:
+    """Return True if foreachBatch repeats a batch that is not the latest, and the query is unknown.
+
+    With Spark Connect, a query has no id. A restarted query repeats only its latest batch, so the
+    caller is probably another query with other rows. If the state has no row count, an operator has
+    confirmed that the batch is written.
+    """
+    is_unknown = None in {state.query, caller.query}
+    return caller.is_followed and caller.run is not None and is_unknown and state.rows is not None
 
 
 def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:

@@ -31,8 +31,14 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
+from spark_kafka_sink.exactly_once.protocol import Nothing
 from spark_kafka_sink.exactly_once.steps.driver import MIN_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    ScopeKind,
+    Target,
+    new_nonce,
+)
 from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import (
     committed_report,
@@ -47,8 +53,7 @@ from spark_kafka_sink.spark.exactly_once_task import (
     results_of,
     transactions_of,
 )
-from spark_kafka_sink.spark.log_lines import log_success
-from spark_kafka_sink.spark.worker_context import is_watched, with_shipped_files
+from spark_kafka_sink.spark.worker_context import with_shipped_files
 from spark_kafka_sink.spark.writer import KafkaProdWriter, WriteEnd
 
 if TYPE_CHECKING:
@@ -87,10 +92,15 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
     scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
     plan = _plan(config, scope)
     if not plan.must_write(None, scope.name):
-        text = (
-            f"batchId {batch_id} was already written {target} under transactionalIdPrefix {prefix}"
+        # Planning cannot determine whether foreachBatch of the same query repeats its own batch.
+        _LOG.warning(
+            "batchId %s was already written %s under transactionalIdPrefix %s: nothing will be "
+            "written. If these are different rows, use another batchId, or with a new checkpoint "
+            "another transactionalIdPrefix",
+            batch_id,
+            target,
+            prefix,
         )
-        log_success(f"{text}: nothing will be written", watched=is_watched())
     end = ExactlyOnceEnd(config, origin, scope, Planned(nonce=plan.nonce, shared=plan.shared))
     return KafkaProdWriter(TransactionalTaskWriter(config, contract, plan, origin), end)
 
@@ -153,10 +163,12 @@ def _plan(config: SinkConfig, scope: Scope) -> WritePlan:
         state, shared = committer.begin(timeout_ms)
     else:
         state, shared = committer.recover(), None
+    is_written = scope.kind is ScopeKind.BATCH and not isinstance(state, Nothing)
     return WritePlan(
         scope=scope,
         nonce=new_nonce(),
         state=state,
+        is_followed=is_written and committer.is_followed(),
         timeout_ms=timeout_ms,
         shared=shared,
         reset=options.reset_transactional_state,

@@ -205,6 +205,8 @@ class WritePlan:
     """Unique to this planning, so that two attempts never share a transactional id."""
     state: LogState[TaskTransaction]
     """State of the scope, as read from the decision log."""
+    is_followed: bool = False
+    """See `Caller.is_followed`."""
     timeout_ms: int
     """The transaction.timeout.ms of each task's transaction."""
     reset: bool = False
@@ -233,6 +235,7 @@ class WritePlan:
             reset_batch=self.reset_batch,
             single=single,
             run=run_id,
+            is_followed=self.is_followed,
             nonces=frozenset((self.nonce,)),
         )
         verdict = judge(self.state, caller)

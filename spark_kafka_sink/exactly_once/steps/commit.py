@@ -67,6 +67,9 @@ _HINTS: Final = {
     Refusal.OTHER_QUERYS_BATCH: "A new checkpoint numbers its batches from 0 again: use another "
     "transactionalIdPrefix with it, or add more than the batch number "
     "to the batchId",
+    Refusal.EARLIER_BATCH: "A restarted query repeats only its latest batch, so skipping this one "
+    "could lose rows. A new checkpoint numbers its batches from 0 again: use another "
+    "transactionalIdPrefix with it. If the topic has the complete batch: ",
     Refusal.SKIPPED: "The batch is not written: find out what deleted records of the decision log",
     Refusal.GIVEN_UP: "No row of the batch is visible. Restart the query to write the batch again",
 }
@@ -106,7 +109,7 @@ def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
     """Return the last part of a hint, which contains the scope or the batch."""
     if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
         return f"resetTransactionalState={caller.batch}, which accepts only this batch"
-    if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS}:
+    if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS, Refusal.EARLIER_BATCH}:
         return ""
     return (
         f"`kafkaprod transactions commit --bootstrap-servers host:port "

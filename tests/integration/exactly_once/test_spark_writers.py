@@ -322,6 +322,59 @@ def test_abort_after_another_run_reports_no_rows(
     assert _reported(path) == ("already written", 2)
 
 
+def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
+    embedded_broker: EmbeddedBroker,
+    unique_topic: str,
+    micro_batch: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The query has no id; a restarted query repeats only its latest batch."""
+    servers = embedded_broker.bootstrap_servers
+    Admin(servers).create_topic(unique_topic)
+
+    def run(session: str, batch: str) -> str:
+        """Write a batch in foreachBatch of a query's run."""
+        micro_batch.clear()
+        micro_batch.update(_connect_settings(session))
+        writer = _plan(servers, unique_topic, batchId=batch)
+        message = writer.write(iter([ROWS]))
+        assert isinstance(message, TransactionMessage)
+        writer.commit([message])
+        return message.result.outcome.value
+
+    assert [run("a", batch) for batch in "01"] == ["written", "written"]
+    assert not _warnings(caplog)
+    assert run("b", "1") == "skipped"
+    (warning,) = _warnings(caplog)
+    assert f"batchId 1 was already written to topic {unique_topic}" in warning
+    assert "If these are different rows, use another batchId" in warning
+    with pytest.raises(TransactionError, match="this batchId and a later one"):
+        run("c", "0")
+    assert run("d", "2") == "written"
+    with pytest.raises(TransactionError, match="this batchId and a later one"):
+        run("d", "1")
+    config = _config(servers, unique_topic)
+    TransactionOperator(config).accept_loss(f"{unique_topic}/batch/0/topic={unique_topic}")
+    assert run("e", "0") == "skipped"
+    assert _values(servers, unique_topic) == [b"a"] * 3 + [b"b"] * 3
+
+
+def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the driver's warnings about writes."""
+    found = (each for each in caplog.records if each.levelname == "WARNING")
+    return [each.getMessage() for each in found if each.name == "spark_kafka_sink"]
+
+
+def _connect_settings(run: str) -> dict[str, str]:
+    """Return the properties of a task of foreachBatch with Spark Connect."""
+    session = f"0000000{run}-0000-0000-0000-000000000000"
+    return {
+        "spark.job.tags": f"SparkConnect_OperationTag_User_u_Session_{session}_Operation_o",
+        "spark.sql.requireAllClusterKeysForDistribution": "false",
+        "spark.sql.cbo.enabled": "false",
+    }
+
+
 def _reported(path: str) -> tuple[str, int]:
     report = DeliveryReport.read(path)
     return report.transaction_outcome, report.persisted

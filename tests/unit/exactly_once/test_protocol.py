@@ -242,3 +242,33 @@ def test_single_batch_of_a_batch_job(
     state: Nothing | Decided[Txn] | Done, who: Caller, verdict: Verdict | Refusal
 ) -> None:
     assert judge(state, who) is verdict
+
+
+@pytest.mark.parametrize(
+    ("written_by", "rows", "query", "run", "verdict"),
+    [
+        (None, 10, None, "s", Refusal.EARLIER_BATCH),
+        (QUERY, 10, None, "s", Refusal.EARLIER_BATCH),
+        (None, 10, QUERY, "s", Refusal.EARLIER_BATCH),
+        (QUERY, 10, QUERY, "s", Verdict.SKIP),
+        (QUERY, 10, OTHER, "s", Refusal.OTHER_QUERYS_BATCH),
+        (None, 10, None, None, Verdict.SKIP),
+        (None, None, None, "s", Verdict.SKIP),
+    ],
+)
+def test_batch_before_the_latest_of_an_unknown_query_is_refused(
+    written_by: str | None,
+    rows: int | None,
+    query: str | None,
+    run: str | None,
+    verdict: Verdict | Refusal,
+) -> None:
+    """A restarted query repeats only its latest batch; None rows are confirmed by an operator."""
+    state = Done(written_by, "7", rows=rows, plannings=(Planning("r", "n"),))
+    latest = replace(job(query), run=run, nonces=frozenset({"m"}))
+    earlier = replace(latest, is_followed=True)
+    assert judge(state, earlier) is verdict
+    if verdict is Refusal.EARLIER_BATCH:
+        assert judge(state, latest) is Verdict.SKIP
+        assert abort_step(state, earlier) == AbortOurs()
+    assert judge(Nothing(), earlier) is Verdict.WRITE

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +17,12 @@ from spark_kafka_sink.exactly_once.decision_record import (
     messages_of,
     replacing,
 )
-from spark_kafka_sink.exactly_once.protocol import Done
-from spark_kafka_sink.exactly_once.transactional_id import Scope
+from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.transactional_id import Scope, Target
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, records
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 SMALL = 400
 DONE = Record(state=Done("q", "17"), at_ms=1_763_790_000_000, transactions=9, records=90)
@@ -71,6 +75,43 @@ def test_scope_without_a_record_is_unknown() -> None:
     assert log.latest(Scope.stream("order")) is None
     assert list(log.scopes("orders")) == [ORDERS]
     assert list(log.scopes("order")) == []
+
+
+FOUND = (Planning("run", "nonce"),)
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "later", "expected"),
+    [
+        ("0", Done(None, "1", plannings=FOUND), True),
+        ("9", Done(None, "10", plannings=FOUND), True),
+        ("0", Decided(None, "1", (), plannings=FOUND), True),
+        ("0", Done(None, "1"), False),
+        ("0", Nothing(), False),
+        ("1", Done(None, "1", plannings=FOUND), False),
+        ("2", Done(None, "1", plannings=FOUND), False),
+        ("run-0", Done(None, "run-1", plannings=FOUND), False),
+        ("0", Done(None, "run-1", plannings=FOUND), False),
+        ("run-0", Done(None, "1", plannings=FOUND), False),
+        ("\u0660", Done(None, "1", plannings=FOUND), False),
+        ("0", Done(None, "9" * 100, plannings=FOUND), False),
+    ],
+)
+def test_batch_is_followed_by_a_higher_number_of_foreach_batch(
+    batch_id: str, later: Nothing | Decided[TaskTransaction] | Done, expected: bool
+) -> None:
+    target = Target(topic="a")
+    name = "1" if isinstance(later, Nothing) else later.batch
+    record = Record(state=later, at_ms=1, transactions=0, records=0)
+    log = read(messages_of(Scope.batch("orders", name, target), record))
+    assert log.is_followed(Scope.batch("orders", batch_id, target)) is expected
+    for other in (
+        Scope.batch("order", batch_id, target),
+        Scope.batch("orders", batch_id, Target(topic="b")),
+        Scope.batch("orders", batch_id, Target(topic="a", name="late")),
+        Scope.stream("orders"),
+    ):
+        assert not log.is_followed(other)
 
 
 @settings(max_examples=30, deadline=None)

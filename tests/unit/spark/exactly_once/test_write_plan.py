@@ -68,6 +68,18 @@ def test_batch_is_written_once() -> None:
     assert not _plan(Done(None, scope.name), scope).must_write(None, scope.name)
 
 
+def test_earlier_batch_of_an_unknown_query_is_refused() -> None:
+    scope = Scope.batch("orders", "7")
+    latest = _plan(Done(None, "7", rows=10), scope)
+    earlier = replace(latest, is_followed=True)
+    assert not latest.must_write(None, "7", "session")
+    assert not earlier.must_write(None, "7")
+    with pytest.raises(TransactionError, match="this batchId and a later one") as caught:
+        earlier.must_write(None, "7", "session")
+    assert "use another transactionalIdPrefix" in str(caught.value.hint)
+    assert "--accept-loss 'orders/batch/7/topic-column'" in str(caught.value.hint)
+
+
 def test_each_attempt_has_its_own_id() -> None:
     plan = _plan(Nothing())
     tasks = [TaskInfo(partition_id=3, task_attempt_id=each) for each in (70, 71)]
