@@ -1,8 +1,7 @@
-"""The connection to one broker, connection metrics, and connection attempts.
+"""The connection to one broker, and the metrics of all connections.
 
 - `BrokerConnection` contains a broker's connection, transport, addresses and failures.
 - `ConnectionMetrics` counts and logs the events of all connections.
-- `Dialer` resolves the host names of brokers and opens sockets.
 
 Used only by the sender thread.
 """
@@ -14,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.channel.connection_failures import CLOSED, Circumstances
-from spark_kafka_sink.client.channel.resolver import Address, Resolver, ThreadResolver, literal
-from spark_kafka_sink.client.channel.transport import MAX_BUFFERS, State, TcpTransport, Transport
+from spark_kafka_sink.client.channel.transport import MAX_BUFFERS, State, Transport
 from spark_kafka_sink.client.connection import Connection, CorrelationError
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.config.security.model import SecurityConfig
@@ -27,12 +25,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.channel.authenticator import SaslLogin
     from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
+    from spark_kafka_sink.client.channel.resolver import Address
     from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.client.request import InFlightRequest, Request
-    from spark_kafka_sink.config.model import ProducerConfig
-
-    Connect = Callable[[Address, int, int], Transport]
-    """Function that starts to connect, given an address and the buffer sizes in bytes."""
 
 
 @dataclass(slots=True)
@@ -354,74 +349,3 @@ class ConnectionMetrics:
         """Log that the broker throttles the client."""
         if (log_event := self._debug.broker) is not None:
             log_event("throttle", broker=broker.node.node_id, pause_ms=f"{seconds * 1000:.0f}")
-
-
-class Dialer:
-    """Opens connections: resolves a broker's host name, and tries its addresses in order.
-
-    Args:
-        config: timeouts and buffer sizes.
-        metrics: counts each attempt.
-        connect: function that opens a socket; None for TCP.
-        resolver: resolves host names; None for the system's resolver.
-    """
-
-    def __init__(
-        self,
-        config: ProducerConfig,
-        metrics: ConnectionMetrics,
-        connect: Connect | None = None,
-        resolver: Resolver | None = None,
-    ) -> None:
-        self._config = config
-        self._metrics = metrics
-        self._connect = connect or TcpTransport
-        self._resolver = resolver or ThreadResolver()
-
-    def deadline(self, now: float) -> float:
-        """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""
-        return now + self._config.socket_connection_setup_timeout_ms / 1000
-
-    def open(self, broker: BrokerConnection, now: float, wakeup: Callable[[], None]) -> bool:
-        """Start to connect to the broker's next address, or to resolve its name.
-
-        Returns:
-            True if a connection attempt was started. Otherwise, `wakeup` is called after the name
-            is resolved.
-
-        Raises:
-            OSError: the address is invalid, or the attempt failed immediately.
-        """
-        broker.last_used, broker.connect_by = now, self.deadline(now)
-        host, port = broker.node.host, broker.node.port
-        addresses = broker.addresses or literal(host, port)
-        if addresses is None:
-            broker.connection.move(State.RESOLVING)
-            self._resolver.ask(host, port, wakeup)
-            return False
-        broker.addresses = addresses
-        self.dial(broker, now)
-        return True
-
-    def take_resolved(
-        self, brokers: Sequence[BrokerConnection]
-    ) -> Iterator[tuple[BrokerConnection, OSError | None]]:
-        """Yield the brokers whose names were looked up, each with an error if the lookup failed."""
-        for found in self._resolver.resolutions():
-            for broker in brokers:
-                if broker.connection.state is not State.RESOLVING:
-                    continue
-                if (broker.node.host, broker.node.port) == (found.host, found.port):
-                    if found.error is None:
-                        broker.resolved(found.addresses)
-                    yield broker, found.error
-
-    def dial(self, broker: BrokerConnection, now: float) -> None:
-        """Start to connect to the next address; raise OSError if this fails immediately."""
-        address = broker.next_address()
-        broker.connection.move(State.CONNECTING)
-        self._metrics.opening(broker, address[1])
-        broker.transport = self._connect(
-            address, self._config.send_buffer_bytes, self._config.receive_buffer_bytes
-        )
-        broker.last_used, broker.connect_by = now, self.deadline(now)

@@ -35,9 +35,8 @@ from spark_kafka_sink.metrics.recorder import BrokerMeters
 from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.broker_connection import Connect
-    from spark_kafka_sink.client.channel.authenticator import LoginSteps
-    from spark_kafka_sink.client.channel.resolver import Resolver
+    from spark_kafka_sink.client.channel.background import Calls
+    from spark_kafka_sink.client.network import Connect
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
 
@@ -150,8 +149,8 @@ class Client:
         clock: Clock | None = None,
         random: Random | None = None,
         connect: Connect | None = None,
-        resolver: Resolver | None = None,
-        logins: LoginSteps | None = None,
+        lookups: Calls | None = None,
+        logins: Calls | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
@@ -164,7 +163,7 @@ class Client:
         """The client's name in debug events."""
         debug = Debug(config.debug, client=self.name)
         metrics = ConnectionMetrics(config.security, debug, self.clock.monotonic)
-        self.network = Network(config, self.random, connect, resolver, metrics, logins)
+        self.network = Network(config, self.random, connect, lookups, metrics, logins)
         self.metadata = Metadata(config, self.random, debug)
         self._process = os.getpid()
 

@@ -232,8 +232,7 @@ class Connection:
         return min(oldest, self.in_flight[0].sent_at) if self.in_flight else oldest
 
     def _request_versions(self, version: int, now: float) -> None:
-        body = messages.encode_request(ApiKey.API_VERSIONS, version, _SOFTWARE)
-        self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
+        self.enqueue(Request.of(ApiKey.API_VERSIONS, version, _SOFTWARE), now)
 
     def _learn_versions(self, frame: memoryview, sent: InFlightRequest, now: float) -> None:
         """Store the broker's version ranges, or retry ApiVersions with a lower version.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from spark_kafka_sink.protocol.messages import encode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.client.cluster_snapshot import Node
+    from spark_kafka_sink.protocol.messages import Values
     from spark_kafka_sink.protocol.versions import ApiKey
 
 
@@ -30,6 +33,12 @@ class Request:
     context: Any = None
     reader: Callable[[memoryview], Any] | None = field(default=None, repr=False)
     expects_response: bool = True
+
+    @classmethod
+    def of(cls, api: ApiKey, version: int, values: Values, context: Any = None) -> Self:
+        """Encode a request from plain values; see `encode_request`."""
+        body = encode_request(api, version, values)
+        return cls(api=api, version=version, body=body, context=context)
 
 
 @dataclass(slots=True, eq=False)

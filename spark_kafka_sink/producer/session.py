@@ -251,7 +251,7 @@ class ProducerSession:
         self._partitioner.count(chunk.rows, chunk.topics)
         route = self._partitioner.assign(chunk.rows, chunk.topics)
         route = self._sticky.assign(route, chunk.sizes, admission)
-        return RoutedChunk(chunk.rows, chunk.sizes, route, chunk.size, admission)
+        return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, route, admission)
 
     def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
@@ -262,7 +262,7 @@ class ProducerSession:
         letters = self.context.dead_letters
         if letters is None or chunk.rows.topics == (letters.name,):
             return None
-        broken = chunk.admission.broken_rows(chunk.route)
+        broken = chunk.route.rows_of(chunk.admission.broken)
         if broken is None:
             return None
         return np.where(broken, np.int8(RowError.BREAKER_OPEN), np.int8(RowError.NONE))

@@ -13,12 +13,12 @@ import numpy as np
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
-from spark_kafka_sink.producer.append.partitioner import Admission, rows_of
+from spark_kafka_sink.producer.append.partitioner import Admission
 from spark_kafka_sink.producer.buffer.buffer_pool import PARTITIONS_PART
 from spark_kafka_sink.producer.buffer.rate_limiter import RateLimiter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.validator import TopicMetadata
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.buffer_pool import Full
     from spark_kafka_sink.producer.context import SessionContext
 
 MAX_CHUNK_BYTES = 4 << 20
@@ -117,7 +116,7 @@ class AdmissionControl:
         """
         if not len(chunk):
             return
-        blocked = chunk.admission.full_rows(chunk.route)
+        blocked = chunk.route.rows_of(chunk.admission.full)
         if blocked is None:
             yield chunk
             return
@@ -126,8 +125,7 @@ class AdmissionControl:
             chunk = chunk.take(np.flatnonzero(blocked))
 
         def blocked_now() -> NDArray[np.bool_] | None:
-            full = self._full(chunk.size)
-            return rows_of(chunk.route, full.of) if full else None
+            return chunk.route.rows_of(self._full(chunk.size))
 
         if not self._pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
             # By now, more partitions may be below their quota.
@@ -136,7 +134,7 @@ class AdmissionControl:
             raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
 
-    def _full(self, more: int) -> Full:
+    def _full(self, more: int) -> Mapping[str, Collection[int]]:
         return self._quotas.full(more, self._client.metadata.cluster)
 
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.buffer_pool import Full
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.error_tolerance import Rows
 
@@ -231,41 +230,30 @@ class Route:
         count = self.topics[index].partition_count
         return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
 
+    def rows_of(self, partitions: Mapping[str, Collection[int]]) -> NDArray[np.bool_] | None:
+        """Return a mask of the rows for these partitions by topic; None if there are no rows."""
+        if not partitions:
+            return None
+        numbers = [
+            self.number(index, partition)
+            for index, topic in enumerate(self.topics)
+            for partition in partitions.get(topic.name, ())
+        ]
+        found = np.isin(self.targets, numbers)
+        return found if found.any() else None
+
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The partitions that do not accept rows of one chunk.
+    """The partitions, by topic, that do not accept rows of one chunk.
 
-    - `broken`: by topic, the partitions whose circuit breaker, or whose leader's circuit breaker,
-      is open. UNASSIGNED is included if all partitions that have a leader are included.
-    - `full`: the partitions and brokers that have used up their buffer quota.
+    - `broken`: the circuit breaker of the partition or of its leader is open. UNASSIGNED is
+      included if all partitions that have a leader are included.
+    - `full`: the partition or its leader has used up its buffer quota.
     """
 
-    broken: Mapping[str, frozenset[int]]
-    full: Full
-
-    def broken_rows(self, route: Route) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows for broken partitions, shape (n,); None if there are none."""
-        if not self.broken:
-            return None
-        return rows_of(route, lambda topic: self.broken.get(topic.name, frozenset()))
-
-    def full_rows(self, route: Route) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows for full partitions, shape (n,); None if there are none."""
-        return rows_of(route, self.full.of) if self.full else None
-
-
-def rows_of(
-    route: Route, chosen: Callable[[TopicInfo], frozenset[int]]
-) -> NDArray[np.bool_] | None:
-    """Return a mask of the rows for `chosen` partitions, shape (n,); None if there are none."""
-    numbers = [
-        route.number(index, partition)
-        for index, topic in enumerate(route.topics)
-        for partition in chosen(topic)
-    ]
-    found = np.isin(route.targets, numbers)
-    return found if found.any() else None
+    broken: Mapping[str, Collection[int]]
+    full: Mapping[str, Collection[int]]
 
 
 class Partitioner:
@@ -617,9 +605,9 @@ class StickyPartitioner:
         """
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
-        avoided = admission.broken.get(topic.name, frozenset())
+        avoided = set(admission.broken.get(topic.name, ()))
         if self._adaptive:
-            avoided |= admission.full.of(topic)
+            avoided.update(admission.full.get(topic.name, ()))
         return [partition for partition in led if partition not in avoided] or led
 
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:

@@ -56,27 +56,16 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedChunk:
-    """A chunk of n rows, their route, and the partitions that currently do not accept rows.
+class RoutedChunk(Chunk):
+    """A chunk, its route, and the partitions that currently do not accept rows."""
 
-    `size` is an upper bound of the records' total size in bytes.
-    """
-
-    rows: Rows
-    sizes: NDArray[np.int64]
     route: Route
-    size: int
     admission: Admission
-
-    def __len__(self) -> int:
-        return len(self.sizes)
 
     def take(self, numbers: NDArray[np.intp]) -> RoutedChunk:
         """Return the rows at these positions."""
-        sizes = self.sizes[numbers]
-        route = self.route.take(numbers)
-        size = int(sizes.sum())
-        return RoutedChunk(self.rows.take(numbers), sizes, route, size, self.admission)
+        rows, route = self.rows.take(numbers), self.route.take(numbers)
+        return RoutedChunk(rows, self.topics, self.sizes[numbers], route, self.admission)
 
 
 _T = TypeVar("_T", bound=np.generic)

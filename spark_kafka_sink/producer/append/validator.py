@@ -22,7 +22,6 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.producer.append.planner import Chunk
 from spark_kafka_sink.producer.error_tolerance import (
     TOPIC_ROW_ERRORS,
-    Limits,
     RowError,
     find_row_errors,
     out_of_range,
@@ -308,7 +307,7 @@ class RowValidator:
         found = self._topics.find(rows.topics)
         if out_of_range(rows, found) is not None and self._topics.update():
             found = self._topics.find(rows.topics)
-        errors = find_row_errors(rows, sizes, Limits(found, self._largest - HEADER_SIZE))
+        errors = find_row_errors(rows, sizes, found, self._largest - HEADER_SIZE)
         letters: list[Chunk] = []
         if errors is not None:
             letters = self.send_to_dlq(rows, errors)

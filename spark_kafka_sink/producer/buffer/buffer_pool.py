@@ -30,8 +30,7 @@ Source: ``BufferPool``.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
@@ -39,7 +38,7 @@ from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from threading import RLock
 
     from spark_kafka_sink.client.cluster_snapshot import Cluster, TopicInfo
@@ -58,55 +57,35 @@ PARTITIONS_PART = 2
 _WHOLE = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Full:
-    """Partitions and brokers that have used up their quota."""
-
-    partitions: frozenset[TopicPartition] = frozenset()
-    brokers: frozenset[int] = frozenset()
-
-    def __bool__(self) -> bool:
-        return bool(self.partitions or self.brokers)
-
-    def of(self, topic: TopicInfo) -> frozenset[int]:
-        """Return the partitions of the topic that are full or whose leader is full."""
-        if not self:
-            return frozenset()
-        return frozenset(
-            number
-            for number, leader in enumerate(topic.leaders)
-            if leader in self.brokers or TopicPartition(topic.name, number) in self.partitions
-        )
-
-
-NOTHING_FULL = Full()
-
-
 def find_full(
     held: Mapping[TopicPartition, int],
     topics: Mapping[str, TopicInfo],
     more: int,
     limit: int,
-) -> Full:
-    """Return the partitions and brokers whose quota `more` bytes would exceed.
+) -> dict[str, set[int]]:
+    """Return the partitions, by topic, whose quota `more` bytes would exceed.
 
-    A partition or broker without charged bytes is never full. `limit` is the quota of a broker in
-    bytes; `topics` are all topics that the session writes to.
+    The result also contains all partitions whose leader's quota would be exceeded. A partition or
+    broker without charged bytes is never full. `limit` is the quota of a broker in bytes; `topics`
+    are all topics that the session writes to.
     """
+    full: defaultdict[str, set[int]] = defaultdict(set)
+    if sum(topic.partition_count for topic in topics.values()) > 1:
+        for topic_partition in _over(held, more, limit // PARTITIONS_PART):
+            full[topic_partition.topic].add(topic_partition.partition)
     brokers: Counter[int] = Counter()
     for topic_partition, size in held.items():
         brokers[_leader(topics, topic_partition)] += size
-    full_brokers = _over(brokers, more, limit)
+    full_brokers = _over(brokers, more, limit) - {NO_LEADER}
     known_brokers = {leader for topic in topics.values() for leader in topic.leaders}
-    partitions = sum(topic.partition_count for topic in topics.values())
-    return Full(
-        _over(held, more, limit // PARTITIONS_PART) if partitions > 1 else frozenset(),
-        full_brokers - {NO_LEADER} if len(known_brokers - {NO_LEADER}) > 1 else frozenset(),
-    )
+    if full_brokers and len(known_brokers - {NO_LEADER}) > 1:
+        for name, topic in topics.items():
+            full[name].update(n for n, leader in enumerate(topic.leaders) if leader in full_brokers)
+    return full
 
 
-def _over(held: Mapping[_T, int], more: int, limit: int) -> frozenset[_T]:
-    return frozenset(who for who, size in held.items() if size and size + more > limit)
+def _over(held: Mapping[_T, int], more: int, limit: int) -> set[_T]:
+    return {who for who, size in held.items() if size and size + more > limit}
 
 
 def _leader(topics: Mapping[str, TopicInfo], topic_partition: TopicPartition) -> int:
@@ -160,11 +139,11 @@ class BufferQuotas:
         with self._lock:
             self._topics.update(topic.name for topic in topics)
 
-    def full(self, more: int, cluster: Cluster) -> Full:
-        """Return the partitions and brokers whose quota `more` bytes would exceed."""
+    def full(self, more: int, cluster: Cluster) -> Mapping[str, Collection[int]]:
+        """Return the partitions that `more` bytes would make full, by topic; see `find_full`."""
         with self._lock:
             if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
-                return NOTHING_FULL
+                return {}
             known = cluster.topics
             topics = {name: known[name] for name in self._topics if name in known}
             return find_full(self._held, topics, more, self.limit)

@@ -17,7 +17,6 @@ from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partitioner import candidates, draw_order
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.send.partition_state import DrainedBatch
-from spark_kafka_sink.producer.transactions.partitions import UnassignedBatches
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
-    from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
 """Byte limit for a half-open broker; the first batch, which may have any size, uses it up."""
@@ -264,7 +262,14 @@ class Drainer:
             return not drained.requests.keys().isdisjoint(brokers)
         drawn = self._drawn(unassigned.topic, leaders, drained)
         if self._transactions is not None and (added := self._transactions.partitions) is not None:
-            drawn = self._in_transaction(unassigned, drawn, added, drained)
+            ready = self._accumulator.ready_count(unassigned)
+            drawn = added.for_batches(
+                unassigned.topic,
+                drawn,
+                ready,
+                lambda: self._accumulator.head(unassigned),
+                drained.new_partitions,
+            )
         for partition in drawn:
             self._assign_partition(head, partition, leaders[partition], drained)
             head = self._accumulator.head(unassigned)
@@ -288,24 +293,6 @@ class Drainer:
             lengths = self._queued(topic)
             loads = [lengths[partition] for partition in partitions]
         return draw_order(partitions, loads, self._client.random)
-
-    def _in_transaction(
-        self,
-        unassigned: TopicPartition,
-        drawn: Iterable[int],
-        added: TransactionPartitions,
-        drained: Drained,
-    ) -> Iterator[int]:
-        """Yield the drawn partitions that are in the transaction; request more if needed."""
-        ready = self._accumulator.ready_count(unassigned)
-        waiting = UnassignedBatches(added, unassigned.topic, ready, drained.new_partitions)
-        for partition in waiting.order(drawn):
-            if waiting.done:
-                return
-            if waiting.may_take(partition):
-                head = self._accumulator.head(unassigned)
-                yield partition
-                waiting.taken(self._accumulator.head(unassigned) is not head)
 
     def _queued(self, topic: str) -> Counter[int]:
         """Return the number of batches queued for or in flight to each partition of a topic."""
@@ -338,9 +325,7 @@ class Drainer:
             return False
         cluster = self._metadata.cluster
         full = self._accumulator.quotas.full(batch.held, cluster)
-        return bool(full) and topic_partition.partition in full.of(
-            cluster.topics[topic_partition.topic]
-        )
+        return topic_partition.partition in full.get(topic_partition.topic, ())
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

@@ -30,11 +30,9 @@ from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.producer.transactions.state import coordinator_error
 from spark_kafka_sink.protocol import error_codes, transactions
-from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.messages import build
 from spark_kafka_sink.protocol.transactions import OpenTransaction
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate, request_type
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
-    from spark_kafka_sink.protocol.messages import Values
 
 
 class CoordinatorAction(Enum):
@@ -111,10 +108,7 @@ class CoordinatorLookup:
         self._attempts = 0
         """Number of failed connection attempts to the coordinator at the time of the lookup."""
         self._is_requested = False
-        config = client.config
-        self._retry = RetryTimer(
-            config.retry_backoff_ms, config.retry_backoff_max_ms, client.random
-        )
+        self._retry = RetryTimer(client.config, client.random)
 
     def ready_node(self, now: float, context: object) -> Node | None:
         """Return the coordinator if a request can be sent now; otherwise look it up or connect.
@@ -175,10 +169,9 @@ class CoordinatorLookup:
     def _maybe_request(self, now: float, context: object) -> None:
         if self._is_requested or now < self._retry.at:
             return
-        metadata, network = self._client.metadata, self._network
-        node = metadata.least_loaded_node(network, now)
+        network = self._network
+        node = self._client.metadata.any_node(network, now)
         if node is None:
-            metadata.connect_any(network, now)
             return
         connection = network.broker(node.node_id).connection
         request = find_coordinator(connection, self._transactional_id, context)
@@ -205,7 +198,7 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
             hint="exactly-once needs Apache Kafka 2.1 or later, or a compatible broker",
         )
     values = transactions.find_coordinator([transactional_id])
-    return _request(ApiKey.FIND_COORDINATOR, version, values, context)
+    return Request.of(ApiKey.FIND_COORDINATOR, version, values, context)
 
 
 def init_producer_id(
@@ -222,7 +215,7 @@ def init_producer_id(
     values = transactions.init_producer_id(
         settings.first_id, timeout_ms, two_phase=settings.two_phase
     )
-    return _request(api, version, values, context)
+    return Request.of(api, version, values, context)
 
 
 def _two_phase(connection: Connection) -> int:
@@ -250,7 +243,7 @@ def describe(connection: Connection, transactional_id: str, context: object) -> 
     """Return a request to the coordinator for the state of a transactional id."""
     api = ApiKey.DESCRIBE_TRANSACTIONS
     values = {"transactional_ids": [transactional_id]}
-    return _request(api, connection.version(api), values, context)
+    return Request.of(api, connection.version(api), values, context)
 
 
 def described_code(response: Any | None) -> int:
@@ -267,7 +260,7 @@ def add_partitions(
     """Return a request that adds partitions to a transaction (transactions V1)."""
     api = ApiKey.ADD_PARTITIONS_TO_TXN
     values = transactions.add_partitions(transaction, partitions)
-    return _request(api, connection.version(api), values, context)
+    return Request.of(api, connection.version(api), values, context)
 
 
 def abort(connection: Connection, transaction: OpenTransaction, context: object) -> Request:
@@ -275,12 +268,7 @@ def abort(connection: Connection, transaction: OpenTransaction, context: object)
     api = ApiKey.END_TXN
     values = transactions.end_txn(transaction, commit=False)
     version = connection.version(api, transaction.version.end_txn_cap)
-    return _request(api, version, values, context)
-
-
-def _request(api: ApiKey, version: int, values: Values, context: object) -> Request:
-    payload = build(request_type(api, version), values)
-    return Request(api=api, version=version, body=[encode(payload)], context=context)
+    return Request.of(api, version, values, context)
 
 
 def error_code(response: Any | None) -> int:

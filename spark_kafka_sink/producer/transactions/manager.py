@@ -17,7 +17,7 @@ from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator, state
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
 from spark_kafka_sink.producer.transactions.partitions import AddState, TransactionPartitions
-from spark_kafka_sink.producer.transactions.state import ENDED, FAILED, Elapsed, TransactionState
+from spark_kafka_sink.producer.transactions.state import ENDED, FAILED, TransactionState
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -95,15 +95,12 @@ class TransactionManager:
         self._unchecked_flag: str | None = None
         """The abort flag to check; None once the check is complete."""
         self._partitions = TransactionPartitions()
-        self._timer = state.TransactionTimer(
-            None if settings.two_phase else settings.timeout_ms / 1000
-        )
+        self._started: float | None = None
+        """Start of transaction.timeout.ms: the first request that may begin the transaction."""
+        self._has_warned = False
         self._in_flight = False
         self._problem = ""
-        config = client.config
-        self._retry = RetryTimer(
-            config.retry_backoff_ms, config.retry_backoff_max_ms, client.random
-        )
+        self._retry = RetryTimer(client.config, client.random)
 
     # Any thread may call the methods below.
 
@@ -136,7 +133,7 @@ class TransactionManager:
     @property
     def begun(self) -> bool:
         """True if a request was sent that may have begun the transaction."""
-        return self._timer.started is not None
+        return self._started is not None
 
     @property
     def version(self) -> TransactionVersion:
@@ -269,15 +266,16 @@ class TransactionManager:
         if self.state is TransactionState.READY:
             self._transition_to(TransactionState.IN_TRANSACTION)
             self.started_ms = self._client.clock.wall_ms()
-            self._timer.start(now)
+            self._started = now
 
     def _check_timeout(self, now: float) -> None:
-        if self.state in FAILED:
+        if self._started is None or self.settings.two_phase or self.state in FAILED:
             return
-        elapsed = self._timer.check(now)
-        if elapsed is Elapsed.ALL:
+        age, timeout = now - self._started, self.settings.timeout_ms / 1000
+        if age >= timeout:
             raise state.timed_out_error(self.settings)
-        if elapsed is Elapsed.HALF:
+        if age >= timeout / 2 and not self._has_warned:
+            self._has_warned = True
             _LOG.warning(
                 "transactional id %s: half of transaction.timeout.ms = %d has passed, and the "
                 "task is still writing",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 
 class AddState(Enum):
@@ -47,14 +47,40 @@ class TransactionPartitions:
             for partition, state in self._states.items()
         )
 
-    def is_new(self, partition: TopicPartition) -> bool:
-        """Return True if the addition of the partition has not been requested."""
-        return partition not in self._states
+    def for_batches(
+        self,
+        topic: str,
+        drawn: Iterable[int],
+        ready: int,
+        head: Callable[[], object],
+        new: list[TopicPartition],
+    ) -> Iterator[int]:
+        """Yield the drawn partitions that unassigned batches of a topic may be sent to.
 
-    def unused_first(self, topic: str, numbers: Iterable[int]) -> list[int]:
-        """Return these partitions of a topic; partitions that are added but unused come first."""
+        Partitions that are added but unused come first. If there are too few, request more, at most
+        one per batch, because few partitions save transaction markers. A batch for which a
+        partition is being added waits for that partition.
+
+        Args:
+            topic: the topic's name.
+            drawn: the partitions in random order.
+            ready: number of waiting batches.
+            head: returns the first of these batches, which changes when a batch is drained.
+            new: receives the partitions to be added.
+        """
+        free = ready - self.pending(topic)
         unused = {partition for name, partition in self._unused if name == topic}
-        return sorted(numbers, key=lambda number: number not in unused)
+        for number in sorted(drawn, key=lambda number: number not in unused):
+            if free <= 0:
+                return
+            partition = TopicPartition(topic, number)
+            if partition not in self._states:
+                new.append(partition)
+                free -= 1
+            elif self.is_added(partition):
+                batch = head()
+                yield number
+                free -= head() is not batch
 
     def want(self, partitions: Iterable[TopicPartition]) -> None:
         """Request that these partitions be added, unless they are added or being added."""
@@ -89,48 +115,3 @@ class TransactionPartitions:
         """Record that batches were sent to these partitions."""
         if self._unused:
             self._unused.difference_update(partitions)
-
-
-class UnassignedBatches:
-    """Adds partitions for unassigned batches of one topic, at most one per batch.
-
-    Adding few partitions saves transaction markers. A batch for which a partition is being added
-    waits for that partition.
-
-    Args:
-        partitions: the partitions of the transaction.
-        topic: the topic's name.
-        ready: the number of waiting batches.
-        new: receives the partitions to be added.
-    """
-
-    def __init__(
-        self,
-        partitions: TransactionPartitions,
-        topic: str,
-        ready: int,
-        new: list[TopicPartition],
-    ) -> None:
-        self._partitions, self._topic, self._new = partitions, topic, new
-        self._free = ready - partitions.pending(topic)
-
-    @property
-    def done(self) -> bool:
-        """True if every batch is drained or has a partition that is being added."""
-        return self._free <= 0
-
-    def order(self, drawn: Iterable[int]) -> list[int]:
-        """Return the drawn partitions; partitions that are added but unused come first."""
-        return self._partitions.unused_first(self._topic, drawn)
-
-    def may_take(self, number: int) -> bool:
-        """Return True if a batch may be sent to this partition now; request a new partition."""
-        partition = TopicPartition(self._topic, number)
-        if self._partitions.is_new(partition):
-            self._new.append(partition)
-            self._free -= 1
-        return self._partitions.is_added(partition)
-
-    def taken(self, batches: int) -> None:
-        """Record that `batches` batches were drained."""
-        self._free -= batches

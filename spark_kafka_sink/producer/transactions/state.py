@@ -120,42 +120,6 @@ def next_state(before: TransactionState, after: TransactionState) -> Transaction
     return after
 
 
-class Elapsed(Enum):
-    """Parts of the transaction timeout that the timer reports."""
-
-    NOTHING = auto()
-    HALF = auto()
-    """Half of the timeout has passed; reported once."""
-    ALL = auto()
-    """The timeout has passed: the coordinator aborts the transaction."""
-
-
-@dataclass(slots=True)
-class TransactionTimer:
-    """A timer: `timeout` in seconds (None: no timeout), `started` on the monotonic clock."""
-
-    timeout: float | None
-    started: float | None = None
-    warned: bool = False
-
-    def start(self, now: float) -> None:
-        """Start the timer at the first request that may begin the transaction."""
-        if self.started is None:
-            self.started = now
-
-    def check(self, now: float) -> Elapsed:
-        """Return HALF or ALL if that part of the timeout has passed; report HALF only once."""
-        if self.started is None or self.timeout is None:
-            return Elapsed.NOTHING
-        age = now - self.started
-        if age >= self.timeout:
-            return Elapsed.ALL
-        if age >= self.timeout / 2 and not self.warned:
-            self.warned = True
-            return Elapsed.HALF
-        return Elapsed.NOTHING
-
-
 _FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
 _MESSAGES: Mapping[int, str] = {
     ErrorCode.producer_fenced: _FENCED,

@@ -191,7 +191,7 @@ def test_writer_adds_topic_while_sender_counts_shares() -> None:
         quotas, cluster = sim.session._accumulator.quotas, sim.client.metadata.cluster
         learning = ConcurrentTopics(cluster.topics, sim)
         full = quotas.full(SHARE, replace(cluster, topics=learning))
-        assert full.partitions == {TopicPartition("t", 0)}
+        assert 0 in full["t"]
         learning.join()
         assert quotas._topics == {"t", "u"}
         close_all(sim)
@@ -303,12 +303,12 @@ def routed(sim: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk
     sizes = np.full(len(rows), 100, np.int64)
     route = sim.session._partitioner.assign(rows, (info,))
     admission = sim.session._admission.decide(Chunk(rows, (info,), sizes))
-    return RoutedChunk(rows, sizes, route, int(sizes.sum()), admission)
+    return RoutedChunk(rows, (info,), sizes, route, admission)
 
 
 def broken_rows(sim: World, rows: Rows) -> list[bool] | None:
     chunk = routed(sim, rows)
-    mask = chunk.admission.broken_rows(chunk.route)
+    mask = chunk.route.rows_of(chunk.admission.broken)
     return None if mask is None else mask.tolist()
 
 
