@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from dataclasses import dataclass
 from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
@@ -54,18 +53,12 @@ def half(size: int) -> int:
     return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
 
 
-@dataclass(frozen=True, slots=True)
-class _BatchSizeLimit:
-    size: int
-    learned_at: float
-
-
 class BatchSizeLimits:
     """Detected batch size limits. The sender thread updates them, and any thread can read them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _BatchSizeLimit] = {}
-        """The limit of each topic; entries are replaced, never modified."""
+        self._known: dict[str, tuple[int, float]] = {}
+        """The limit of each topic in bytes, and the time at which it was detected."""
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -75,8 +68,9 @@ class BatchSizeLimits:
         known = self._known.get(topic)
         if known is None:
             return None
-        doublings = int((now - known.learned_at) / DOUBLED_AFTER_S)
-        return known.size << min(doublings, _MAX_DOUBLINGS)
+        size, learned_at = known
+        doublings = int((now - learned_at) / DOUBLED_AFTER_S)
+        return size << min(doublings, _MAX_DOUBLINGS)
 
     def refused(self, topic: str, size: int, now: float) -> int:
         """Record that a batch of `size` bytes was too large; limit batches to half of this size.
@@ -85,7 +79,7 @@ class BatchSizeLimits:
             The new limit in uncompressed bytes.
         """
         limit = min(half(size), self.of(topic, now) or size)
-        self._known[topic] = _BatchSizeLimit(limit, now)
+        self._known[topic] = limit, now
         return limit
 
 

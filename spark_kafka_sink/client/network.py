@@ -19,6 +19,7 @@ from spark_kafka_sink.client.channel.connection_failures import ConnectionFailur
 from spark_kafka_sink.client.channel.resolver import literal, resolve
 from spark_kafka_sink.client.channel.transport import OPENING, State, TcpTransport
 from spark_kafka_sink.client.outages import OutageLog
+from spark_kafka_sink.client.request import Completion
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.resolver import Address
     from spark_kafka_sink.client.channel.transport import Transport
     from spark_kafka_sink.client.cluster_snapshot import Node
-    from spark_kafka_sink.client.request import Completion, InFlightRequest, Request
+    from spark_kafka_sink.client.request import InFlightRequest, Request
 
     Connect = Callable[[Address, int, int], Transport]
     """Function that starts to connect, given an address and the buffer sizes in bytes."""
@@ -340,7 +341,8 @@ class Network:
         try:
             for flight, response in broker.receive(now):
                 self.metrics.answered(broker, flight, now)
-                self._done.append(flight.completion(broker.node, now, response=response))
+                latency = now - flight.sent_at
+                self._done.append(Completion(broker.node, flight, latency, response))
                 self.outages.answered(broker, now)
                 self.failures.record_success(str(broker.node))
         except ProtocolError as error:
@@ -449,13 +451,13 @@ class Network:
         self.metrics.closed(broker, reason, lost)
         for flight in lost:
             written = connection.has_written(flight)
-            completion = flight.completion(broker.node, now, failure=reason, written=written)
-            self._done.append(completion)
+            latency = now - flight.sent_at
+            self._done.append(Completion(broker.node, flight, latency, None, reason, written))
         return lost
 
     def _complete_fire_and_forget(self, broker: BrokerConnection) -> None:
         for written in broker.connection.take_fire_and_forget():
-            self._done.append(written.completion(broker.node, written.sent_at))
+            self._done.append(Completion(broker.node, written, latency=0.0))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:
         broker = self._brokers.pop(node_id, None)

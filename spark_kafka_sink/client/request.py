@@ -55,26 +55,6 @@ class InFlightRequest:
     ends_at: int = 0
     written_at: float = 0.0
 
-    def completion(
-        self,
-        node: Node,
-        now: float,
-        *,
-        response: Any | None = None,
-        failure: str | None = None,
-        written: bool = True,
-    ) -> Completion:
-        """Return the completion of this request."""
-        return Completion(
-            node=node,
-            request=self.request,
-            response=response,
-            failure=failure,
-            latency=now - self.sent_at,
-            correlation_id=self.correlation_id,
-            written=written,
-        )
-
 
 class Completion(NamedTuple):
     """A request that was answered, or that will not be answered for the reason in `failure`.
@@ -89,12 +69,21 @@ class Completion(NamedTuple):
     """
 
     node: Node
-    request: Request
-    response: Any | None
-    failure: str | None
+    flight: InFlightRequest
     latency: float
-    correlation_id: int = 0
+    response: Any | None = None
+    failure: str | None = None
     written: bool = True
+
+    @property
+    def request(self) -> Request:
+        """The request that has completed."""
+        return self.flight.request
+
+    @property
+    def correlation_id(self) -> int:
+        """The request's correlation id."""
+        return self.flight.correlation_id
 
     @property
     def throttle_ms(self) -> int:

@@ -45,7 +45,7 @@ _per_thread = local()
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
     """Return the compressed records section. If `level` is None, use Java's default level."""
-    return _COMPRESSORS[codec](data, level)
+    return _FUNCTIONS[codec][0](data, level)
 
 
 def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
@@ -56,7 +56,7 @@ def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
             bytes.
     """
     try:
-        plain = _DECOMPRESSORS[codec](memoryview(data), limit)
+        plain = _FUNCTIONS[codec][1](memoryview(data), limit)
     except _invalid_data() as error:
         raise ProtocolError(f"{codec.name} records cannot be decompressed") from error
     if len(plain) > limit:
@@ -199,17 +199,10 @@ def _unzstd(data: memoryview, limit: int) -> bytes:
     return bytes(plain)
 
 
-_COMPRESSORS: dict[Codec, Compressor] = {
-    Codec.NONE: lambda data, _level: bytes(data),
-    Codec.GZIP: _gzip,
-    Codec.SNAPPY: _snappy,
-    Codec.LZ4: _lz4,
-    Codec.ZSTD: _zstd,
-}
-_DECOMPRESSORS: dict[Codec, Decompressor] = {
-    Codec.NONE: lambda data, _limit: bytes(data),
-    Codec.GZIP: _gunzip,
-    Codec.SNAPPY: _unsnappy,
-    Codec.LZ4: _unlz4,
-    Codec.ZSTD: _unzstd,
+_FUNCTIONS: dict[Codec, tuple[Compressor, Decompressor]] = {
+    Codec.NONE: (lambda data, _level: bytes(data), lambda data, _limit: bytes(data)),
+    Codec.GZIP: (_gzip, _gunzip),
+    Codec.SNAPPY: (_snappy, _unsnappy),
+    Codec.LZ4: (_lz4, _unlz4),
+    Codec.ZSTD: (_zstd, _unzstd),
 }

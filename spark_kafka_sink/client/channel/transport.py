@@ -62,17 +62,7 @@ NEXT_STATES: dict[State, frozenset[State]] = {
     State.DRAINING: frozenset({State.SASL_HANDSHAKE, State.DISCONNECTED}),
 }
 
-OPENING = frozenset(
-    {
-        State.LOADING_STORES,
-        State.RESOLVING,
-        State.CONNECTING,
-        State.TLS_HANDSHAKE,
-        State.NEGOTIATING,
-        State.SASL_HANDSHAKE,
-        State.AUTHENTICATING,
-    }
-)
+OPENING = frozenset(State) - {State.DISCONNECTED, State.READY, State.DRAINING}
 """States of a connection attempt, before READY."""
 
 

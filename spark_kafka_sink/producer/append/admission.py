@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.validator import TopicMetadata
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.context import SessionContext
 
 MAX_CHUNK_BYTES = 4 << 20
@@ -37,9 +36,8 @@ CHUNKS_PER_BUFFER = 8
 class AdmissionControl:
     """Delays the chunks of one session to enforce rate limits and quotas; writer thread only."""
 
-    def __init__(
-        self, context: SessionContext, accumulator: Accumulator, topics: TopicMetadata
-    ) -> None:
+    def __init__(self, context: SessionContext, topics: TopicMetadata) -> None:
+        accumulator = context.accumulator
         self._client = context.client
         self._config = config = context.config
         self._breakers = context.breakers

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.error_tolerance import Rows
 
@@ -523,10 +522,10 @@ def draw_order(
 class StickyPartitioner:
     """Chooses the current partition of each topic for rows without a key; writer thread only."""
 
-    def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
+    def __init__(self, context: SessionContext) -> None:
         self._client = client = context.client
         self._breakers = context.breakers
-        self._accumulator = accumulator
+        self._accumulator = context.accumulator
         self._adaptive = client.config.partitioner_adaptive_partitioning_enable
         self._batch_size = client.config.batch_size
         self._current: dict[str, int] = {}

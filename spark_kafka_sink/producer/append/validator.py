@@ -20,6 +20,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.producer.append.planner import Chunk
+from spark_kafka_sink.producer.context import largest_record
 from spark_kafka_sink.producer.error_tolerance import (
     TOPIC_ROW_ERRORS,
     RowError,
@@ -35,12 +36,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster_snapshot import Cluster
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.append.partitioner import Partitioner
-    from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.error_tolerance import Rows
 
@@ -58,11 +56,11 @@ class TopicMetadata:
     reasons for connection failures.
     """
 
-    def __init__(self, client: Client, state: SessionState, acls: AclAdvisor) -> None:
-        self._client = client
-        self._acls = acls
-        self._config = client.config
-        self._state = state
+    def __init__(self, context: SessionContext) -> None:
+        self._client = context.client
+        self._acls = context.acls
+        self._config = context.config
+        self._state = context.accumulator.state
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
         """Deadline of each topic that was unknown to `expect`."""
@@ -271,7 +269,7 @@ class RowValidator:
         self._bad_rows = context.bad_rows
         self._dead_letters = context.dead_letters
         self._config = context.config
-        self._largest = context.largest_record
+        self._largest = largest_record(context.config)
         self._topics = topics
         self._partitioner = partitioner
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.buffer.batch import Compressor
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
-    from spark_kafka_sink.producer.buffer.compressor import Compressor
     from spark_kafka_sink.producer.buffer.events import ProducerEvents
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
@@ -200,6 +200,10 @@ class Accumulator:
         with self._lock:
             self._began = None
             self.pool.free(reserved)
+
+    def close(self) -> None:
+        """Stop the codec thread."""
+        self._compressor.close()
 
     def flush(self) -> None:
         """Close all batches and wait until each is complete; raise the session's error."""

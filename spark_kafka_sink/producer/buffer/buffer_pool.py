@@ -158,12 +158,16 @@ class BufferPool:
         self._state = state
         self._events = events
 
+        # Changed under the session state's lock. Any thread may read one of these attributes.
+        self.used = 0
+        """Number of bytes that are currently charged."""
+        self.waiting_since: float | None = None
+        """Start of the writer's wait for buffer space (monotonic clock); None if not waiting."""
+
         # Guarded by the session state's lock.
-        self._used = 0
         self._peak = 0
         self._waits = 0
         self._waited = 0.0
-        self._waiting_since: float | None = None
         self._freed_at = 0.0
 
     # Only the writer thread calls the methods below.
@@ -196,7 +200,7 @@ class BufferPool:
         """
         started = self._state.clock.monotonic()
         with self._state.lock:
-            self._waiting_since = started
+            self.waiting_since = started
         self._state.wake_sender()
         try:
             return self._state.wait_for(
@@ -207,40 +211,28 @@ class BufferPool:
         finally:
             took = self._state.clock.monotonic() - started
             with self._state.lock:
-                self._waiting_since = None
+                self.waiting_since = None
                 self._waited += took
                 self._waits += 1
             self._events.waited(size, took, self.used)
 
     # Any thread may call the methods below.
 
-    @property
-    def used(self) -> int:
-        """Number of bytes that are currently charged."""
-        with self._state.lock:
-            return self._used
-
-    @property
-    def waiting_since(self) -> float | None:
-        """Start of the writer's wait for buffer space (monotonic clock); None if not waiting."""
-        with self._state.lock:
-            return self._waiting_since
-
     def fits(self, size: int) -> bool:
         """Return True if `size` more bytes fit; any size fits into an empty buffer."""
         with self._state.lock:
-            return self._used == 0 or self._used + size <= self.limit
+            return self.used == 0 or self.used + size <= self.limit
 
     def charge(self, size: int) -> None:
         """Charge `size` bytes even if they exceed the limit."""
         with self._state.lock:
-            self._used += size
-            self._peak = max(self._peak, self._used)
+            self.used += size
+            self._peak = max(self._peak, self.used)
 
     def free(self, size: int) -> None:
         """Free `size` charged bytes."""
         with self._state.lock:
-            self._used -= size
+            self.used -= size
             self._freed_at = self._state.clock.monotonic()
 
     def release(self, charges: list[Charge]) -> None:

@@ -38,62 +38,44 @@ class SessionState:
         self.changed = Condition(self.lock)
         self._check_sender = check_sender
 
+        # Changed under the lock. Any thread may read one of these attributes without the lock.
+        self.error: BaseException | None = None
+        """The error that ended the session, or None."""
+        self.incomplete = 0
+        """Number of batches that are neither acknowledged nor failed, including open batches."""
+        self.throttled_until = 0.0
+        """End of the latest throttle pause, in seconds (monotonic clock); 0 before the first."""
+        self.throttled_ms = 0
+        """Total duration of all throttle pauses, in milliseconds."""
+
         # Guarded by the lock.
-        self._error: BaseException | None = None
-        self._incomplete = 0
         self._batch_failed = False
-        self._throttled_until = 0.0
-        self._throttled_ms = 0
 
     # Any thread may call the methods below.
-
-    @property
-    def error(self) -> BaseException | None:
-        """The error that ended the session, or None."""
-        with self.lock:
-            return self._error
-
-    @property
-    def incomplete(self) -> int:
-        """Number of batches that are neither acknowledged nor failed, including open batches."""
-        with self.lock:
-            return self._incomplete
-
-    @property
-    def throttled_until(self) -> float:
-        """End of the latest throttle pause, in seconds (monotonic clock); 0 before the first."""
-        with self.lock:
-            return self._throttled_until
-
-    @property
-    def throttled_ms(self) -> int:
-        """Total duration of all throttle pauses, in milliseconds."""
-        with self.lock:
-            return self._throttled_ms
 
     def raise_error(self) -> None:
         """Raise the error that ended the session, if there is one."""
         with self.lock:
-            if self._error is not None:
-                raise self._error
+            if self.error is not None:
+                raise self.error
 
     def add_incomplete(self, batches: int) -> None:
         """Add to the number of incomplete batches."""
         with self.lock:
-            self._incomplete += batches
+            self.incomplete += batches
 
     def complete(self) -> None:
         """Subtract one from the number of incomplete batches."""
         with self.lock:
-            self._incomplete -= 1
+            self.incomplete -= 1
             self.changed.notify_all()
 
     def throttled(self, pause_ms: int) -> None:
         """Record a throttle pause that starts now."""
         with self.lock:
             until = self.clock.monotonic() + pause_ms / 1000
-            self._throttled_until = max(self._throttled_until, until)
-            self._throttled_ms += pause_ms
+            self.throttled_until = max(self.throttled_until, until)
+            self.throttled_ms += pause_ms
 
     def mark_failed(self) -> None:
         """Record a permanently failed batch, so that flush waits for the session's error."""
@@ -106,7 +88,7 @@ class SessionState:
         Each wait of the writer raises the session's error.
         """
         with self.lock:
-            self._error = self._error or error
+            self.error = self.error or error
             self.changed.notify_all()
 
     def notify(self) -> None:
@@ -151,7 +133,7 @@ class SessionState:
 
     def wait_until_complete(self) -> None:
         """Wait until every batch is acknowledged, or raise the error that ended the session."""
-        self.wait_for(lambda: self._incomplete == 0 and not self._batch_failed, None)
+        self.wait_for(lambda: self.incomplete == 0 and not self._batch_failed, None)
 
 
 def throttled_note(pause_ms: int) -> str:

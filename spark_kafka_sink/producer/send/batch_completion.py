@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.send.batch_split import Answer
     from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
 
 
@@ -121,16 +121,12 @@ class BatchCompletion:
     """Completes batches: updates the report and the events, and frees their memory."""
 
     def __init__(
-        self,
-        session: SessionContext,
-        accumulator: Accumulator,
-        partitions: PartitionStates,
-        timeout: DeliveryTimeout,
+        self, session: SessionContext, partitions: PartitionStates, timeout: DeliveryTimeout
     ) -> None:
         self.failure: KafkaProdError | None = None
         """The first permanent failure. `finish_failure` adds the delivery statuses."""
         self._session = session
-        self._accumulator = accumulator
+        self._accumulator = session.accumulator
         self._partitions = partitions
         self._timeout = timeout
         self._client = session.client
@@ -138,14 +134,9 @@ class BatchCompletion:
         self._report = session.report
         self._transactions = session.transactions
 
-    def acknowledge(
-        self,
-        state: PartitionState,
-        batch: ProducerBatch,
-        response: PartitionResponse,
-        now: float,
-    ) -> None:
+    def acknowledge(self, answer: Answer, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
+        state, batch, response = answer
         self._timeout.progressed(state.leader)
         error = state.acknowledged(batch, response.base_offset, now)
         self._count_by_topic(batch)

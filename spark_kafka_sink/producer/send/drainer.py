@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from spark_kafka_sink.client.cluster_snapshot import Cluster
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
@@ -94,14 +93,12 @@ class Drained:
 class Drainer:
     """Selects the batches for each Produce request in a session; sender thread only."""
 
-    def __init__(
-        self, session: SessionContext, accumulator: Accumulator, partitions: PartitionStates
-    ) -> None:
+    def __init__(self, session: SessionContext, partitions: PartitionStates) -> None:
         self._client = session.client
         self._network = session.client.network
         self._metadata = session.client.metadata
         self._config = session.config
-        self._accumulator = accumulator
+        self._accumulator = session.accumulator
         self._producer_state = session.producer_state
         self._breakers = session.breakers
         self._partitions = partitions

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.metrics.recorder import BrokerMeters
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.drainer import Drained
@@ -57,9 +56,9 @@ class Sender:
     As an exception, the writer thread may call `crashed` and `finished` after the last iteration.
     """
 
-    def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
+    def __init__(self, session: SessionContext) -> None:
         self._session = session
-        self._accumulator = accumulator
+        self._accumulator = session.accumulator
         self._partitions = partitions = PartitionStates()
         self._timeout = timeout = DeliveryTimeout(session)
         self._client = session.client
@@ -71,15 +70,13 @@ class Sender:
         self._breakers = session.breakers
         self._producer_state = session.producer_state
         self._transactions = session.transactions
-        self._completion = BatchCompletion(session, accumulator, partitions, timeout)
-        self._drainer = Drainer(session, accumulator, partitions)
+        self._completion = BatchCompletion(session, partitions, timeout)
+        self._drainer = Drainer(session, partitions)
         self._producer_id = ProducerIdRequester(
             session.client, session.producer_state, session.acls
         )
-        self._responses = ResponseHandler(
-            session, accumulator, partitions, timeout, self._completion
-        )
-        self._statistics = Statistics(session, accumulator, partitions)
+        self._responses = ResponseHandler(session, partitions, timeout, self._completion)
+        self._statistics = Statistics(session, partitions)
         self._connect_attempts: dict[int, int] = {}
         """The number of failed connection attempts to each broker since the last request to it, at
         the time of the latest metadata refresh that such a failure caused.

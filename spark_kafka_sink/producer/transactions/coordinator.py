@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.client.request import Request
-from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.producer.transactions.state import coordinator_error
+from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.producer.transactions.state import RUN_AGAIN
 from spark_kafka_sink.protocol import error_codes, transactions
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.transactions import OpenTransaction
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.connection import Connection
@@ -86,6 +86,51 @@ def decide(api: ApiKey, code: int) -> CoordinatorAction:
 
 
 _RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
+
+
+_FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
+_MESSAGES: Mapping[int, str] = {
+    ErrorCode.producer_fenced: _FENCED,
+    ErrorCode.invalid_producer_epoch: _FENCED,
+    ErrorCode.invalid_producer_id_mapping: "the coordinator has a different producer id for the "
+    "transactional id, or no longer has one",
+    ErrorCode.invalid_txn_state: "the transaction is no longer open",
+    ErrorCode.transaction_abortable: "the transaction must be aborted",
+    ErrorCode.unsupported_version: "the broker does not support the requested transaction",
+}
+_HINTS: Mapping[int, str] = {
+    ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to at most the brokers' "
+    "transaction.max.timeout.ms (15 minutes by default), or "
+    "raise that setting on every broker",
+    ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or a compatible "
+    "broker",
+}
+
+
+def coordinator_error(
+    completion: Completion,
+    code: int,
+    transactional_id: str,
+    acls: AclAdvisor,
+    settings: TransactionSettings | None = None,
+) -> DeliveryError:
+    """Return the error for a permanently rejected coordinator request or lookup."""
+    broker, api = str(completion.node), completion.request.api
+    if code in error_codes.AUTHORIZATION_FAILED:
+        two_phase = settings is not None and settings.two_phase
+        return acls.transaction_denied(code, broker, two_phase=two_phase)
+    problem = _MESSAGES.get(code, f"the broker rejected {ApiKey(api).name}")
+    if code == ErrorCode.invalid_transaction_timeout and settings is not None:
+        problem = (
+            f"transaction.timeout.ms = {settings.timeout_ms} exceeds the brokers' "
+            f"transaction.max.timeout.ms"
+        )
+    return DeliveryError(
+        f"transactional id {transactional_id}: {problem}",
+        broker=broker,
+        error=error_name(code),
+        hint=_HINTS.get(code, RUN_AGAIN),
+    )
 
 
 class CoordinatorLookup:

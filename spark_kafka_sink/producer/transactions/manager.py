@@ -16,8 +16,13 @@ from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator, state
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
-from spark_kafka_sink.producer.transactions.partitions import AddState, TransactionPartitions
-from spark_kafka_sink.producer.transactions.state import ENDED, FAILED, TransactionState
+from spark_kafka_sink.producer.transactions.state import (
+    ENDED,
+    FAILED,
+    AddState,
+    TransactionPartitions,
+    TransactionState,
+)
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -394,7 +399,9 @@ class TransactionManager:
         if action is CoordinatorAction.FAIL and self.state not in FAILED:
             self._transition_to(TransactionState.FATAL_ERROR)
         transactional_id = self.settings.transactional_id
-        raise state.coordinator_error(completion, code, transactional_id, self._acls, self.settings)
+        raise coordinator.coordinator_error(
+            completion, code, transactional_id, self._acls, self.settings
+        )
 
     def _schedule_retry(self, action: CoordinatorAction, code: int, now: float) -> None:
         self._problem = error_name(code)

@@ -216,7 +216,7 @@ def test_wait_ends_if_the_codec_thread_died(wait: str) -> None:
     with running_session(SETTINGS.get(wait), compression_type="lz4", **options) as session:
         session.append(rows())
         number = _codec_thread_id()
-        while session._compressor._pending:
+        while session._accumulator._compressor._pending:
             time.sleep(0.001)
         time.sleep(0.05)  # the idle thread waits for the next batch
         victim = ctypes.c_ulong(number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.producer.transactions.partitions import AddState, TransactionPartitions
+from spark_kafka_sink.producer.transactions.state import AddState, TransactionPartitions
 
 FIRST, SECOND, OTHER = (
     TopicPartition("t", 0),
