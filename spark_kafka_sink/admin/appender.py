@@ -115,7 +115,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
 
     def cap(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
-        cap = None if self._producer is None else self._producer.version.produce_cap
+        cap = None if self._producer is None else self._producer.version.cap(ApiKey.PRODUCE)
         has_id = self._topic(keys[0]).topic_id is not None
         return cap if cap is not None or has_id else _WITHOUT_TOPIC_IDS
 

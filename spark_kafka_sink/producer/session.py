@@ -243,7 +243,6 @@ class ProducerSession:
 
     def _route(self, chunk: Chunk) -> RoutedChunk:
         admission = self._admission.decide(chunk)
-        self._partitioner.count(chunk.rows, chunk.topics)
         route = self._partitioner.assign(chunk.rows, chunk.topics)
         route = self._sticky.assign(route, chunk.sizes, admission)
         return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, route, admission)

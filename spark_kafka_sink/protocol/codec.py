@@ -159,7 +159,16 @@ def uuid(value: bytes) -> UUID | None:
 
 ENTITY = "entity"
 _VARIABLE = ("string", "bytes", "records", ENTITY)
-_EMPTY: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "float64": 0.0}
+_ZEROS: dict[str, object] = {
+    "string": "",
+    "bytes": b"",
+    "bool": False,
+    "float64": 0.0,
+    "error_code": as_error_code(0),
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+    "datetime_i64": _EPOCH,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +176,8 @@ class FieldShape:
     """The wire type of a field, and whether the field is an array, nullable or tagged.
 
     `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". If the field is an
-    array, `nullable` refers to the array. `absent` is the value of a tagged field that was not
-    sent.
+    array, `nullable` refers to the array. `default` is the value of a tagged field that was not
+    sent, and of a field for which no value was given.
     """
 
     name: str
@@ -178,7 +187,7 @@ class FieldShape:
     nullable: bool
     flexible: bool
     tag: int | None
-    absent: Any
+    default: Any
 
     @property
     def is_fixed(self) -> bool:
@@ -195,6 +204,10 @@ def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
     entity = inner if is_dataclass(inner) and isinstance(inner, type) else None
     kind = ENTITY if entity else field.metadata["kafka_type"]
     tag = field.metadata.get("tag")
+    default = field.default
+    if default is MISSING:
+        default = () if is_array else _default(kind, entity)
+        default = None if nullable else default
     return FieldShape(
         name=field.name,
         kind="datetime_i64?" if kind == "datetime_i64" and nullable else kind,
@@ -203,7 +216,7 @@ def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
         nullable=nullable and (is_array or tag is None or entity is None),
         flexible=entity_type.__flexible__ and not _is_client_id(entity_type, field),
         tag=tag,
-        absent=_absent(field, kind) if tag is not None else None,
+        default=default,
     )
 
 
@@ -219,15 +232,11 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
     return next(member for member in members if member is not NoneType), True
 
 
-def _absent(field: Field[Any], kind: str) -> Any:
-    """Return the default value. A struct without a default is built from its fields' defaults."""
-    if field.default is not MISSING:
-        return field.default
-    if kind != ENTITY:
-        return _EMPTY.get(kind, 0)
-    nested: Any = field.type
-    values = {f.name: _absent(f, f.metadata.get("kafka_type", ENTITY)) for f in fields(nested)}
-    return nested(**values)
+def _default(kind: str, entity: type[Any] | None) -> Any:
+    """Return the schema's default of a type. A struct is built from its fields' defaults."""
+    if entity is None:
+        return None if kind == "uuid" else _ZEROS.get(kind, 0)
+    return entity(**{field.name: shape_of(entity, field).default for field in fields(entity)})
 
 
 E = TypeVar("E", bound="Entity")
@@ -324,7 +333,7 @@ def _tagged(
     tagged: list[FieldShape],
 ) -> Reader:
     readers = {shape.tag: (shape.name, _field_reader(shape)[0]) for shape in tagged}
-    absent = {shape.name: shape.absent for shape in tagged}
+    absent = {shape.name: shape.default for shape in tagged}
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
         values: list[Any] = []

@@ -307,8 +307,6 @@ def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
 MAX_DECOMPRESSED = 256 << 20
 """Maximum number of bytes to which a batch can decompress."""
 
-_MAX_VARINT_SIZE = 10
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -319,42 +317,6 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
-class _Cursor:
-    """A position in a records section."""
-
-    __slots__ = ("data", "position")
-
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.position = 0
-
-    def varint(self) -> int:
-        shift = value = 0
-        for _ in range(_MAX_VARINT_SIZE):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
-            shift += 7
-        raise ProtocolError("a varint in a record has more than ten bytes")
-
-    def take(self, size: int) -> memoryview:
-        end = self.position + size
-        if size < 0 or end > len(self.data):
-            raise ProtocolError(f"invalid record field size: {size}, {self.left} bytes left")
-        taken = self.data[self.position : end]
-        self.position = end
-        return taken
-
-    def nullable(self) -> bytes | None:
-        size = self.varint()
-        return None if size == -1 else bytes(self.take(size))
-
-    @property
-    def left(self) -> int:
-        return len(self.data) - self.position
 
 
 def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryview:
@@ -368,41 +330,61 @@ def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryvie
 def read_records(batch: bytes | memoryview) -> Iterator[Record]:
     """Yield all records of one batch. Raises ProtocolError if the batch is invalid."""
     header = BatchHeader.parse(batch)
-    cursor = _Cursor(records_section(batch, header))
+    section, at = records_section(batch, header), 0
     for _ in range(header.record_count):
-        yield _read_record(cursor, header)
-    if cursor.left:
-        raise ProtocolError(f"{cursor.left} unexpected bytes after the last record of a batch")
+        size, at = read_varint(section, at)
+        yield _read_record(_take(section, at, size), header)
+        at += size
+    if at != len(section):
+        raise ProtocolError(
+            f"{len(section) - at} unexpected bytes after the last record of a batch"
+        )
 
 
-def _read_record(cursor: _Cursor, header: BatchHeader) -> Record:
-    body = _Cursor(cursor.take(cursor.varint()))
-    body.take(1)
-    timestamp = as_int64(header.base_timestamp + body.varint())
-    offset = header.base_offset + body.varint()
-    key, value = body.nullable(), body.nullable()
-    headers = tuple(_read_header(body) for _ in range(_header_count(body)))
-    if body.left:
-        raise ProtocolError(f"{body.left} unexpected bytes after the last field of a record")
-    stamp = header.max_timestamp if header.is_log_append_time else timestamp
-    return Record(offset=offset, timestamp=stamp, key=key, value=value, headers=headers)
+def _read_record(body: memoryview, header: BatchHeader) -> Record:
+    time_delta, at = read_varint(body, 1, LONG_BYTES)
+    offset_delta, at = read_varint(body, at)
+    key, at = _read_nullable(body, at)
+    value, at = _read_nullable(body, at)
+    count, at = read_varint(body, at)
+    if not 0 <= count <= len(body) - at:
+        raise ProtocolError(f"invalid header count: {count}, {len(body) - at} bytes left")
+    headers = []
+    for _ in range(count):
+        header_key, at = _read_header_key(body, at)
+        header_value, at = _read_nullable(body, at)
+        headers.append((header_key, header_value))
+    if at != len(body):
+        raise ProtocolError(f"{len(body) - at} unexpected bytes after the last field of a record")
+    timestamp = as_int64(header.base_timestamp + time_delta)
+    return Record(
+        offset=header.base_offset + offset_delta,
+        timestamp=header.max_timestamp if header.is_log_append_time else timestamp,
+        key=key,
+        value=value,
+        headers=tuple(headers),
+    )
 
 
-def _header_count(body: _Cursor) -> int:
-    count = body.varint()
-    if not 0 <= count <= body.left:
-        raise ProtocolError(f"invalid header count: {count}, {body.left} bytes left")
-    return count
-
-
-def _read_header(body: _Cursor) -> tuple[str, bytes | None]:
-    key = body.nullable()
+def _read_header_key(body: memoryview, at: int) -> tuple[str, int]:
+    key, at = _read_nullable(body, at)
     if key is None:
         raise ProtocolError("a record header has no key")
     try:
-        return key.decode(), body.nullable()
+        return key.decode(), at
     except UnicodeDecodeError as error:
         raise ProtocolError("a record header key is not valid UTF-8") from error
+
+
+def _read_nullable(body: memoryview, at: int) -> tuple[bytes | None, int]:
+    size, at = read_varint(body, at)
+    return (None, at) if size == -1 else (bytes(_take(body, at, size)), at + size)
+
+
+def _take(data: memoryview, at: int, size: int) -> memoryview:
+    if size < 0 or at + size > len(data):
+        raise ProtocolError(f"invalid record field size: {size}, {len(data) - at} bytes left")
+    return data[at : at + size]
 
 
 ABORT: Final = 0

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import write_uvarint
 from spark_kafka_sink.records.columns import REGISTER_SIZE, VarintBytes, binary_array
 
 if TYPE_CHECKING:
@@ -41,13 +42,7 @@ _LONG_MASK: Final = (1 << 64) - 1
 
 def varint(value: int) -> bytes:
     """Return a number as a zig-zag varint, for headers and constants."""
-    rest = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    return write_uvarint((value << 1) ^ (value >> 63))
 
 
 def varint_size(value: int) -> int:

@@ -271,8 +271,8 @@ class Partitioner:
         self._next_round: dict[str, int] = {}
         self.keyed: Counter[str] = Counter()
         self.assigned: Counter[str] = Counter()
-        """The number of rows that `count` has counted, by topic: in `keyed`, rows with a hashed
-        key; in `assigned`, rows with an explicit partition.
+        """Number of rows by topic: in `keyed`, rows with a hashed key; in `assigned`, rows with an
+        explicit partition.
         """
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
@@ -293,20 +293,8 @@ class Partitioner:
         keyless = keys is None or keys.null_count == len(keys)
         return keyless and (named is None or named.null_count == len(named))
 
-    def count(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> None:
-        """Count keyed and explicit rows by topic; `topics` match `rows.topics` by position."""
-        column, rule = rows.partition, None if self._ignore_keys else self._rule
-        named = np.zeros(len(rows), np.bool_) if column is None else np.asarray(column.is_valid())
-        _count(self.assigned, named, rows, topics)
-        if rule is None or (rows.columns.key is None and rule.keyless is not Keyless.NONE):
-            return
-        keys = rows.columns.key
-        keyless = None if keys is None else rule.without_key(keys)
-        keyed = ~named if keyless is None else ~named & ~keyless
-        _count(self.keyed, keyed, rows, topics)
-
     def assign(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> Route:
-        """Return the target of each row.
+        """Return the target of each row; count keyed and explicit rows by topic.
 
         Args:
             rows: n rows whose `topics` match `topics` by position.
@@ -318,11 +306,18 @@ class Partitioner:
         """
         counts = np.array([topic.partition_count for topic in topics], np.int32)
         if rows.partition is not None and not rows.partition.null_count:
-            return _route(rows, topics, counts, _explicit_partitions(rows, rows.partition, topics))
+            partitions = _explicit_partitions(rows, rows.partition, topics)
+            _count(self.assigned, np.ones(len(rows), np.bool_), rows, topics)
+            return _route(rows, topics, counts, partitions)
         count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
-        unassigned = self._explicit(rows, topics, partitions)
-        unassigned = self._keyed(rows, count_of, partitions, unassigned)
+        inexplicit = self._explicit(rows, topics, partitions)
+        if inexplicit is not None:
+            _count(self.assigned, ~inexplicit, rows, topics)
+        unassigned = self._keyed(rows, count_of, partitions, inexplicit)
+        if unassigned is not None and unassigned is not inexplicit and not self._ignore_keys:
+            keyed = ~unassigned if inexplicit is None else inexplicit & ~unassigned
+            _count(self.keyed, keyed, rows, topics)
         if self._has_sticky_rows:
             np.copyto(partitions, count_of, where=True if unassigned is None else unassigned)
         else:

@@ -435,7 +435,7 @@ def produce_request(
     has_ids = all(topic.topic_id is not None for topic in topics)
     cap = None if has_ids else _WITHOUT_TOPIC_IDS
     if transactions is not None:
-        cap = transactions.version.produce_cap or cap
+        cap = transactions.version.cap(ApiKey.PRODUCE) or cap
     version = connection.version(ApiKey.PRODUCE, cap)
     if transactions is not None and not (
         transactions.version.needs_add_partitions or version >= _ADDS_PARTITIONS

@@ -312,7 +312,7 @@ def abort(connection: Connection, transaction: OpenTransaction, context: object)
     """Return a request that aborts a transaction."""
     api = ApiKey.END_TXN
     values = transactions.end_txn(transaction, commit=False)
-    version = connection.version(api, transaction.version.end_txn_cap)
+    version = connection.version(api, transaction.version.cap(api))
     return Request.of(api, version, values, context)
 
 

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import Cluster, Node, TopicInfo
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.session import ProducerSession
+from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

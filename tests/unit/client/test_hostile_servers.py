@@ -10,11 +10,11 @@ import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import MAX_PARTITIONS, Cluster, Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.protocol.messages import build
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from tests.support.clock import ManualClock
 from tests.support.harness import handlers
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config

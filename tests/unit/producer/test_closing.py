@@ -10,11 +10,11 @@ import pytest
 
 from spark_kafka_sink.client.client import THREAD_CHECK_S, Client
 from spark_kafka_sink.client.cluster_snapshot import Node
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.metrics.recorder import BrokerMeters
 from spark_kafka_sink.producer.session import ProducerSession
+from tests.support.clock import ManualClock
 from tests.support.harness.offline import START_MS, ManualClient, config
 
 SOON = 10.0

@@ -14,7 +14,7 @@ from spark_kafka_sink.client.channel.resolver import literal, resolve
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.common.clock import ManualClock
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Peer
 from tests.support.harness.offline import config
 from tests.support.harness.resolver import FakeLookups

@@ -11,7 +11,6 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     BrokerUnavailableError,
@@ -20,6 +19,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import World, world
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.clock import ManualClock, SystemClock
+from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.session_state import SessionState
+from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
