@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.channel.authenticator import SaslLogin
     from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
-    from spark_kafka_sink.client.channel.resolver import Address
+    from spark_kafka_sink.client.channel.transport import Address
     from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.client.request import InFlightRequest, Request
 

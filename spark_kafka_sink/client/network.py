@@ -16,8 +16,13 @@ from spark_kafka_sink.client.broker_connection import BrokerConnection, Connecti
 from spark_kafka_sink.client.channel.background import BackgroundCalls, CallResult, Calls
 from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures, diagnose
-from spark_kafka_sink.client.channel.resolver import literal, resolve
-from spark_kafka_sink.client.channel.transport import OPENING, State, TcpTransport
+from spark_kafka_sink.client.channel.transport import (
+    OPENING,
+    State,
+    TcpTransport,
+    literal,
+    resolve,
+)
 from spark_kafka_sink.client.outages import OutageLog
 from spark_kafka_sink.client.request import Completion
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
@@ -27,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from spark_kafka_sink.client.channel.resolver import Address
-    from spark_kafka_sink.client.channel.transport import Transport
+    from spark_kafka_sink.client.channel.transport import Address, Transport
     from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.client.request import InFlightRequest, Request
 
@@ -199,11 +203,6 @@ class Network:
         """Return the time until which a broker throttles this client, or 0 if it never has."""
         broker = self._brokers.get(node_id)
         return 0.0 if broker is None else broker.throttled_until
-
-    def disconnect(self, node_id: int, why: str, now: float) -> None:
-        """Close a connection; its requests in flight complete without a response."""
-        if broker := self._brokers.get(node_id):
-            self._fail(broker, ConnectionAbortedError(why), now)
 
     def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
         """Wait at most `timeout` seconds for the network; return the new completions."""

@@ -27,7 +27,6 @@ from spark_kafka_sink.records.columns import (
     binary_array,
     constant_bytes,
     lengths_of,
-    lengths_without_null,
     nullable_lengths,
     offsets_of,
 )
@@ -294,7 +293,7 @@ def size_bounds(columns: Columns) -> NDArray[np.int64]:
         if column is None:
             overhead += len(NULL)
             continue
-        fields.append(lengths_without_null(column))
+        fields.append(nullable_lengths(column, 0))
         overhead += varint_size(int(fields[-1].max()))
     if columns.headers is not None:
         fields.append(lengths_of(columns.headers))

@@ -5,8 +5,7 @@ The counterparts in Kafka are TransportLayer, Authenticator and ChannelBuilder.
 In reading order:
 
 - `background`: runs blocking calls on separate threads
-- `resolver`: resolves host names to addresses
-- `transport`: a non-blocking TCP socket, and the states of a connection
+- `transport`: a non-blocking TCP socket, host names, and the states of a connection
 - `tls_transport`: TLS over another transport
 - `authenticator`: SASL authentication
 - `channel_builder`: creates transports and logins according to kafka.security.protocol

@@ -42,7 +42,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.producer.error_tolerance import out_of_range
 from spark_kafka_sink.records.columns import lengths_of
-from spark_kafka_sink.records.key_hashes import crc32, fnv1a, murmur2
+from spark_kafka_sink.records.key_hashes import crc32, fnv1a, positive_murmur2
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
     Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
     Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
-
-_INT31_MASK = np.uint32(0x7FFFFFFF)
 
 
 class Keyless(Enum):
@@ -101,16 +99,12 @@ class KeyRule:
         return missing if missing.any() else None
 
 
-def _positive_murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    return murmur2(keys) & _INT31_MASK
-
-
 KEY_RULES: Mapping[Kind, KeyRule] = {
-    Kind.DEFAULT: KeyRule(_positive_murmur2, Keyless.NULL),
+    Kind.DEFAULT: KeyRule(positive_murmur2, Keyless.NULL),
     Kind.CONSISTENT: KeyRule(crc32, Keyless.NONE),
     Kind.CONSISTENT_RANDOM: KeyRule(crc32, Keyless.NULL_OR_EMPTY),
-    Kind.MURMUR2: KeyRule(_positive_murmur2, Keyless.NONE),
-    Kind.MURMUR2_RANDOM: KeyRule(_positive_murmur2, Keyless.NULL),
+    Kind.MURMUR2: KeyRule(positive_murmur2, Keyless.NONE),
+    Kind.MURMUR2_RANDOM: KeyRule(positive_murmur2, Keyless.NULL),
     Kind.FNV1A: KeyRule(fnv1a, Keyless.NONE),
     Kind.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
 }

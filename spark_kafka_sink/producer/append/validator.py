@@ -136,7 +136,19 @@ class TopicMetadata:
             UnknownTopicError: a topic is temporarily unusable, for example without a leader.
             BrokerUnavailableError: no broker responded.
         """
-        cluster = self._await_each(names)
+        missing_before = self._missing_topics
+
+        def is_done(cluster: Cluster, names: tuple[str, ...]) -> bool:
+            return all(
+                name in cluster.topics
+                or is_fatal(cluster, name)
+                or (name in missing_before and name in cluster.errors)
+                for name in names
+            )
+
+        cluster = self._await(names, is_done, _RETRY_TIMEOUT_S if missing_before else None)
+        missing = {name for name in names if name not in cluster.topics}
+        self._missing_topics = missing_before.difference(names) | missing
         found: list[TopicInfo | RowError] = []
         for name in names:
             info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
@@ -144,14 +156,6 @@ class TopicMetadata:
                 raise self._missing_error(name, cluster)
             found.append(info)
         return tuple(found)
-
-    def _await_each(self, names: tuple[str, ...]) -> Cluster:
-        """Wait until each topic is found or rejected; record the missing topics."""
-        limit = _RETRY_TIMEOUT_S if self._missing_topics else None
-        cluster = self._await(names, self._has_result_for_each, limit)
-        missing = {name for name in names if name not in cluster.topics}
-        self._missing_topics = self._missing_topics.difference(names) | missing
-        return cluster
 
     def _await(
         self,
@@ -207,15 +211,6 @@ class TopicMetadata:
         now = self._client.clock.monotonic()
         whole = self._config.max_block_ms / 1000
         return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
-
-    def _has_result_for_each(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
-        return all(
-            name in cluster.topics or is_fatal(cluster, name) or self._is_missing(cluster, name)
-            for name in names
-        )
-
-    def _is_missing(self, cluster: Cluster, name: str) -> bool:
-        return name in self._missing_topics and name in cluster.errors
 
     @staticmethod
     def _has_result(cluster: Cluster, names: tuple[str, ...]) -> bool:

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.batch import Compressor
-    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
+    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas, SessionState
     from spark_kafka_sink.producer.buffer.events import ProducerEvents
-    from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 SHORTAGE_AFTER_S = 0.02
 """Seconds that the writer waits for buffer space before open batches are closed. This gives batches

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.throttling import Thresholds, ThrottlingConfig
-from spark_kafka_sink.producer.buffer.rate_limiter import Ramp
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster_snapshot import TopicPartition
@@ -158,6 +157,30 @@ class Breaker:
     def tally(self, now: float) -> Tally:
         """Return the number of outcomes within the window."""
         return self._window.tally(now)
+
+
+_START = 1 / 16
+_DOUBLING = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """The ramp-up after a retry storm or throttling: starts at 1/16 and doubles every second."""
+
+    troubled_at: float | None = None
+
+    def factor(self, now: float) -> float:
+        """Return the factor by which the rates are multiplied, from 1/16 to 1."""
+        if self.troubled_at is None:
+            return 1.0
+        doublings = int(max(0.0, now - self.troubled_at) / _DOUBLING)
+        return min(1.0, _START * 2.0 ** min(doublings, 8))
+
+    def next_step(self, now: float) -> float:
+        """Return the seconds until the factor increases; infinite at full rate."""
+        if self.troubled_at is None or self.factor(now) >= 1.0:
+            return float("inf")
+        return _DOUBLING - max(0.0, now - self.troubled_at) % _DOUBLING
 
 
 STORM = Thresholds(retry_percent=50)

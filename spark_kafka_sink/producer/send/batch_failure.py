@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, RecordTooLargeError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.producer.buffer.session_state import throttled_note
+from spark_kafka_sink.producer.buffer.buffer_pool import throttled_note
 from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, row_name
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name

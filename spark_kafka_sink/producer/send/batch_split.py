@@ -21,7 +21,7 @@ import pyarrow as pa
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.dead_letter import is_letter
+from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, is_letter
 from spark_kafka_sink.producer.error_tolerance import TOPIC_ROW_ERRORS, RowError, Rows
 from spark_kafka_sink.producer.send.batch_failure import too_large
 from spark_kafka_sink.protocol import error_codes
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.protocol.produce import PartitionResponse
     from spark_kafka_sink.records.decoder import Record, RecordTails
-
-
-HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 
 
 def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBatch]:
@@ -134,7 +131,7 @@ def columns_of(records: list[Record]) -> Columns:
 
 def header_lists(records: list[Record]) -> pa.ListArray[Any]:
     """Return the records' headers as a column of lists."""
-    lists = pa.array([_headers(record) for record in records], HEADER_TYPE)
+    lists = pa.array([_headers(record) for record in records], HEADER_LISTS)
     return cast("pa.ListArray[Any]", lists)
 
 

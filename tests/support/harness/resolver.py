@@ -9,7 +9,7 @@ from spark_kafka_sink.client.channel.background import CallResult
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.channel.resolver import Address
+    from spark_kafka_sink.client.channel.transport import Address
 
 
 class FakeLookups:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.channel.resolver import resolve
-from spark_kafka_sink.client.channel.transport import RECEIVE_SIZE, TcpTransport
+from spark_kafka_sink.client.channel.transport import RECEIVE_SIZE, TcpTransport, resolve
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network

@@ -24,7 +24,7 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer import compressor as compressor_module
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.buffer.buffer_pool import SessionState
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress, decompress

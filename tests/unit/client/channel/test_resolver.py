@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.client.channel.resolver import literal, resolve
-from spark_kafka_sink.client.channel.transport import State
+from spark_kafka_sink.client.channel.transport import State, literal, resolve
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
 from tests.support.clock import ManualClock
@@ -22,7 +21,7 @@ from tests.support.harness.resolver import FakeLookups
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.channel.resolver import Address
+    from spark_kafka_sink.client.channel.transport import Address
     from tests.support.harness.fake import FakeTransport
 
 NAMED = Node(1, "one.test", 40_001)
