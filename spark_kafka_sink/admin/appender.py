@@ -125,16 +125,16 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
 
     def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
         """See `ApiHandler`."""
-        head = produce.ProduceHead(
-            version=version,
+        size = sum(memoryview(part).nbytes for part in self._batch)
+        data = produce.PartitionData(keys[0].partition, self._batch, size)
+        topic = self._topic(keys[0])
+        return produce.produce_body(
+            version,
+            [produce.TopicData(topic.name, topic.topic_id, [data])],
             transactional_id=self._producer.transactional_id if self._producer else None,
             acks=self._acks,
             timeout_ms=self._client.config.request_timeout_ms,
         )
-        size = sum(memoryview(part).nbytes for part in self._batch)
-        data = produce.PartitionData(keys[0].partition, self._batch, size)
-        topic = self._topic(keys[0])
-        return produce.produce_body(head, [produce.TopicData(topic.name, topic.topic_id, [data])])
 
     def results(
         self, keys: Sequence[TopicPartition], outcome: CallOutcome

@@ -75,7 +75,8 @@ class Connection:
         """Requests that expect no response (acks=0) and are not yet completely written."""
         self.responses = 0
         """Responses received since the last `ConnectionMetrics.update`, which resets the count."""
-        self._unwritten: deque[InFlightRequest] = deque()
+        self.unwritten: deque[InFlightRequest] = deque()
+        """Requests that are not known to be completely written, in order."""
         self._queued = self._written = 0
         self.client_id = client_id
         self._login = login
@@ -163,7 +164,7 @@ class Connection:
         self._queued += 4 + size
         flight = InFlightRequest(self._correlation_id, request, now, self._queued)
         queue.append(flight)
-        self._unwritten.append(flight)
+        self.unwritten.append(flight)
         return flight
 
     def wrote(self, count: int) -> None:
@@ -176,16 +177,11 @@ class Connection:
                 return
             count -= first.nbytes
 
-    @property
-    def unwritten(self) -> deque[InFlightRequest]:
-        """Requests that are not known to be completely written, in order."""
-        return self._unwritten
-
     def take_written(self) -> list[InFlightRequest]:
         """Return the requests that were completely written since the last call."""
         written = []
-        while self._unwritten and self.has_written(self._unwritten[0]):
-            written.append(self._unwritten.popleft())
+        while self.unwritten and self.has_written(self.unwritten[0]):
+            written.append(self.unwritten.popleft())
         return written
 
     def received(self, data: bytes, now: float) -> Iterator[tuple[InFlightRequest, Any]]:

@@ -51,7 +51,23 @@ class BatchSent(NamedTuple):
     compression: float | None
 
 
-class BrokerMeter:
+class _Meter:
+    """Counters and histograms with the names of the metrics that are built from them."""
+
+    def roll(self) -> dict[str, Histogram]:
+        """Return the histograms of the values since the last call, by name."""
+        values = vars(self).items()
+        return {name: value.roll() for name, value in values if isinstance(value, HistogramBuilder)}
+
+    def _built(self, kind: type) -> dict[str, Any]:
+        values = ((field.name, getattr(self, field.name)) for field in fields(kind))
+        return {
+            name: value.build() if isinstance(value, HistogramBuilder) else value
+            for name, value in values
+        }
+
+
+class BrokerMeter(_Meter):
     """The counters and times of one broker; see `BrokerMetrics`.
 
     Some counters are included in the statistics but not in the report: `requests` (written, by API
@@ -78,14 +94,10 @@ class BrokerMeter:
 
     def build(self) -> BrokerMetrics:
         """Return the metrics so far."""
-        return BrokerMetrics(**_built(self, BrokerMetrics))
-
-    def roll(self) -> dict[str, Histogram]:
-        """Return the histograms of the values since the last call, by name."""
-        return _rolled(self)
+        return BrokerMetrics(**self._built(BrokerMetrics))
 
 
-class TopicMeter:
+class TopicMeter(_Meter):
     """The counters of one topic; see `TopicMetrics`."""
 
     def __init__(self, topic: str) -> None:
@@ -97,11 +109,7 @@ class TopicMeter:
 
     def build(self) -> TopicMetrics:
         """Return the metrics so far."""
-        return TopicMetrics(**_built(self, TopicMetrics))
-
-    def roll(self) -> dict[str, Histogram]:
-        """Return the histograms of the values since the last call, by name."""
-        return _rolled(self)
+        return TopicMetrics(**self._built(TopicMetrics))
 
 
 class BrokerMeters(dict[int, BrokerMeter]):
@@ -180,16 +188,3 @@ class MetricsRecorder:
         if meter is None:
             meter = self.topics[name] = TopicMeter(name)
         return meter
-
-
-def _built(meter: BrokerMeter | TopicMeter, kind: type) -> dict[str, Any]:
-    values = ((field.name, getattr(meter, field.name)) for field in fields(kind))
-    return {
-        name: value.build() if isinstance(value, HistogramBuilder) else value
-        for name, value in values
-    }
-
-
-def _rolled(meter: BrokerMeter | TopicMeter) -> dict[str, Histogram]:
-    values = vars(meter).items()
-    return {name: value.roll() for name, value in values if isinstance(value, HistogramBuilder)}

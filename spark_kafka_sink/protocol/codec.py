@@ -310,28 +310,8 @@ def _compile(entity_type: type[Any]) -> Read:
     plain = [shape for shape in shapes if shape.tag is None]
     steps, least = _steps(plain)
     names = tuple(shape.name for shape in plain)
-    if not entity_type.__flexible__:
-        return _untagged(entity_type, names, steps), least
     tagged = [shape for shape in shapes if shape.tag is not None]
-    return _tagged(entity_type, names, steps, tagged), least + 1
-
-
-def _untagged(entity_type: type[Any], names: tuple[str, ...], steps: list[Step]) -> Reader:
-    def read(data: memoryview, at: int) -> tuple[object, int]:
-        values: list[Any] = []
-        for step in steps:
-            at = step(data, at, values)
-        return entity_type(**dict(zip(names, values, strict=True))), at
-
-    return read
-
-
-def _tagged(
-    entity_type: type[Any],
-    names: tuple[str, ...],
-    steps: list[Step],
-    tagged: list[FieldShape],
-) -> Reader:
+    is_flexible = entity_type.__flexible__
     readers = {shape.tag: (shape.name, _field_reader(shape)[0]) for shape in tagged}
     absent = {shape.name: shape.default for shape in tagged}
 
@@ -340,12 +320,13 @@ def _tagged(
         for step in steps:
             at = step(data, at, values)
         kwargs = dict(zip(names, values, strict=True), **absent)
-        count, at = read_uvarint(data, at)
-        for _ in range(count):
-            at = _read_tag(data, at, readers, kwargs)
+        if is_flexible:
+            count, at = read_uvarint(data, at)
+            for _ in range(count):
+                at = _read_tag(data, at, readers, kwargs)
         return entity_type(**kwargs), at
 
-    return read
+    return read, least + is_flexible
 
 
 def _read_tag(
@@ -426,7 +407,7 @@ def _field_reader(shape: FieldShape) -> Read:
 
 def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
     if shape.kind in FIXED:
-        return _fixed_reader(shape.kind)
+        return _fixed_reader(shape)
     text = shape.kind == "string"
     if shape.flexible:
         return sized_reader(compact_length, text=text, nullable=nullable), 1
@@ -434,16 +415,15 @@ def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
     return sized_reader(length_of, text=text, nullable=nullable), least
 
 
-def _fixed_reader(kind: str) -> Read:
-    letter, convert = FIXED[kind]
-    layout = struct.Struct(">" + letter)
-    unpack, size = layout.unpack_from, layout.size
+def _fixed_reader(shape: FieldShape) -> Read:
+    step = _fixed_step([shape])
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
-        value = unpack(data, at)[0]
-        return (convert(value) if convert else value), at + size
+        values: list[Any] = []
+        at = step(data, at, values)
+        return values[0], at
 
-    return read, size
+    return read, struct.calcsize(">" + FIXED[shape.kind][0])
 
 
 def _nullable_struct(read: Reader) -> Reader:

@@ -170,24 +170,25 @@ class TopicData(NamedTuple):
     partitions: Sequence[PartitionData]
 
 
-class ProduceHead(NamedTuple):
-    """The fields of a Produce request before its topics. `acks` is -1 for all."""
+def produce_body(
+    version: int,
+    topics: Sequence[TopicData],
+    *,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
+) -> list[Buffer]:
+    """Return the request's body as buffers: the framing as bytes, and batches without copying.
 
-    version: int
-    transactional_id: str | None
-    acks: int
-    timeout_ms: int
-
-
-def produce_body(head: ProduceHead, topics: Sequence[TopicData]) -> list[Buffer]:
-    """Return the request's body as buffers: the framing as bytes, and batches without copying."""
-    flexible = head.version >= _FLEXIBLE
-    framing = bytearray(_string(head.transactional_id, flexible=flexible))
-    framing += _ACKS_TIMEOUT.pack(head.acks, head.timeout_ms)
+    `acks` is -1 for all.
+    """
+    flexible = version >= _FLEXIBLE
+    framing = bytearray(_string(transactional_id, flexible=flexible))
+    framing += _ACKS_TIMEOUT.pack(acks, timeout_ms)
     framing += _length(len(topics), flexible=flexible)
     buffers: list[Buffer] = []
     for topic in topics:
-        framing += _topic_key(head.version, topic.name, topic.topic_id)
+        framing += _topic_key(version, topic.name, topic.topic_id)
         framing += _length(len(topic.partitions), flexible=flexible)
         for data in topic.partitions:
             framing += _INT32.pack(data.partition) + _length(data.size, flexible=flexible)

@@ -20,7 +20,6 @@ from spark_kafka_sink.config.enums import Codec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import zstandard
     from typing_extensions import Buffer
 
     Compressor = Callable[[Buffer, int | None], bytes]
@@ -163,13 +162,6 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
     return plain
 
 
-@cache
-def _zstd_parameters(level: int) -> zstandard.ZstdCompressionParameters:
-    import zstandard
-
-    return zstandard.ZstdCompressionParameters.from_level(level, write_content_size=True)
-
-
 def _zstd(data: Buffer, level: int | None) -> bytes:
     chosen = ZSTD_DEFAULT_LEVEL if level is None else level
     contexts: dict[str, Any] = _per_thread.__dict__
@@ -178,7 +170,8 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
         import zstandard
 
         # A context is not thread-safe, and creating a context costs more than a small batch.
-        contexts[key] = zstandard.ZstdCompressor(compression_params=_zstd_parameters(chosen))
+        parameters = zstandard.ZstdCompressionParameters.from_level(chosen, write_content_size=True)
+        contexts[key] = zstandard.ZstdCompressor(compression_params=parameters)
     return cast("bytes", contexts[key].compress(data))
 
 

@@ -112,7 +112,7 @@ class Drainer:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
         unavailable = self._unavailable_brokers(now)
-        retried = {state.partition for state in self._partitions if state.has_retries}
+        retried = {state.partition for state in self._partitions if state.retries}
         queues = self._accumulator.waiting(retried)
         if not queues:
             return Drained({}, now, unavailable=unavailable)
@@ -295,7 +295,8 @@ class Drainer:
         """Return the number of batches queued for or in flight to each partition of a topic."""
         lengths = self._accumulator.queue_lengths(topic)
         for state in self._partitions:
-            if state.partition.topic == topic and (count := state.count):
+            if state.partition.topic == topic:
+                count = len(state.in_flight) + len(state.retries)
                 lengths[state.partition.partition] += count
         return lengths
 

@@ -452,8 +452,9 @@ def produce_request(
             error=error_name(ErrorCode.unsupported_compression_type),
             hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
         )
-    head = produce.ProduceHead(
-        version=version,
+    body = produce.produce_body(
+        version,
+        topics,
         transactional_id=None if transactions is None else transactions.settings.transactional_id,
         acks=int(config.acks),
         timeout_ms=config.request_timeout_ms,
@@ -461,7 +462,7 @@ def produce_request(
     return Request(
         api=ApiKey.PRODUCE,
         version=version,
-        body=produce.produce_body(head, topics),
+        body=body,
         context=drained,
         reader=produce.produce_response_reader(version),
         expects_response=config.acks is not Acks.NONE,
