@@ -37,13 +37,14 @@ class BrokerConnection:
     `failures` is the number of failed connection attempts since the last success. The next attempt
     starts at `retry_at` or later. `connect_by` is the deadline of the attempt in progress, or 0 if
     no attempt is in progress. `throttled_until` is the end of the throttling that the broker
-    requested (KIP-219). `login` and `random` are passed to each new `Connection`.
+    requested (KIP-219). `login`, `random` and `clock` are passed to each new `Connection`.
     """
 
     node: Node
     client_id: str
     login: SaslLogin | None = None
     random: Random | None = None
+    clock: Callable[[], float] = time.monotonic
     connection: Connection = field(init=False)
     transport: Transport | None = None
     addresses: list[Address] = field(default_factory=list)
@@ -63,10 +64,6 @@ class BrokerConnection:
     """Time of the connection's last write, or None before the first write."""
     read_at: float | None = None
     """Time of the connection's last read, or None before the first read."""
-    noted_state: State = State.DISCONNECTED
-    """The connection's state at the last call of `ConnectionMetrics.note_state`."""
-    state_since: float = 0.0
-    """Time at which `ConnectionMetrics.note_state` first recorded `noted_state`."""
     watched: int = 0
     """The selector events registered for the transport."""
 
@@ -225,7 +222,7 @@ class BrokerConnection:
         return lost
 
     def _new_connection(self) -> Connection:
-        return Connection(self.client_id, self.login, self.random)
+        return Connection(self.client_id, self.login, self.random, self.clock)
 
 
 class ConnectionMetrics:
@@ -247,14 +244,13 @@ class ConnectionMetrics:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.meters = BrokerMeters()
-        self._clock = clock
+        self.clock = clock
         self._security = security or SecurityConfig()
         self._debug = debug or Debug()
 
     def opening(self, broker: BrokerConnection, address: object) -> None:
         """Count a connection attempt."""
         self.meters.of(broker.node).connects += 1
-        self.note_state(broker)
         if (log_event := self._debug.broker) is not None:
             log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
 
@@ -302,10 +298,9 @@ class ConnectionMetrics:
 
     def update(self, broker: BrokerConnection) -> None:
         """Count the bytes, requests and responses sent or received since the last call."""
-        self.note_state(broker)
         if not (broker.bytes_out or broker.bytes_in):
             return
-        now, meter = self._clock(), self.meters.of(broker.node)
+        now, meter = self.clock(), self.meters.of(broker.node)
         if broker.bytes_out:
             broker.wrote_at = now
         if broker.bytes_in:
@@ -317,11 +312,6 @@ class ConnectionMetrics:
         meter.rx_bytes += broker.bytes_in
         meter.rx += broker.connection.responses
         broker.bytes_out = broker.bytes_in = broker.connection.responses = 0
-
-    def note_state(self, broker: BrokerConnection) -> None:
-        """Record the time at which the connection's state changed."""
-        if broker.noted_state is not broker.connection.state:
-            broker.noted_state, broker.state_since = broker.connection.state, self._clock()
 
     def unreadable(self, broker: BrokerConnection, error: Exception) -> None:
         """Count an invalid response."""
@@ -337,7 +327,6 @@ class ConnectionMetrics:
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
         """Count a closed connection or failed attempt; `lost` contains the requests in flight."""
-        self.note_state(broker)
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
         meter.tx_errors += len(lost)

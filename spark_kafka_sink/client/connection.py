@@ -7,6 +7,7 @@ of a connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from spark_kafka_sink.protocol.versions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from random import Random
 
 
@@ -57,12 +58,20 @@ class Connection:
         client_id: the client id in request headers.
         login: the SASL login, or None without SASL.
         random: source of jitter for login renewals; None to use the middle of the range.
+        clock: returns the time in seconds.
     """
 
     def __init__(
-        self, client_id: str, login: SaslLogin | None = None, random: Random | None = None
+        self,
+        client_id: str,
+        login: SaslLogin | None = None,
+        random: Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self.state = State.DISCONNECTED
+        self.state_since = clock()
+        """Time of the latest change of `state`, in seconds."""
         self.login_due: float | None = None
         """Time at which the login must be renewed, in seconds of the caller's clock, or None."""
         self.has_answered = False
@@ -94,7 +103,7 @@ class Connection:
         """
         if state not in NEXT_STATES[self.state]:
             raise AssertionError(f"connection cannot change from {self.state} to {state}")
-        self.state = state
+        self.state, self.state_since = state, self._clock()
 
     def connected(self, now: float) -> None:
         """Start the handshake on an open socket: send ApiVersions."""

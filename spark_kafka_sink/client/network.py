@@ -130,7 +130,8 @@ class Network:
         if broker is None or broker.node != node:
             self._forget(node.node_id, "the broker has a new address", now)
             login = self._channels.login(node.host)
-            broker = BrokerConnection(node, self.client_id, login, self._random)
+            clock = self.metrics.clock
+            broker = BrokerConnection(node, self.client_id, login, self._random, clock)
             self._brokers[node.node_id] = broker
         if broker.connection.state is State.DISCONNECTED and now >= broker.retry_at:
             self._open(broker, now)
@@ -268,7 +269,6 @@ class Network:
             self._dial(broker, now)
             return
         broker.connection.move(State.LOADING_STORES)
-        self.metrics.note_state(broker)
         broker.last_used, broker.connect_by = now, self._deadline(now)
         self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
 
@@ -287,7 +287,6 @@ class Network:
             else:
                 broker.connection.move(State.RESOLVING)
                 self._lookups.run((host, port), partial(resolve, host, port), self.wakeup)
-            self.metrics.note_state(broker)
         except OSError as error:
             self._fail(broker, error, now)
 

@@ -3,7 +3,7 @@
 - `record_positions` finds the start of each record. Each record starts with its size, so it can be
   located only after the previous record. If sizes repeat, many records are found at once by their
   stride; otherwise a loop reads only the sizes.
-- `read_fields` and `read_tails` read the fields of all records of a batch as columns, without
+- `read_fields` and `read_rows` read the fields of all records of a batch as columns, without
   Python code per field.
 - `read_records` yields each record as a Python object, for splits, brokers and tests. The write
   path does not use it.
@@ -28,13 +28,15 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.records.columns import binary_array
+from spark_kafka_sink.records.columns import Columns, binary_array
 from spark_kafka_sink.records.compression import decompress
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader, as_int64
 from spark_kafka_sink.records.varint import INT_BYTES, LONG_BYTES, read_varint, read_varints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from spark_kafka_sink.records.varint import Bytes, Numbers
 
@@ -200,20 +202,11 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
     return RecordFields(time_delta, offset_delta, key_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordTails:
-    """Records without their deltas; each array has one entry per record.
+def read_rows(section: memoryview | bytes, header: BatchHeader) -> tuple[Columns, Numbers]:
+    """Read a batch's uncompressed records section, which is smaller than 2 GiB, as rows.
 
-    `tails` contains the key, value and headers as encoded in the section.
-    """
-
-    sizes: Numbers
-    time_deltas: Numbers
-    tails: pa.BinaryArray
-
-
-def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
-    """Read an uncompressed records section of `count` records, which is smaller than 2 GiB.
+    Returns:
+        The n rows, and the size of each record in bytes, shape (n,).
 
     Raises:
         ProtocolError: the section is invalid, or contains a different number of records.
@@ -221,18 +214,15 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     end = len(section)
     data = b"".join((section, _PADDING))
     reader = _Reader(data)
-    starts = record_positions(data, end, count)
+    starts = record_positions(data, end, header.record_count)
     reader.enter(starts, end)
     reader.at = reader.at + 1
-    time_deltas = reader.number(LONG_BYTES)
+    timestamps = header.base_timestamp + reader.number(LONG_BYTES)
     reader.number()
-    # Every other entry is a tail. The entries in between are the starts of records.
-    edges = np.stack((reader.at, reader.ends), axis=1).astype(np.int32).reshape(-1)
-    return RecordTails(
-        sizes=reader.ends - starts,
-        time_deltas=time_deltas,
-        tails=binary_array(edges, pa.py_buffer(data)).take(2 * np.arange(count)),
-    )
+    key, value = reader.nullable(), reader.nullable()
+    headers = reader.entries(reader.at, reader.ends)
+    rows = Columns(value=value, key=key, headers=headers, timestamps=timestamps)
+    return rows, reader.ends - starts
 
 
 class _Reader:
@@ -263,6 +253,22 @@ class _Reader:
         self.at = self.at + sizes
         if (self.at > self.ends).any():
             raise ProtocolError("a record field extends past the end of its record")
+
+    def nullable(self) -> pa.BinaryArray:
+        """Return the key or value at each position."""
+        sizes = self.number()
+        start = self.at
+        self.skip(np.maximum(sizes, 0))
+        return self.entries(start, self.at, sizes < 0)
+
+    def entries(
+        self, starts: Numbers, ends: Numbers, null: NDArray[np.bool_] | None = None
+    ) -> pa.BinaryArray:
+        """Return the bytes of each record from `starts` to `ends`, or null where masked."""
+        # Every other entry belongs to a record. The entries in between are skipped.
+        edges = np.stack((starts, ends), axis=1).astype(np.int32).reshape(-1)
+        every_other = pa.array(2 * np.arange(len(starts)), pa.int64(), mask=null)
+        return binary_array(edges, pa.py_buffer(self.data)).take(every_other)
 
     def skip_headers(self, counts: Numbers) -> None:
         """Advance past `counts` headers in each record."""

@@ -209,23 +209,6 @@ def encode_records(
     return body.join(length, order)
 
 
-def reencode_records(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> pa.BinaryArray:
-    """Encode records for a different batch, from the fields that do not depend on the batch.
-
-    Args:
-        tails: key, value and headers of n records, encoded.
-        time_deltas: milliseconds after the batch's base timestamp, shape (n,).
-    """
-    body = RowBuilder(len(tails))
-    body.constant(_ATTRIBUTES)
-    body.varints(time_deltas)
-    body.varints(np.arange(len(tails), dtype=np.int32))
-    body.column(tails)
-    length = RowBuilder(len(tails))
-    length.length_of(body)
-    return body.join(length)
-
-
 def slice_records(encoded: pa.BinaryArray, start: int, stop: int) -> memoryview:
     """Return the bytes of encoded records start..stop, as a view of the array's data buffer."""
     offsets = offsets_of(encoded)

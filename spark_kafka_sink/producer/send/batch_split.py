@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.error_tolerance import RowNumbers
     from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.protocol.produce import PartitionResponse
-    from spark_kafka_sink.records.decoder import Record, RecordTails
+    from spark_kafka_sink.records.decoder import Record
 
 
 def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBatch]:
@@ -51,39 +51,23 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     A larger record gets its own batch; a batch of one record cannot be split. The result has at
     least two batches if `size` is at most half of the batch (see `half`).
     """
-    codec, sequence = batch.codec, batch.sequence
+    sequence, rows = batch.sequence, batch.row_numbers()
     whole = b"".join(bytes(part) for part in batch.encode())
-    tails = decoder.read_tails(
-        decoder.records_section(whole, BatchHeader.parse(whole)), batch.records
-    )
-    limits = BatchLimits(size)
-    targets = np.zeros(batch.records, np.int8)
-    layout = plan(targets, tails.sizes, 0, lambda _: None, limits)
-    rows = batch.row_numbers()
-    pieces = [_part(batch, tails, each.start, each.stop, rows) for each in layout.segments]
-    for number, piece in enumerate(pieces):
+    header = BatchHeader.parse(whole)
+    columns, sizes = decoder.read_rows(decoder.records_section(whole, header), header)
+    layout = plan(np.zeros(batch.records, np.int8), sizes, 0, lambda _: None, BatchLimits(size))
+    pieces = []
+    for number, (_, start, stop, *_) in enumerate(layout.segments):
+        piece = closed_batch(batch.partition, batch.created, columns.slice(start, stop))
+        piece.rows = [None if rows is None else rows.slice(start, stop)]
         piece.label, piece.order = (*batch.label, number), (*batch.order, number)
         piece.ambiguous = batch.ambiguous
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence
-        recompress(piece, codec, level)
+        recompress(piece, batch.codec, level)
+        pieces.append(piece)
     return pieces
-
-
-def _part(
-    batch: ProducerBatch, tails: RecordTails, start: int, stop: int, rows: RowNumbers | None
-) -> ProducerBatch:
-    """Return records start..stop of a batch as a new batch."""
-    deltas = tails.time_deltas[start:stop]
-    first, last = int(deltas[0]), int(deltas.max())
-    base = batch.base_timestamp + first
-    piece = ProducerBatch(batch.partition, batch.created, base, base, ready=True)
-    encoded = encoder.reencode_records(tails.tails.slice(start, stop - start), deltas - first)
-    section = encoder.slice_records(encoded, 0, stop - start)
-    numbers = None if rows is None else rows.slice(start, stop)
-    piece.add(section, stop - start, batch.base_timestamp + last, rows=numbers)
-    return piece
 
 
 def records_of(batch: ProducerBatch) -> list[Record]:

@@ -420,10 +420,9 @@ def _connection(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
     if broker is None:
         unused = {"txidle": -1, "rxidle": -1, "throttled_ms": 0}
         return {"state": "INIT", "stateage": 0, **queues, **unused}
-    state = broker.connection.state
     return {
-        "state": _STATES[state],
-        "stateage": _microseconds(now, broker.state_since) if broker.noted_state is state else 0,
+        "state": _STATES[broker.connection.state],
+        "stateage": _microseconds(now, broker.connection.state_since),
         **queues,
         "txidle": _microseconds(now, broker.wrote_at),
         "rxidle": _microseconds(now, broker.read_at),

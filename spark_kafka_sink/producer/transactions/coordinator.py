@@ -35,7 +35,7 @@ from spark_kafka_sink.protocol.transactions import OpenTransaction
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.connection import Connection
@@ -85,7 +85,7 @@ def decide(api: ApiKey, code: int) -> CoordinatorAction:
     return CoordinatorAction.FAIL
 
 
-_RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
+RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
 
 
 _FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
@@ -192,7 +192,7 @@ class CoordinatorLookup:
         code, node = coordinator(completion.response)
         if node is None:
             self.problem = error_name(code)
-            if decide(completion.request.api, code) not in _RETRYING:
+            if decide(completion.request.api, code) not in RETRYING:
                 raise coordinator_error(completion, code, self._transactional_id, self._acls)
             self._retry.record_failure(now)
             return
@@ -282,38 +282,6 @@ def _two_phase(connection: Connection) -> int:
 def supports_describe(connection: Connection) -> bool:
     """Return True if the broker supports DescribeTransactions (Kafka 3.0 and later)."""
     return ApiKey.DESCRIBE_TRANSACTIONS in connection.versions
-
-
-def describe(connection: Connection, transactional_id: str, context: object) -> Request:
-    """Return a request to the coordinator for the state of a transactional id."""
-    api = ApiKey.DESCRIBE_TRANSACTIONS
-    values = {"transactional_ids": [transactional_id]}
-    return Request.of(api, connection.version(api), values, context)
-
-
-def described_code(response: Any | None) -> int:
-    """Return the error code in the response to `describe`; `disconnected` if there is none."""
-    return error_code(None if response is None else response.transaction_states[0])
-
-
-def add_partitions(
-    connection: Connection,
-    transaction: OpenTransaction,
-    partitions: Iterable[TopicPartition],
-    context: object,
-) -> Request:
-    """Return a request that adds partitions to a transaction (transactions V1)."""
-    api = ApiKey.ADD_PARTITIONS_TO_TXN
-    values = transactions.add_partitions(transaction, partitions)
-    return Request.of(api, connection.version(api), values, context)
-
-
-def abort(connection: Connection, transaction: OpenTransaction, context: object) -> Request:
-    """Return a request that aborts a transaction."""
-    api = ApiKey.END_TXN
-    values = transactions.end_txn(transaction, commit=False)
-    version = connection.version(api, transaction.version.cap(api))
-    return Request.of(api, version, values, context)
 
 
 def error_code(response: Any | None) -> int:

@@ -13,6 +13,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import RetryTimer
+from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator, state
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
@@ -23,6 +24,7 @@ from spark_kafka_sink.producer.transactions.state import (
     TransactionPartitions,
     TransactionState,
 )
+from spark_kafka_sink.protocol import transactions
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.client.connection import Connection
-    from spark_kafka_sink.client.request import Completion, Request
+    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.protocol.messages import Values
     from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
 _LOG = logging.getLogger(__name__)
@@ -245,7 +248,8 @@ class TransactionManager:
 
     def _next_request(self, connection: Connection, now: float) -> Request:
         if self._checks_flag and self._unchecked_flag is not None:
-            return coordinator.describe(connection, self._unchecked_flag, self)
+            values: Values = {"transactional_ids": [self._unchecked_flag]}
+            return self._request(connection, ApiKey.DESCRIBE_TRANSACTIONS, values)
         if self.state is TransactionState.UNINITIALIZED:
             request = coordinator.init_producer_id(connection, self.settings, self)
             self._transition_to(TransactionState.INITIALIZING)
@@ -255,17 +259,25 @@ class TransactionManager:
         if self.state is TransactionState.ABORTING and self.settings.joined is not None:
             # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would
             # abort the newer driver's transaction.
-            return coordinator.abort(connection, self.settings.joined.producer, self)
+            return self._abort(connection, self.settings.joined.producer)
         assert self._opened is not None
         if self.state is not TransactionState.ABORTING:
             self._begin(now)
-            return coordinator.add_partitions(
-                connection, self._opened, self._partitions.adding(), self
-            )
+            values = transactions.add_partitions(self._opened, self._partitions.adding())
+            return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
         if self.version.bumps_epoch:
-            return coordinator.abort(connection, self._opened, self)
+            return self._abort(connection, self._opened)
         # A new epoch aborts the transaction and also fences batches that are still in flight.
         return coordinator.init_producer_id(connection, self.settings, self)
+
+    def _abort(self, connection: Connection, transaction: OpenTransaction) -> Request:
+        values, cap = transactions.end_txn(transaction, commit=False), transaction.version.cap
+        return self._request(connection, ApiKey.END_TXN, values, cap(ApiKey.END_TXN))
+
+    def _request(
+        self, connection: Connection, api: ApiKey, values: Values, cap: int | None = None
+    ) -> Request:
+        return Request.of(api, connection.version(api, cap), values, self)
 
     def _begin(self, now: float) -> None:
         if self.state is TransactionState.READY:
@@ -315,7 +327,9 @@ class TransactionManager:
         producer id is either fenced, or it was granted after the flag was created and this check
         finds the flag.
         """
-        code = coordinator.described_code(completion.response)
+        response = completion.response
+        described = None if response is None else response.transaction_states[0]
+        code = coordinator.error_code(described)
         if code == ErrorCode.transactional_id_not_found:
             self._record_success()
             self._accept_producer()
@@ -386,14 +400,14 @@ class TransactionManager:
             self._transition_to(TransactionState.ABORTED)
             return
         action = coordinator.decide(completion.request.api, code)
-        if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
+        if action in coordinator.RETRYING:
             self._schedule_retry(action, code, now)
         else:
             self._transition_to(TransactionState.FATAL_ERROR)
 
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
         action = coordinator.decide(completion.request.api, code)
-        if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
+        if action in coordinator.RETRYING:
             self._schedule_retry(action, code, now)
             return
         if action is CoordinatorAction.FAIL and self.state not in FAILED:
