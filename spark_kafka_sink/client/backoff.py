@@ -25,6 +25,11 @@ def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> floa
     return random.uniform(0.0, ceiling) / 1000.0
 
 
+def retry_delay(config: ProducerConfig, attempt: int, random: Random) -> float:
+    """Return the delay in seconds before retry number `attempt`, according to retry.backoff.ms."""
+    return full_jitter(attempt, config.retry_backoff_ms, config.retry_backoff_max_ms, random)
+
+
 class RetryTimer:
     """Schedules retries of a request. The delay increases with each failure.
 
@@ -42,10 +47,7 @@ class RetryTimer:
 
     def record_failure(self, now: float) -> None:
         """Schedule the next retry after a failure at `now`."""
-        config = self._config
-        self.at = now + full_jitter(
-            self._failures, config.retry_backoff_ms, config.retry_backoff_max_ms, self._random
-        )
+        self.at = now + retry_delay(self._config, self._failures, self._random)
         self._failures += 1
 
     def record_success(self, next_at: float = 0.0) -> None:

@@ -31,6 +31,9 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
 
 NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20

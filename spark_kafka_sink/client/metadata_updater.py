@@ -207,11 +207,12 @@ class Metadata:
         ]
         random.shuffle(self._bootstrap)
         self._lock = Lock()
-        """Guards the replacement of `_wanted` and `_assumed` by any thread."""
+        """Guards the replacement of `wanted` and `_assumed` by any thread."""
 
         # These are replaced as a whole under the lock, so any thread can read them without the
         # lock.
-        self._wanted: frozenset[str] = frozenset()
+        self.wanted: frozenset[str] = frozenset()
+        """The topics passed to `want` in this session."""
         self._assumed: tuple[tuple[str, int], ...] = ()
         """Topics that the session assumes to exist, with their partition counts."""
 
@@ -250,8 +251,11 @@ class Metadata:
         self._in_flight = False
         self._blocked = False
         self._outages = Outages()
-        trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
-        self._rebootstrap_timer = Rebootstrap(trigger if self._may_rebootstrap else None)
+        self._rebootstrap_timer = Rebootstrap(
+            config.metadata_recovery_rebootstrap_trigger_ms / 1000
+            if self._may_rebootstrap
+            else None
+        )
 
     def want(self, topics: Iterable[str]) -> None:
         """Add topics that the snapshot must contain; any thread can call this.
@@ -262,7 +266,7 @@ class Metadata:
         metadata until the next response.
         """
         with self._lock:
-            self._wanted = self._wanted.union(topics)
+            self.wanted = self.wanted.union(topics)
 
     def assume(self, topics: tuple[tuple[str, int], ...]) -> None:
         """Assume until the session ends that missing topics exist with these partition counts.
@@ -272,14 +276,9 @@ class Metadata:
         with self._lock:
             self._assumed = topics
 
-    @property
-    def wanted(self) -> frozenset[str]:
-        """The topics passed to `want` in this session; any thread can read this."""
-        return self._wanted
-
     def _take_wanted(self) -> None:
         """Schedule a request immediately if a required topic is neither known nor requested."""
-        wanted = self._wanted
+        wanted = self.wanted
         if wanted is self._topics:
             return
         if any(name not in self.cluster.topics for name in wanted - self._topics):
@@ -293,9 +292,9 @@ class Metadata:
         deleted since then and recreated with fewer partitions.
         """
         with self._lock:
-            self._wanted = frozenset()
+            self.wanted = frozenset()
             assumed, self._assumed = dict(self._assumed), ()
-        self._topics = self._wanted
+        self._topics = self.wanted
         is_fresh = self.updated_at is not None and now - self.updated_at < _MAX_REUSE_AGE_S
         known = self.cluster.topics.keys() - assumed.keys() if is_fresh else ()
         self.cluster = self.cluster.only(known)

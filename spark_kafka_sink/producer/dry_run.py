@@ -109,8 +109,7 @@ class DryRunSender(Sender):
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
         del request
-        self._measure_request(node_id, drained)
-        self._measure_batches(node_id, drained, now)
+        self._measure(node_id, drained, now, is_sent=True)
         for state, batch in drained:
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)

@@ -13,7 +13,7 @@ Source: "Advanced Producer Patterns" (throttle, recover), see docs/design.md.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,26 +52,33 @@ _LEAST_SECONDS = 1.0
 seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bucket:
-    """A token bucket: `rate` tokens per second, `level` tokens at time `at` (may be negative)."""
+    """A token bucket: `rate` tokens per second, `level` tokens at time `at` (may be negative).
+
+    If the rate is 0, there is no limit.
+    """
 
     rate: float
     level: float = 0.0
     at: float = 0.0
 
-    def refilled(self, now: float, factor: float) -> Bucket:
-        """Return the bucket as of `now`, refilled since `at` at `factor` times its rate."""
+    def refill(self, now: float, factor: float) -> None:
+        """Add the tokens since `at`, at `factor` times the rate."""
         gained = max(0.0, now - self.at) * self.rate * factor
-        return replace(self, level=min(self.level + gained, self.rate * _BURST), at=now)
+        self.level, self.at = min(self.level + gained, self.rate * _BURST), now
 
-    def taken(self, amount: float) -> Bucket:
-        """Return the bucket after removing `amount` tokens."""
-        return replace(self, level=self.level - amount)
+    def take(self, amount: float) -> None:
+        """Remove `amount` tokens."""
+        self.level -= amount
 
     def wait(self, factor: float) -> float:
         """Return the seconds until the level reaches zero, at `factor` times the rate."""
-        return max(0.0, -self.level / (self.rate * factor))
+        return max(0.0, -self.level / (self.rate * factor)) if self.rate else 0.0
+
+    def chunk(self, most: int) -> int:
+        """Return the maximum number of tokens for a chunk, at most `most`."""
+        return min(most, max(1, int(self.rate * CHUNK_SECONDS))) if self.rate else most
 
 
 class RateMeter:
@@ -110,8 +117,8 @@ class RateLimiter:
     """
 
     def __init__(self, limits: RateLimits, now: float) -> None:
-        self._records = Bucket(limits.records, at=now) if limits.records else None
-        self._bytes = Bucket(limits.size, at=now) if limits.size else None
+        self._records = Bucket(limits.records, at=now)
+        self._bytes = Bucket(limits.size, at=now)
         self._given = self.limited
         self._speed = RateMeter()
         self._normal_rate: float | None = None
@@ -123,25 +130,19 @@ class RateLimiter:
     @property
     def limited(self) -> bool:
         """True if any limit currently applies."""
-        return self._records is not None or self._bytes is not None
+        return bool(self._records.rate or self._bytes.rate)
 
     def chunk(self, rows: int, size: int) -> tuple[int, int]:
         """Return the maximum rows and bytes of a chunk, at most `rows` and `size`."""
-        if self._records is not None:
-            rows = min(rows, max(1, int(self._records.rate * CHUNK_SECONDS)))
-        if self._bytes is not None:
-            size = min(size, max(1, int(self._bytes.rate * CHUNK_SECONDS)))
-        return rows, size
+        return self._records.chunk(rows), self._bytes.chunk(size)
 
     def refill(self, now: float, ramp: Ramp) -> None:
         """Refill the buckets up to `now` at the rates that the ramp allows."""
         factor = ramp.factor(now)
         if not self._given:
             self._follow(factor, now)
-        if self._records is not None:
-            self._records = self._records.refilled(now, factor)
-        if self._bytes is not None:
-            self._bytes = self._bytes.refilled(now, factor)
+        self._records.refill(now, factor)
+        self._bytes.refill(now, factor)
         self._now, self._factor, self._next_step = now, factor, ramp.next_step(now)
 
     @property
@@ -150,28 +151,25 @@ class RateLimiter:
 
         After the wait, refill and check again: the ramp may have changed.
         """
-        buckets = [bucket for bucket in (self._records, self._bytes) if bucket is not None]
-        longest = max((bucket.wait(self._factor) for bucket in buckets), default=0.0)
+        longest = max(self._records.wait(self._factor), self._bytes.wait(self._factor))
         wait = min(longest, self._next_step)
         return wait if wait >= _SHORTEST else 0.0
 
     def acquire(self, rows: int, size: int) -> None:
         """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""
-        if not self._given and self._bytes is None:
+        if not self.limited:
             self._speed.add(size, self._now)
-        if self._records is not None:
-            self._records = self._records.taken(rows)
-        if self._bytes is not None:
-            self._bytes = self._bytes.taken(size)
+        self._records.take(rows)
+        self._bytes.take(size)
 
     def _follow(self, factor: float, now: float) -> None:
         """Use the measured rate as the limit while the ramp lasts."""
         if factor >= 1.0:
-            self._bytes = None
-        elif self._bytes is None:
+            self._bytes = Bucket(0.0)
+        elif not self._bytes.rate:
             self._normal_rate = self._speed.rate() or self._normal_rate
             self._speed.clear()
-            self._bytes = Bucket(self._normal_rate, at=now) if self._normal_rate else None
+            self._bytes = Bucket(self._normal_rate or 0.0, at=now)
 
 
 MAX_CHUNK_BYTES = 4 << 20

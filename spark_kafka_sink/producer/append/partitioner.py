@@ -56,6 +56,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.error_tolerance import Rows
 
+    Topics = tuple[TopicInfo, ...]
+    Mask = NDArray[np.bool_]
+    """A boolean for each of n rows."""
+    Partitions = NDArray[np.int32]
+    """A partition for each of n rows."""
     Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
     Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
 
@@ -80,14 +85,10 @@ class KeyRule:
         """Return the hash of each key, shape (n,); undefined for rows in `without_key`."""
         hashes = self.hash(keys)
         if self.keyless is Keyless.NONE and keys.null_count:
-            hashes[np.asarray(keys.is_null())] = self.empty_key_hash()
+            hashes[np.asarray(keys.is_null())] = self.hash(pa.array([b""], pa.binary()))[0]
         return hashes
 
-    def empty_key_hash(self) -> np.uint32:
-        """Return the hash of an empty key."""
-        return np.uint32(self.hash(pa.array([b""], pa.binary()))[0])
-
-    def without_key(self, keys: pa.BinaryArray) -> NDArray[np.bool_] | None:
+    def without_key(self, keys: pa.BinaryArray) -> Mask | None:
         """Return a mask of the rows without a key, shape (n,), or None if every row has a key."""
         if self.keyless is Keyless.NONE:
             return None
@@ -129,7 +130,7 @@ class UserPartitioner:
 
     def assign(
         self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
-    ) -> NDArray[np.int32]:
+    ) -> Partitions:
         """Return the partition of each row, or UNASSIGNED, shape (n,).
 
         Raises:
@@ -156,7 +157,7 @@ class UserPartitioner:
             )
         return partitions
 
-    def _as_numpy(self, result: Any, topic: TopicInfo) -> NDArray[np.int32]:
+    def _as_numpy(self, result: Any, topic: TopicInfo) -> Partitions:
         if isinstance(result, pa.Array):
             if result.null_count:
                 raise self._invalid("returned nulls", topic)
@@ -205,7 +206,7 @@ class Route:
     """
 
     targets: NDArray[np.integer]
-    topics: tuple[TopicInfo, ...]
+    topics: Topics
     bases: NDArray[np.int64]
 
     def target(self, number: int) -> tuple[TopicInfo, int]:
@@ -223,7 +224,7 @@ class Route:
         count = self.topics[index].partition_count
         return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
 
-    def rows_of(self, partitions: Mapping[str, Collection[int]]) -> NDArray[np.bool_] | None:
+    def rows_of(self, partitions: Mapping[str, Collection[int]]) -> Mask | None:
         """Return a mask of the rows for these partitions by topic; None if there are no rows."""
         if not partitions:
             return None
@@ -287,7 +288,7 @@ class Partitioner:
         keyless = keys is None or keys.null_count == len(keys)
         return keyless and (named is None or named.null_count == len(named))
 
-    def assign(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> Route:
+    def assign(self, rows: Rows, topics: Topics) -> Route:
         """Return the target of each row; count keyed and explicit rows by topic.
 
         Args:
@@ -319,9 +320,7 @@ class Partitioner:
         return _route(rows, topics, counts, partitions)
 
     @staticmethod
-    def _explicit(
-        rows: Rows, topics: tuple[TopicInfo, ...], partitions: NDArray[np.int32]
-    ) -> NDArray[np.bool_] | None:
+    def _explicit(rows: Rows, topics: Topics, partitions: Partitions) -> Mask | None:
         """Fill in the explicit partitions; return a mask of the other rows (None: all rows)."""
         column = rows.partition
         if column is None or column.null_count == len(column):
@@ -330,12 +329,8 @@ class Partitioner:
         return np.asarray(column.is_null())
 
     def _keyed(
-        self,
-        rows: Rows,
-        count_of: NDArray[np.int32],
-        partitions: NDArray[np.int32],
-        unassigned: NDArray[np.bool_] | None,
-    ) -> NDArray[np.bool_] | None:
+        self, rows: Rows, count_of: Partitions, partitions: Partitions, unassigned: Mask | None
+    ) -> Mask | None:
         """Fill in the partitions of rows with a key; return a mask of the others (None: all)."""
         rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
         if rule is None or (unassigned is not None and not unassigned.any()):
@@ -355,11 +350,7 @@ class Partitioner:
         return without_key if unassigned is None else without_key & unassigned
 
     def _fill(
-        self,
-        rows: Rows,
-        topics: tuple[TopicInfo, ...],
-        unassigned: NDArray[np.bool_] | None,
-        partitions: NDArray[np.int32],
+        self, rows: Rows, topics: Topics, unassigned: Mask | None, partitions: Partitions
     ) -> None:
         """Fill in the partitions chosen round robin, at random, or by the user function."""
         for topic, members in _by_topic(rows, topics, unassigned):
@@ -369,7 +360,7 @@ class Partitioner:
                 count = len(rows) if isinstance(members, slice) else len(members)
                 partitions[members] = self._unkeyed(topic, count)
 
-    def _unkeyed(self, topic: TopicInfo, count: int) -> NDArray[np.int32]:
+    def _unkeyed(self, topic: TopicInfo, count: int) -> Partitions:
         led = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
         if self._kind is Kind.RANDOM:
             generator = np.random.default_rng(self._random.getrandbits(64))
@@ -384,7 +375,7 @@ class Partitioner:
         topic: TopicInfo,
         rows: Rows,
         members: slice | NDArray[np.intp],
-    ) -> NDArray[np.int32]:
+    ) -> Partitions:
         key, value = None if self._ignore_keys else rows.columns.key, rows.columns.value
         if not isinstance(members, slice):
             picked = pa.array(members, pa.int64())
@@ -393,12 +384,7 @@ class Partitioner:
         return np.where(result == UNASSIGNED, np.int32(topic.partition_count), result)
 
 
-def _count(
-    counter: Counter[str],
-    mask: NDArray[np.bool_],
-    rows: Rows,
-    topics: tuple[TopicInfo, ...],
-) -> None:
+def _count(counter: Counter[str], mask: Mask, rows: Rows, topics: Topics) -> None:
     if rows.topic_of is None:
         counter[topics[0].name] += int(np.count_nonzero(mask))
         return
@@ -408,9 +394,7 @@ def _count(
         counter[topic.name] += int(count)
 
 
-def _explicit_partitions(
-    rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]
-) -> NDArray[np.int32]:
+def _explicit_partitions(rows: Rows, column: pa.Int32Array, topics: Topics) -> Partitions:
     """Return the partition that each row specifies, shape (n,), 0 for null.
 
     Raises:
@@ -424,7 +408,7 @@ def _explicit_partitions(
 
 
 def _by_topic(
-    rows: Rows, topics: tuple[TopicInfo, ...], mask: NDArray[np.bool_] | None
+    rows: Rows, topics: Topics, mask: Mask | None
 ) -> list[tuple[TopicInfo, slice | NDArray[np.intp]]]:
     """Return the rows that still need a partition, grouped by topic in their original order."""
     if rows.topic_of is None:
@@ -441,12 +425,7 @@ def _by_topic(
     return [(topics[int(rows.topic_of[group[0]])], group) for group in groups if len(group)]
 
 
-def _route(
-    rows: Rows,
-    topics: tuple[TopicInfo, ...],
-    counts: NDArray[np.int32],
-    partitions: NDArray[np.int32],
-) -> Route:
+def _route(rows: Rows, topics: Topics, counts: Partitions, partitions: Partitions) -> Route:
     bases = np.zeros(len(topics), np.int64)
     if len(topics) > 1:
         (counts[:-1] + 1).cumsum(out=bases[1:])
@@ -458,9 +437,7 @@ def _route(
     )
 
 
-def _raise_out_of_range(
-    rows: Rows, topics: tuple[TopicInfo, ...], row: int, named: NDArray[np.int32]
-) -> None:
+def _raise_out_of_range(rows: Rows, topics: Topics, row: int, named: Partitions) -> None:
     topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
     raise ColumnError(
         f"{rows.name(row)} specifies a partition that does not exist: "

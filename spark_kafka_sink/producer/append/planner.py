@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.error_tolerance import Rows
 
+    Targets = NDArray[np.integer]
+    """The target number of each of n rows; see `Route`."""
+    Timestamps = NDArray[np.int64] | int
+    """The timestamp of each of n rows in milliseconds, or one timestamp for all rows."""
+    Order = NDArray[np.intp] | None
+    """Row numbers in the planned order; None for the original order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -113,16 +120,16 @@ class Plan:
     `timestamp_deltas` is None if every record has its batch's base timestamp.
     """
 
-    order: NDArray[np.intp] | None
+    order: Order
     segments: list[Segment]
     offset_deltas: NDArray[np.int32]
     timestamp_deltas: NDArray[np.int64] | None
 
 
 def plan(
-    targets: NDArray[np.integer],
+    targets: Targets,
     sizes: NDArray[np.int64],
-    timestamps: NDArray[np.int64] | int,
+    timestamps: Timestamps,
     open_batch: Callable[[int], OpenBatch | None],
     limits: BatchLimits,
 ) -> Plan:
@@ -153,7 +160,7 @@ def plan(
     return _finish(order, cutter.segments, len(targets), timestamps)
 
 
-def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
+def _runs(targets: Targets) -> tuple[Order, NDArray[np.intp]]:
     """Return the order that groups the rows by target, and the bounds of each target's run.
 
     The bounds of the r runs have shape (r + 1,).
@@ -165,7 +172,7 @@ def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArra
     return order, _bounds(targets[order])
 
 
-def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
+def _bounds(targets: Targets) -> NDArray[np.intp]:
     bounds = np.empty(len(targets) + 1, np.bool_)
     bounds[0] = bounds[-1] = True
     np.not_equal(targets[1:], targets[:-1], out=bounds[1:-1])
@@ -182,7 +189,7 @@ class _Cutter:
     def __init__(
         self,
         ends: NDArray[np.int64],
-        timestamps: NDArray[np.int64] | int,
+        timestamps: Timestamps,
         open_batch: Callable[[int], OpenBatch | None],
         limits: BatchLimits,
         *,
@@ -255,12 +262,7 @@ class _Cutter:
         return self._timestamps if isinstance(self._timestamps, int) else int(self._timestamps[row])
 
 
-def _finish(
-    order: NDArray[np.intp] | None,
-    segments: list[Segment],
-    rows: int,
-    timestamps: NDArray[np.int64] | int,
-) -> Plan:
+def _finish(order: Order, segments: list[Segment], rows: int, timestamps: Timestamps) -> Plan:
     counts = np.array([segment.stop - segment.start for segment in segments], np.intp)
     deltas = np.arange(rows, dtype=np.int32)
     shifts = [segment.first_delta - segment.start for segment in segments]
@@ -275,7 +277,7 @@ def _finish(
     return Plan(order, segments, _unsort(deltas, order), timestamps - base_of)
 
 
-def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
+def _unsort(values: NDArray[_T], order: Order) -> NDArray[_T]:
     """Convert values from the planned order back to the original order of the rows."""
     if order is None:
         return values
@@ -357,9 +359,7 @@ class _TargetNames(dict[int, TopicPartition]):
         return name
 
 
-def _latest(
-    timestamps: NDArray[np.int64] | int, starts: list[int], order: NDArray[np.intp] | None
-) -> list[int]:
+def _latest(timestamps: Timestamps, starts: list[int], order: Order) -> list[int]:
     """Return the highest timestamp of each segment; `starts` are the first rows of the segments."""
     if isinstance(timestamps, int):
         return [timestamps] * len(starts)
@@ -368,7 +368,7 @@ def _latest(
     return latest
 
 
-def _row_numbers(chunk: RoutedChunk, order: NDArray[np.intp] | None) -> RowNumbers | None:
+def _row_numbers(chunk: RoutedChunk, order: Order) -> RowNumbers | None:
     """Return the row numbers in this order; None if they would take too much memory."""
     rows, partition = chunk.rows, chunk.rows.spark_partition
     if order is None and rows.numbers is None:

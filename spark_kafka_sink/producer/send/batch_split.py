@@ -307,12 +307,12 @@ class RecordErrorHandler:
 
     def _count(self, answer: Answer, count: int) -> None:
         batch, response = answer.batch, answer.response
-        partition = f"{batch.partition.topic}-{batch.partition.partition}"
         texts = [text or answer.error for _, text in response.record_errors]
         if response.code in error_codes.RECORDS_TOO_LARGE and count == batch.records == 1:
             texts = [too_large(batch, response)]
         examples = [
-            f"{partition}: {text}" for text in texts or [self._message(answer) or answer.error]
+            f"{batch.partition}: {text}"
+            for text in texts or [self._message(answer) or answer.error]
         ]
         self._context.bad_rows.refused(answer.row_error, count, examples)
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partitioner import candidates, draw_order
-from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.send.partition_state import DrainedBatch
 
 if TYPE_CHECKING:
@@ -99,7 +98,6 @@ class Drainer:
         self._metadata = session.client.metadata
         self._config = session.config
         self._accumulator = session.accumulator
-        self._producer_state = session.producer_state
         self._breakers = session.breakers
         self._partitions = partitions
         self._transactions = session.transactions
@@ -215,11 +213,6 @@ class Drainer:
         """
         if state.can_renumber:
             drained.to_renumber[state.partition] = state
-            return False
-        if (
-            self._config.enable_idempotence
-            and self._producer_state.state is not ProducerIdState.KNOWN
-        ):
             return False
         if self._transactions is not None and not self._transactions.may_send_to(state.partition):
             drained.new_partitions.append(state.partition)

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.backoff import retry_delay
 from spark_kafka_sink.client.client import half
 from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
@@ -306,13 +306,8 @@ class ResponseHandler:
     # The methods below retry batches.
 
     def _retry(self, answer: Answer, action: Action, now: float) -> None:
-        config, (state, batch, response) = self._config, answer
-        at = now + full_jitter(
-            batch.attempts - 1,
-            config.retry_backoff_ms,
-            config.retry_backoff_max_ms,
-            self._client.random,
-        )
+        state, batch, response = answer
+        at = now + retry_delay(self._config, batch.attempts - 1, self._client.random)
         if action is Action.REFRESH_AND_RETRY:
             metadata, partition = self._client.metadata, batch.partition
             metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951

@@ -66,8 +66,6 @@ class Sender:
         self._metadata = session.client.metadata
         self._config = session.config
         self._report = session.report
-        self._events = session.events
-        self._breakers = session.breakers
         self._producer_state = session.producer_state
         self._transactions = session.transactions
         self._completion = BatchCompletion(session, partitions, timeout)
@@ -160,7 +158,7 @@ class Sender:
         more = True
         while more and self._may_send():
             drained = self._drainer.drain(now)
-            self._breakers.set_unavailable(drained.unavailable)
+            self._session.breakers.set_unavailable(drained.unavailable)
             for node_id, batches in drained.requests.items():
                 self._send(node_id, batches, now)
             self._act_on(drained, now)
@@ -201,7 +199,7 @@ class Sender:
             if self._config.enable_idempotence and state.assign_sequence(
                 batch, self._producer_state
             ):
-                self._events.sequence_assigned(batch)
+                self._session.events.sequence_assigned(batch)
             if not batch.attempts:
                 batch.timed_from = self._timeout.start_of(batch)
             batch.attempts += 1
@@ -224,30 +222,26 @@ class Sender:
     ) -> None:
         """Send the request and update the metrics; a dry run overrides this method."""
         correlation = self._network.send(node_id, request, now)
-        if correlation:
-            self._measure_request(node_id, drained)
-        self._measure_batches(node_id, drained, now)
+        self._measure(node_id, drained, now, is_sent=bool(correlation))
         for _, batch in drained:
-            self._events.sent(batch, node_id, correlation)
+            self._session.events.sent(batch, node_id, correlation)
 
-    def _measure_request(self, node_id: int, drained: list[DrainedBatch]) -> None:
-        """Record the size of a request, and count the request if it contains a retried batch."""
-        self._report.meters.request(sum(batch.records for _, batch in drained))
-        if any(batch.attempts > 1 for _, batch in drained):
-            self._report.meters.brokers.of(self._metadata.cluster.nodes[node_id]).retries += 1
-
-    def _measure_batches(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
-        """Record the metrics of the batches that a request contains for the first time."""
+    def _measure(
+        self, node_id: int, drained: list[DrainedBatch], now: float, *, is_sent: bool
+    ) -> None:
+        """Record the metrics of a request, and of the batches that it is the first to contain."""
+        report = self._report
+        broker = report.meters.brokers.of(self._metadata.cluster.nodes[node_id])
+        if is_sent:
+            report.meters.request(sum(batch.records for _, batch in drained))
+            broker.retries += any(batch.attempts > 1 for _, batch in drained)
         for _, batch in drained:
-            if batch.attempts == 1:
-                self._measure_first(node_id, batch, now)
-
-    def _measure_first(self, node_id: int, batch: ProducerBatch, now: float) -> None:
-        (topic, partition), report = batch.partition, self._report
-        report.queue_latency(now - batch.created)
-        report.set_leader(topic, partition, node_id)
-        report.meters.batch(
-            BatchSent(
+            if batch.attempts > 1:
+                continue
+            topic, partition = batch.partition
+            report.queue_latency(now - batch.created)
+            report.set_leader(topic, partition, node_id)
+            sent = BatchSent(
                 topic=topic,
                 records=batch.records,
                 raw_bytes=batch.raw_size,
@@ -256,9 +250,8 @@ class Sender:
                 filled=batch.closed - batch.created,
                 closed=batch.reason,
                 compression=batch.compression,
-            ),
-            report.meters.brokers.of(self._metadata.cluster.nodes[node_id]),
-        )
+            )
+            report.meters.batch(sent, broker)
 
     # The methods below process completed requests.
 
@@ -293,7 +286,7 @@ class Sender:
         try:
             # This includes requests of an earlier session whose producer state this session uses.
             requester.handle_response(completion, now)
-            self._events.producer_id_received(requester.producer_state)
+            self._session.events.producer_id_received(requester.producer_state)
         except DeliveryError as error:
             if requester is self._producer_id:
                 self._completion.fail_session(error)
@@ -320,7 +313,7 @@ class Sender:
         except DeliveryError as error:
             self._completion.fail_session(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
-            self._events.producer_id_received(self._producer_state)
+            self._session.events.producer_id_received(self._producer_state)
         if transactions.denied:
             denied = frozenset(transactions.denied)
             transactions.denied.clear()

@@ -270,13 +270,7 @@ class Statistics:
 
     def _toppars(self, node_id: int) -> dict[str, Any]:
         led = [state.partition for state in self._states if state.leader == node_id]
-        return {
-            f"{partition.topic}-{partition.partition}": {
-                "topic": partition.topic,
-                "partition": partition.partition,
-            }
-            for partition in led
-        }
+        return {str(partition): partition._asdict() for partition in led}
 
     def _topics(
         self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], now: float
