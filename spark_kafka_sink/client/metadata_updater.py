@@ -36,7 +36,7 @@ from spark_kafka_sink.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorC
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from random import Random
 
     from spark_kafka_sink.client.network import Network
@@ -334,9 +334,10 @@ class Metadata:
         """Store a partition's leader from a Produce response (KIP-951) if its epoch is newer."""
         self.cluster = self.cluster.with_leader(*partition, leader, epoch)
 
-    def learn_nodes(self, nodes: Mapping[int, Node]) -> None:
-        """Store the broker addresses from a Produce response (KIP-951)."""
-        self.cluster = self.cluster.with_nodes(nodes)
+    def learn_nodes(self, nodes: Iterable[tuple[int, str, int]]) -> None:
+        """Store the broker ids and addresses from a Produce response (KIP-951)."""
+        if nodes:
+            self.cluster = self.cluster.with_nodes(Node(*node) for node in nodes)
 
     def any_node(self, network: Network, now: float) -> Node | None:
         """Return the ready broker with the fewest requests in flight, or connect to a broker."""

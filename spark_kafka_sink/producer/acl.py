@@ -53,23 +53,21 @@ class AclAdvisor:
     def unauthorized_topic(self, topic: str) -> AuthorizationError:
         """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
         where, who = self._topic(topic), self.principal
-        return AuthorizationError(
-            f"{where} does not exist, and {who} is not authorized to create it"
-            if topic in self._metadata.denials.uncreatable
-            else f"Describe on {where} is denied to {who}, so the topic might not exist",
-            topic=topic,
-            error=error_name(_TOPIC),
-            hint=self.hint(_TOPIC, topic),
-        )
+        if topic in self._metadata.denials.uncreatable:
+            problem = f"{where} does not exist, and {who} is not authorized to create it"
+        else:
+            problem = f"Describe on {where} is denied to {who}, so the topic might not exist"
+        return self._topic_error(problem, topic)
 
     def unauthorized_write(self, topic: str) -> AuthorizationError:
         """Return the error if the coordinator does not allow adding a partition of this topic."""
-        return AuthorizationError(
-            f"Write on {self._topic(topic)} is denied to {self.principal}",
-            topic=topic,
-            error=error_name(_TOPIC),
-            hint=self.hint(_TOPIC, topic),
+        return self._topic_error(
+            f"Write on {self._topic(topic)} is denied to {self.principal}", topic
         )
+
+    def _topic_error(self, problem: str, topic: str) -> AuthorizationError:
+        hint = self.hint(_TOPIC, topic)
+        return AuthorizationError(problem, topic=topic, error=error_name(_TOPIC), hint=hint)
 
     def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
         """Return the error for a denied InitProducerId request to write to `topics`."""

@@ -18,6 +18,7 @@ from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuota
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.error_tolerance import BadRows
+from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder
@@ -71,6 +72,8 @@ class SessionContext:
     acls: AclAdvisor
     transactions: TransactionManager | None = None
     """None if the session does not write in a transaction."""
+    partitions: PartitionStates = field(default_factory=PartitionStates)
+    """Used by the sender thread only."""
 
     @property
     def config(self) -> ProducerConfig:

@@ -330,10 +330,7 @@ def _compile(entity_type: type[Any]) -> Read:
 
 
 def _read_tag(
-    data: memoryview,
-    at: int,
-    readers: dict[int | None, tuple[str, Reader]],
-    kwargs: dict[str, Any],
+    data: memoryview, at: int, readers: dict[int | None, tuple[str, Reader]], kwargs: dict[str, Any]
 ) -> int:
     tag, at = read_uvarint(data, at)
     size, at = read_uvarint(data, at)

@@ -191,10 +191,7 @@ _WHOLE = 100
 
 
 def find_full(
-    held: Mapping[TopicPartition, int],
-    topics: Mapping[str, TopicInfo],
-    more: int,
-    limit: int,
+    held: Mapping[TopicPartition, int], topics: Mapping[str, TopicInfo], more: int, limit: int
 ) -> dict[str, set[int]]:
     """Return the partitions, by topic, whose quota `more` bytes would exceed.
 

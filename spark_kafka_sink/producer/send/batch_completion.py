@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.batch_split import Answer
-    from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
+    from spark_kafka_sink.producer.send.partition_state import PartitionState
 
 
 _ABANDONED = "SESSION_FAILED"
@@ -120,15 +120,13 @@ class DeliveryTimeout:
 class BatchCompletion:
     """Completes batches: updates the report and the events, and frees their memory."""
 
-    def __init__(
-        self, session: SessionContext, partitions: PartitionStates, timeout: DeliveryTimeout
-    ) -> None:
+    def __init__(self, session: SessionContext) -> None:
         self.failure: KafkaProdError | None = None
         """The first permanent failure. `finish_failure` adds the delivery statuses."""
         self._session = session
         self._accumulator = session.accumulator
-        self._partitions = partitions
-        self._timeout = timeout
+        self._partitions = session.partitions
+        self.timeout = DeliveryTimeout(session)
         self._client = session.client
         self._events = session.events
         self._report = session.report
@@ -137,7 +135,7 @@ class BatchCompletion:
     def acknowledge(self, answer: Answer, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
         state, batch, response = answer
-        self._timeout.progressed(state.leader)
+        self.timeout.progressed(state.leader)
         error = state.acknowledged(batch, response.base_offset, now)
         self._count_by_topic(batch)
         if error is not None:
@@ -157,7 +155,7 @@ class BatchCompletion:
 
     def complete_unacknowledged(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch that was written to the socket with acks=0."""
-        self._timeout.progressed(state.leader)
+        self.timeout.progressed(state.leader)
         state.remove(batch)
         self._report.sent(finished_batch(batch))
         self._accumulator.complete(batch)
@@ -225,7 +223,7 @@ class BatchCompletion:
         """Fail the expired batches: first retries, then batches in flight, then unsent batches."""
 
         def is_expired(batch: ProducerBatch) -> bool:
-            return self._timeout.is_expired(batch, now)
+            return self.timeout.is_expired(batch, now)
 
         expired = self._partitions.take_retries(is_expired)
         expired += self._partitions.take_in_flight(is_expired)

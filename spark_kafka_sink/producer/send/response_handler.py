@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import retry_delay
 from spark_kafka_sink.client.client import half
-from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, Node
+from spark_kafka_sink.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.batch_completion import BatchCompletion, DeliveryTimeout
-    from spark_kafka_sink.producer.send.partition_state import DrainedBatch, PartitionStates
+    from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
+    from spark_kafka_sink.producer.send.partition_state import DrainedBatch
     from spark_kafka_sink.protocol.produce import ProduceResponse, TopicKey
 
 
@@ -193,17 +193,11 @@ response (KIP-219).
 class ResponseHandler:
     """Completes batches, returns them to their partition's retry queue, or splits them."""
 
-    def __init__(
-        self,
-        session: SessionContext,
-        partitions: PartitionStates,
-        timeout: DeliveryTimeout,
-        completion: BatchCompletion,
-    ) -> None:
+    def __init__(self, session: SessionContext, completion: BatchCompletion) -> None:
         self._session = session
         self._accumulator = session.accumulator
-        self._partitions = partitions
-        self._timeout = timeout
+        self._partitions = session.partitions
+        self._timeout = completion.timeout
         self._completion = completion
         self._client = session.client
         self._config = session.config
@@ -218,7 +212,7 @@ class ResponseHandler:
         partition_responses: dict[tuple[TopicKey, int], PartitionResponse] = {}
         default = _LOST if completion.written else _UNSENT
         if response is not None:
-            self._store_nodes(response)
+            self._client.metadata.learn_nodes(response.nodes)
             partition_responses, default = response.partitions, _MISSING
         else:
             self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
@@ -320,11 +314,6 @@ class ResponseHandler:
         batch.retried, batch.refused = True, max(response.code, 0) or batch.refused
         self._report.retried(answer.error)
         self._report.meters.retried(batch.partition.topic, batch.records)
-
-    def _store_nodes(self, response: ProduceResponse) -> None:
-        if response.nodes:
-            nodes = {node_id: Node(node_id, host, port) for node_id, host, port in response.nodes}
-            self._client.metadata.learn_nodes(nodes)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""

@@ -19,9 +19,8 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.metrics.recorder import BatchSent
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
-from spark_kafka_sink.producer.send.batch_completion import BatchCompletion, DeliveryTimeout
+from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
-from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
@@ -59,8 +58,7 @@ class Sender:
     def __init__(self, session: SessionContext) -> None:
         self._session = session
         self._accumulator = session.accumulator
-        self._partitions = partitions = PartitionStates()
-        self._timeout = timeout = DeliveryTimeout(session)
+        self._partitions = session.partitions
         self._client = session.client
         self._network = session.client.network
         self._metadata = session.client.metadata
@@ -68,13 +66,13 @@ class Sender:
         self._report = session.report
         self._producer_state = session.producer_state
         self._transactions = session.transactions
-        self._completion = BatchCompletion(session, partitions, timeout)
-        self._drainer = Drainer(session, partitions)
+        self._completion = BatchCompletion(session)
+        self._drainer = Drainer(session)
         self._producer_id = ProducerIdRequester(
             session.client, session.producer_state, session.acls
         )
-        self._responses = ResponseHandler(session, partitions, timeout, self._completion)
-        self._statistics = Statistics(session, partitions)
+        self._responses = ResponseHandler(session, self._completion)
+        self._statistics = Statistics(session)
         self._connect_attempts: dict[int, int] = {}
         """The number of failed connection attempts to each broker since the last request to it, at
         the time of the latest metadata refresh that such a failure caused.
@@ -201,7 +199,7 @@ class Sender:
             ):
                 self._session.events.sequence_assigned(batch)
             if not batch.attempts:
-                batch.timed_from = self._timeout.start_of(batch)
+                batch.timed_from = self._completion.timeout.start_of(batch)
             batch.attempts += 1
             batch.sent_at = now
         self._connect_attempts.pop(node_id, None)

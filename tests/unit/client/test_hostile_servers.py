@@ -115,7 +115,7 @@ def test_broker_with_invalid_id_is_ignored(number: int) -> None:
     """Otherwise it would be confused with a bootstrap server, or with a missing leader."""
     nameless = {**NODE, "node_id": number}
     assert list(Cluster().updated(metadata_response(0, nodes=(NODE, nameless))).nodes) == [1]
-    assert list(Cluster().with_nodes({number: Node(number, "h", 9_092)}).nodes) == []
+    assert list(Cluster().with_nodes([Node(number, "h", 9_092)]).nodes) == []
 
 
 def test_working_broker_does_not_hide_failures_of_another() -> None:
