@@ -17,7 +17,7 @@ from spark_kafka_sink.client.channel.transport import MAX_BUFFERS, State, Transp
 from spark_kafka_sink.client.connection import Connection, CorrelationError
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.config.security.model import SecurityConfig
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -30,7 +30,7 @@ from spark_kafka_sink.client.outages import no_backlog
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
 from spark_kafka_sink.common.errors import DeliveryError, text_of
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
 from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:

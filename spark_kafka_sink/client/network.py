@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -230,12 +231,9 @@ class Network:
 
     def wakeup(self) -> None:
         """Make the current or the next `poll` return immediately."""
-        try:
+        # If the buffer is full, `poll` wakes up anyway. If the socket is closed, no thread is polling.
+        with suppress(OSError):
             self._wake_write.send(b"\0")
-        except (BlockingIOError, OSError):
-            # The error can be ignored. If the buffer is full, `poll` wakes up anyway. If the socket
-            # is closed, no thread is polling.
-            return
 
     def brokers(self) -> list[BrokerConnection]:
         """Return a new list of all known brokers, including disconnected brokers."""
@@ -258,10 +256,8 @@ class Network:
         self._wake_write.close()
 
     def _drain_wakeups(self) -> None:
-        try:
+        with suppress(BlockingIOError):
             self._wake_read.recv(4096)
-        except BlockingIOError:
-            return
 
     def _open(self, broker: BrokerConnection, now: float) -> None:
         """Start to connect; with TLS, reload changed certificate files first."""
@@ -367,19 +363,17 @@ class Network:
     def _take_login_steps(self, now: float) -> None:
         for result in self._logins.results():
             for broker in self.brokers():
-                if broker.connection is not result.owner:
-                    continue
-                if broker.connection.state is not State.LOADING_STORES:
-                    self._resume_login(broker, result, now)
-                elif (failure := result.failure) is not None:
-                    self._fail(broker, failure, now)
-                else:
-                    self._dial(broker, now)
+                if broker.connection is result.owner:
+                    self._resume(broker, result, now)
 
-    def _resume_login(self, broker: BrokerConnection, result: CallResult, now: float) -> None:
+    def _resume(self, broker: BrokerConnection, result: CallResult, now: float) -> None:
+        """Continue with the result of a login step, or after the TLS stores were read."""
         try:
             if (failure := result.failure) is not None:
                 raise failure
+            if broker.connection.state is State.LOADING_STORES:
+                self._dial(broker, now)
+                return
             broker.connection.resume_login(result.value, now)
             broker.flush()
         except (OSError, KafkaProdError) as error:

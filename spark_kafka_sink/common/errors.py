@@ -62,7 +62,7 @@ class KafkaProdError(Exception):
         return f"{text}\n{summary}" if summary else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self._state())
+        return type(self).rebuild, (self.message, self._state())
 
     def _state(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in (*FIELDS, "statuses")}
@@ -73,10 +73,6 @@ class KafkaProdError(Exception):
         error = cls(message)
         error.__dict__.update(state)
         return error
-
-
-def _rebuild(cls: type[KafkaProdError], message: str, state: dict[str, object]) -> KafkaProdError:
-    return cls.rebuild(message, state)
 
 
 class ConfigError(KafkaProdError):

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.common.time_zones import fixed_offset
+from spark_kafka_sink.common.clock import fixed_offset
 from spark_kafka_sink.formats.fields import values_of
 from spark_kafka_sink.formats.writer import RowWriter, spread
 from spark_kafka_sink.records.columns import (

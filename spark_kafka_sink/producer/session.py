@@ -190,8 +190,10 @@ class ProducerSession:
         duration = self.client.clock.monotonic() - self._started
         meters = self.context.report.meters
         self._accumulator.pool.measure(meters)
+        known = self.client.metadata.cluster.topics
         for name, meter in meters.topics.copy().items():
-            meter.partitions = self._topics.partition_count(name) or meter.partitions
+            if name in known:
+                meter.partitions = known[name].partition_count
             meter.keyed_records = self._partitioner.keyed[name]
             meter.assigned_records = self._partitioner.assigned[name]
         report = self.context.report.build(task, int(duration * 1000))

@@ -22,6 +22,7 @@ from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.producer.append.partitioner import Admission
+from spark_kafka_sink.producer.append.planner import ranges_within
 from spark_kafka_sink.producer.buffer.buffer_pool import PARTITIONS_PART
 
 if TYPE_CHECKING:
@@ -216,14 +217,8 @@ class AdmissionControl:
         if rows <= self._chunk_rows and chunk.size <= self._chunk_bytes:
             yield chunk
             return
-        ends = sizes.cumsum()
-        start = 0
-        while start < rows:
-            before = int(ends[start - 1]) if start else 0
-            stop = int(ends.searchsorted(before + self._chunk_bytes, side="right"))
-            stop = max(min(stop, start + self._chunk_rows), start + 1)
+        for start, stop in ranges_within(sizes, self._chunk_bytes, self._chunk_rows):
             yield chunk.slice(start, stop)
-            start = stop
 
     def reserve(self, chunk: Chunk) -> int:
         """Wait for the rate limits and for buffer space; return the bytes charged.

@@ -513,7 +513,9 @@ class StickyPartitioner:
         needy = [
             index
             for index, (topic, missing, _) in enumerate(counts)
-            if missing and topic.partition_count and self._needs_partition(topic.name)
+            if missing
+            and topic.partition_count
+            and (not self._adaptive or self._accumulator.needs_partition(topic.name))
         ]
         if not needy:
             return route
@@ -523,10 +525,6 @@ class StickyPartitioner:
             chosen = self._choose(route.topics[index], sizes[members], admission)
             targets[members] = chosen + route.bases[index]
         return replace(route, targets=targets)
-
-    def _needs_partition(self, topic: str) -> bool:
-        """Return True if the topic's unassigned rows need a partition now."""
-        return not self._adaptive or self._accumulator.needs_partition(topic)
 
     def _choose(
         self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission

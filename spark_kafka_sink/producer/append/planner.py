@@ -21,7 +21,7 @@ from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.records.varint import varint_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -96,6 +96,20 @@ class BatchLimits:
     lower: Callable[[int], int] | None = None
 
 
+def ranges_within(
+    sizes: NDArray[np.int64], most_bytes: int, most_rows: int = MAX_BATCH_RECORDS
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of consecutive rows within these limits; a larger row gets its own range."""
+    ends = sizes.cumsum()
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(ends.searchsorted(before + most_bytes, side="right"))
+        stop = max(min(stop, start + most_rows), start + 1)
+        yield start, stop
+        start = stop
+
+
 class Segment(NamedTuple):
     """Planned rows start..stop (in `Plan.order`): consecutive records in one batch."""
 
@@ -150,7 +164,7 @@ def plan(
     ends = np.zeros(len(targets) + 1, np.int64)
     (sizes if order is None else sizes[order]).cumsum(out=ends[1:])
     stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
-    cutter = _Cutter(ends, stamps, open_batch, limits, repeats=order is None)
+    cutter = _Cutter(ends, stamps, open_batch, limits, {} if order is None else None)
     firsts = planned[bounds[:-1]].tolist()
     edges = pairwise(ends[bounds].tolist())
     for target, (start, stop), (before, behind) in zip(
@@ -179,42 +193,35 @@ def _bounds(targets: Targets) -> NDArray[np.intp]:
     return bounds.nonzero()[0]
 
 
+@dataclass(slots=True)
 class _Cutter:
     """Divides each target's runs into batches, and tracks the bytes added to each open batch.
 
-    `ends` is the total size of the rows before each row, shape (n + 1,). `repeats` is True if a
-    target may have several runs.
+    `ends` is the total size of the rows before each row, shape (n + 1,). `touched` contains the
+    latest batch of each target, or is None if each target has only one run.
     """
 
-    def __init__(
-        self,
-        ends: NDArray[np.int64],
-        timestamps: Timestamps,
-        open_batch: Callable[[int], OpenBatch | None],
-        limits: BatchLimits,
-        *,
-        repeats: bool,
-    ) -> None:
-        self.segments: list[Segment] = []
-        self._ends = ends
-        self._timestamps = timestamps
-        self._open_batch = open_batch
-        self._limits = limits
-        self._batch_size = limits.size
-        self._batch_records = min(limits.records, MAX_BATCH_RECORDS)
-        self._touched: dict[int, OpenBatch] | None = {} if repeats else None
+    ends: NDArray[np.int64]
+    timestamps: Timestamps
+    open_batch: Callable[[int], OpenBatch | None]
+    limits: BatchLimits
+    touched: dict[int, OpenBatch] | None
+    segments: list[Segment] = field(default_factory=list)
+    batch_size: int = 0
+    """Maximum size of the current target's batches in bytes."""
 
     def add(self, target: int, start: int, stop: int, size: int) -> None:
         """Add rows start..stop, all for one target, with a total of `size` bytes."""
-        if self._limits.lower is not None:
-            self._batch_size = min(self._limits.size, self._limits.lower(target))
-        touched = self._touched
-        batch = (touched and touched.get(target)) or self._open_batch(target)
+        self.batch_size = self.limits.size
+        if self.limits.lower is not None:
+            self.batch_size = min(self.batch_size, self.limits.lower(target))
+        touched = self.touched
+        batch = (touched and touched.get(target)) or self.open_batch(target)
         if batch is None:
             batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
         rows = stop - start
         filled = batch.size + size + self._delta_size(batch) * rows
-        if filled > self._batch_size or batch.records + rows > self._batch_records:
+        if filled > self.batch_size or batch.records + rows > self.limits.records:
             self._cut(target, start, stop, batch)
             return
         first, base = batch.records, batch.base_timestamp
@@ -230,22 +237,22 @@ class _Cutter:
                 batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
                 end = max(self._fit(start, stop, batch), start + 1)
             self.segments.append(Segment(target, start, end, batch.records, batch.base_timestamp))
-            size = batch.size + int(self._ends[end] - self._ends[start])
+            size = batch.size + int(self.ends[end] - self.ends[start])
             size += self._delta_size(batch) * (end - start)
             batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
             start = end
-        if self._touched is not None:
-            self._touched[target] = batch
+        if self.touched is not None:
+            self.touched[target] = batch
 
     def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
         """Return the first row at or after `start` that does not fit into the batch."""
-        limit = int(self._ends[start]) + self._batch_size - batch.size
+        limit = int(self.ends[start]) + self.batch_size - batch.size
         delta_size = self._delta_size(batch)
-        ends = self._ends[start + 1 : stop + 1]
+        ends = self.ends[start + 1 : stop + 1]
         if delta_size:
             ends = ends + delta_size * np.arange(1, stop - start + 1)
         end = start + int(ends.searchsorted(limit, side="right"))
-        return min(end, start + self._batch_records - batch.records)
+        return min(end, start + self.limits.records - batch.records)
 
     def _delta_size(self, batch: OpenBatch) -> int:
         """Return by how many bytes a record in this batch can exceed its size bound.
@@ -253,13 +260,13 @@ class _Cutter:
         This is the size of its timestamp delta, plus one byte because the record's length varint
         may become longer.
         """
-        if not isinstance(self._timestamps, int) or self._timestamps == batch.base_timestamp:
+        if not isinstance(self.timestamps, int) or self.timestamps == batch.base_timestamp:
             return 0
-        size = varint_size(self._timestamps - batch.base_timestamp)
+        size = varint_size(self.timestamps - batch.base_timestamp)
         return size if size > 1 else 0
 
     def _stamp(self, row: int) -> int:
-        return self._timestamps if isinstance(self._timestamps, int) else int(self._timestamps[row])
+        return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[row])
 
 
 def _finish(order: Order, segments: list[Segment], rows: int, timestamps: Timestamps) -> Plan:
@@ -296,7 +303,9 @@ class ChunkEncoder:
     def __init__(self, client: Client, accumulator: Accumulator) -> None:
         self._client = client
         self._accumulator = accumulator
-        self._limits = BatchLimits(client.config.batch_size, client.config.batch_num_messages)
+        self._limits = BatchLimits(
+            client.config.batch_size, min(client.config.batch_num_messages, MAX_BATCH_RECORDS)
+        )
         self._names: _TargetNames | None = None
 
     def encode(self, chunk: RoutedChunk, arrived_ms: int) -> tuple[list[EncodedSlice], Charge]:

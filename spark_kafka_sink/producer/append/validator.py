@@ -100,11 +100,6 @@ class TopicMetadata:
         if self._remaining_s(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
             self.await_expected()
 
-    def partition_count(self, name: str) -> int:
-        """Return the known partition count; 0 for an unknown topic."""
-        info = self._client.metadata.cluster.topics.get(name)
-        return 0 if info is None else info.partition_count
-
     def await_expected(self) -> None:
         """Wait for every topic that was unknown to `expect`; raises the same errors as `lookup`."""
         if self._awaited:

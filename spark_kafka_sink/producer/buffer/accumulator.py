@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.metrics.producer_metrics import CloseReason
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch, ProducerBatch
 
 if TYPE_CHECKING:

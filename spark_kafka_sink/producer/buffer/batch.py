@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.metrics.producer_metrics import CloseReason
 from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, RowNumbers
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import (

@@ -251,10 +251,6 @@ class CircuitBreakers:
         """Restart the ramp after a broker requested a throttle pause."""
         self.ramp = Ramp(now)
 
-    def set_unavailable(self, brokers: frozenset[int]) -> None:
-        """Replace the set of brokers that exceeded partitioner.availability.timeout.ms."""
-        self.unavailable = brokers
-
     # Any thread may call the methods below.
 
     def is_open(self, topic_partition: TopicPartition, node_id: int, now: float) -> bool:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster_snapshot import Cluster, TopicInfo
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.metrics.recorder import MetricsRecorder
+    from spark_kafka_sink.metrics.producer_metrics import MetricsRecorder
     from spark_kafka_sink.producer.buffer.batch import Charge
     from spark_kafka_sink.producer.buffer.events import ProducerEvents
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum, auto
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.planner import BatchLimits, plan
+from spark_kafka_sink.producer.append.planner import BatchLimits, plan, ranges_within
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, is_letter
 from spark_kafka_sink.producer.error_tolerance import TOPIC_ROW_ERRORS, RowError, Rows
@@ -32,10 +31,6 @@ from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, NO_SEQUENCE, BatchHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
@@ -249,9 +244,8 @@ class RecordErrorHandler:
         errors = np.full(len(refused), answer.row_error, np.int8)
         letter_rows = topic.letters(rows, errors, details)
         partition = TopicPartition(topic.name, UNASSIGNED)
-        bounds = _bounds(
-            encoder.size_bounds(letter_rows.columns), self._config.batch_size - HEADER_SIZE
-        )
+        sizes = encoder.size_bounds(letter_rows.columns)
+        bounds = ranges_within(sizes, self._config.batch_size - HEADER_SIZE)
         letters = [
             closed_batch(partition, batch.created, letter_rows.columns.slice(start, stop))
             for start, stop in bounds
@@ -320,17 +314,6 @@ class RecordErrorHandler:
 def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:
     """Return the partition of each rejected record; null if unassigned."""
     return pa.array([None if partition == UNASSIGNED else partition] * count, pa.int32())
-
-
-def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows of at most `limit` bytes each; a larger row gets its own range."""
-    ends = sizes.cumsum()
-    bounds = [0]
-    while bounds[-1] < len(sizes):
-        before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
-        stop = int(ends.searchsorted(before + limit, side="right"))
-        bounds.append(max(stop, bounds[-1] + 1))
-    return pairwise(bounds)
 
 
 def _without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:

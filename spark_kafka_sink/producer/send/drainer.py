@@ -251,9 +251,10 @@ class Drainer:
         if drained.is_full(brokers, head.size):
             return not drained.requests.keys().isdisjoint(brokers)
         drawn = self._drawn(unassigned.topic, leaders, drained)
-        if self._transactions is not None and (added := self._transactions.partitions) is not None:
+        transactions = self._transactions
+        if transactions is not None and transactions.version.needs_add_partitions:
             ready = self._accumulator.ready_count(unassigned)
-            drawn = added.for_batches(
+            drawn = transactions.partitions.for_batches(
                 unassigned.topic,
                 drawn,
                 ready,

@@ -17,7 +17,7 @@ from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, ProtocolError, text_of
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
-from spark_kafka_sink.metrics.recorder import BatchSent
+from spark_kafka_sink.metrics.producer_metrics import BatchSent
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.metrics.recorder import BrokerMeters
+    from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.drainer import Drained
@@ -156,7 +156,7 @@ class Sender:
         more = True
         while more and self._may_send():
             drained = self._drainer.drain(now)
-            self._session.breakers.set_unavailable(drained.unavailable)
+            self._session.breakers.unavailable = drained.unavailable
             for node_id, batches in drained.requests.items():
                 self._send(node_id, batches, now)
             self._act_on(drained, now)
@@ -175,7 +175,7 @@ class Sender:
         for state in drained.to_renumber.values():
             self._completion.renumber(state)
         if self._transactions is not None and drained.new_partitions:
-            self._transactions.want(drained.new_partitions)
+            self._transactions.partitions.want(drained.new_partitions)
             self._advance_transaction(self._transactions, now)
         for node_id in drained.unready:
             self._connect(node_id, now)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.request import InFlightRequest
-    from spark_kafka_sink.metrics.recorder import BrokerMeter
+    from spark_kafka_sink.metrics.producer_metrics import BrokerMeter
     from spark_kafka_sink.producer.buffer.accumulator import Contents
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext

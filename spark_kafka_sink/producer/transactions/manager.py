@@ -102,7 +102,8 @@ class TransactionManager:
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
         """The abort flag to check; None once the check is complete."""
-        self._partitions = TransactionPartitions()
+        self.partitions = TransactionPartitions()
+        """The partitions to add before batches are sent to them (transactions V1)."""
         self._started: float | None = None
         """Start of transaction.timeout.ms: the first request that may begin the transaction."""
         self._has_warned = False
@@ -151,23 +152,12 @@ class TransactionManager:
 
     def may_send_to(self, partition: TopicPartition) -> bool:
         """Return True if a batch of this partition may be sent."""
-        return not self.version.needs_add_partitions or self._partitions.is_added(partition)
-
-    @property
-    def partitions(self) -> TransactionPartitions | None:
-        """The partitions to add before sending batches to them; None if the brokers add them."""
-        if self._opened is None or not self._opened.version.needs_add_partitions:
-            return None
-        return self._partitions
-
-    def want(self, partitions: Collection[TopicPartition]) -> None:
-        """Request that these partitions be added, because batches wait for them."""
-        self._partitions.want(partitions)
+        return not self.version.needs_add_partitions or self.partitions.is_added(partition)
 
     def sending(self, partitions: Collection[TopicPartition], now: float) -> None:
         """Record that a request with batches of these partitions is being sent."""
         self._begin(now)
-        self._partitions.used(partitions)
+        self.partitions.used(partitions)
 
     def acknowledged(self) -> None:
         """Record that a batch was appended to a log."""
@@ -226,7 +216,7 @@ class TransactionManager:
         waits_for_coordinator = self.state in {
             TransactionState.UNINITIALIZED,
             TransactionState.ABORTING,
-        } or (self._checks_flag or self._partitions.of(AddState.NEW))
+        } or (self._checks_flag or self.partitions.of(AddState.NEW))
         if self._in_flight or not waits_for_coordinator:
             return 1.0
         return max(self._retry.at - now, self._coordinator.wait(now))
@@ -239,7 +229,7 @@ class TransactionManager:
             return has_records
         if self._checks_flag:
             return True
-        return self.state not in FAILED and bool(self._partitions.of(AddState.NEW))
+        return self.state not in FAILED and bool(self.partitions.of(AddState.NEW))
 
     @property
     def _checks_flag(self) -> bool:
@@ -263,7 +253,7 @@ class TransactionManager:
         assert self._opened is not None
         if self.state is not TransactionState.ABORTING:
             self._begin(now)
-            values = transactions.add_partitions(self._opened, self._partitions.adding())
+            values = transactions.add_partitions(self._opened, self.partitions.adding())
             return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
         if self.version.bumps_epoch:
             return self._abort(connection, self._opened)
@@ -366,20 +356,20 @@ class TransactionManager:
 
     def _handle_added(self, completion: Completion, now: float) -> None:
         if completion.response is None:
-            self._partitions.retry_adding()
+            self.partitions.retry_adding()
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
         refused: set[int] = set()
         for partition, code in coordinator.partition_errors(completion.response).items():
             action = coordinator.decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
-                self._partitions.added(partition)
+                self.partitions.added(partition)
             elif action is CoordinatorAction.DENIED:
-                self._partitions.drop(partition)
+                self.partitions.drop(partition)
                 self.denied.add(partition.topic)
             else:
                 refused.add(code)
-        self._partitions.retry_adding()
+        self.partitions.retry_adding()
         refused.discard(ErrorCode.operation_not_attempted)
         if not refused:
             self._record_success()

@@ -15,7 +15,7 @@ from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.offline import config

@@ -12,7 +12,7 @@ from spark_kafka_sink.client.client import THREAD_CHECK_S, Client
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
 from spark_kafka_sink.producer.session import ProducerSession
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import START_MS, ManualClient, config

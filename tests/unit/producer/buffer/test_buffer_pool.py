@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
-from spark_kafka_sink.metrics.recorder import MetricsRecorder
+from spark_kafka_sink.metrics.producer_metrics import MetricsRecorder
 from spark_kafka_sink.producer.buffer.batch import Charge
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, SessionState
 from spark_kafka_sink.producer.buffer.events import ProducerEvents

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.metrics.producer_metrics import CloseReason
 from spark_kafka_sink.producer.send.drainer import Drained
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
