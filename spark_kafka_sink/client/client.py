@@ -282,19 +282,14 @@ class Client:
                 self._idle()
             else:
                 loop.run_once()
-        except BaseException as error:  # noqa: BLE001 - the loop reports it to the writer
+        except BaseException as error:  # The loop reports it to the writer.
             if loop is None:
-                self._failed_idle(error)
+                if not isinstance(error, Exception):
+                    raise
+                _LOG.warning("an idle connection failed: %s", text_of(error))
                 return
             self._loop = None
             loop.crashed(error)
-
-    @staticmethod
-    def _failed_idle(error: BaseException) -> None:
-        """Log an error that occurs between tasks; re-raise it if it is not an `Exception`."""
-        if not isinstance(error, Exception):
-            raise error
-        _LOG.warning("an idle connection failed: %s", text_of(error))
 
     def _idle(self) -> None:
         """Poll between tasks to detect closed connections and handle pending Metadata responses."""

@@ -231,7 +231,7 @@ class Network:
 
     def wakeup(self) -> None:
         """Make the current or the next `poll` return immediately."""
-        # If the buffer is full, `poll` wakes up anyway. If the socket is closed, no thread is polling.
+        # If the buffer is full, `poll` wakes up anyway. If the socket is closed, no thread polls.
         with suppress(OSError):
             self._wake_write.send(b"\0")
 
