@@ -100,7 +100,7 @@ def test_compressor_is_closed_after_other_errors() -> None:
     session = ProducerSession(client, executor=executor)
     with pytest.raises(OSError, match="no"):
         session.close()
-    with pytest.raises(RuntimeError, match="after shutdown"):
+    with pytest.raises(RuntimeError):
         executor.submit(never)
     client.close()
 

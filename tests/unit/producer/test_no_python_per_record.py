@@ -102,7 +102,7 @@ def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
 def _calls_for(rows: Rows) -> Counter[tuple[str, str]]:
     with offline(config(**SETTINGS), {"a": 6, "b": 3, "c": 1}) as session:
         calls = count_calls(lambda: session.append(rows))
-        batches = session._accumulator.take_all()
+        batches = session.context.accumulator.take_all()
     assert sum(batch.records for batch in batches) == len(rows)
     return calls
 

@@ -85,7 +85,7 @@ class Writer:
             deadline = time.monotonic() + SOON
             while not done.done() and not clock.was_read_by_other_thread():
                 assert time.monotonic() < deadline, "it never looks at the clock"
-                self.sim.session._accumulator.state.notify()
+                self.sim.session.context.accumulator.state.notify()
                 time.sleep(0)
             return done.done()
 
@@ -123,7 +123,7 @@ def keyless(values: list[bytes], *topics: str) -> Rows:
 
 
 def sizes(sim: World) -> list[int]:
-    batches = sim.session._accumulator._incomplete
+    batches = sim.session.context.accumulator._incomplete
     return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
 
 
