@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.producer.transactions.state import TransactionSettings
 
 _CLUSTER = ErrorCode.cluster_authorization_failed
 _TOPIC = ErrorCode.topic_authorization_failed
@@ -30,14 +29,14 @@ class AclAdvisor:
     Args:
         client: the session's client.
         dead_letter_topic: the dead letter topic, or None.
-        transaction: the session's transaction, or None.
+        transaction: the ACL that the session's transaction needs, or None.
     """
 
     def __init__(
         self,
         client: Client,
         dead_letter_topic: str | None,
-        transaction: TransactionSettings | None = None,
+        transaction: Acl | None = None,
     ) -> None:
         config = client.config
         self.dead_letter_topic = dead_letter_topic
@@ -130,12 +129,8 @@ class AclAdvisor:
         if code == _CLUSTER:
             return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         if code == ErrorCode.transactional_id_authorization_failed:
-            kind, transaction = ResourceType.TRANSACTIONAL_ID, self._transaction
-            if transaction is None:
-                return Acl(Operation.WRITE, kind, "<transactional.id>")
-            if transaction.id_prefix is not None:
-                return Acl(Operation.WRITE, kind, transaction.id_prefix, prefixed=True)
-            return Acl(Operation.WRITE, kind, transaction.transactional_id)
+            unknown = Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "<transactional.id>")
+            return self._transaction or unknown
         return _write(topic)
 
     def _on(self, acl: Acl) -> str:

@@ -18,7 +18,6 @@ from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuota
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.error_tolerance import BadRows
-from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder
@@ -72,8 +71,6 @@ class SessionContext:
     acls: AclAdvisor
     transactions: TransactionManager | None = None
     """None if the session does not write in a transaction."""
-    partitions: PartitionStates = field(default_factory=PartitionStates)
-    """Used by the sender thread only."""
 
     @property
     def config(self) -> ProducerConfig:
@@ -106,7 +103,8 @@ def make_context(
         )
     client_id = config.client_id or settings.client_id or DEFAULT_CLIENT_ID
     options = (*config.pipeline(), *settings.arrow_batch_limits, *settings.formats)
-    acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction)
+    transaction_acl = None if transaction is None else transaction.acl
+    acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction_acl)
     events = ProducerEvents(new_id(), config.debug)
     return SessionContext(
         client=client,

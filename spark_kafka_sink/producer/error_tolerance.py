@@ -176,11 +176,7 @@ class RowError(IntEnum):
     REFUSED = 5, DeliveryError, "the broker rejected the record"
     """The broker listed the record in the response (KIP-467)."""
     BREAKER_OPEN = 6, DeliveryError, "the circuit breaker of the partition is open"
-    UNKNOWN_TOPIC = (
-        7,
-        UnknownTopicError,
-        "the topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)",
-    )
+    UNKNOWN_TOPIC = 7, UnknownTopicError, "the topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)"
     TOPIC_UNAUTHORIZED = (
         8,
         AuthorizationError,

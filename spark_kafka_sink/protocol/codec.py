@@ -204,16 +204,18 @@ def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
     entity = inner if is_dataclass(inner) and isinstance(inner, type) else None
     kind = ENTITY if entity else field.metadata["kafka_type"]
     tag = field.metadata.get("tag")
+    nullable = nullable and (is_array or tag is None or entity is None)
     default = field.default
-    if default is MISSING:
+    if default is MISSING and nullable:
+        default = None
+    elif default is MISSING:
         default = () if is_array else _default(kind, entity)
-        default = None if nullable else default
     return FieldShape(
         name=field.name,
         kind="datetime_i64?" if kind == "datetime_i64" and nullable else kind,
         entity=entity,
         is_array=is_array,
-        nullable=nullable and (is_array or tag is None or entity is None),
+        nullable=nullable,
         flexible=entity_type.__flexible__ and not _is_client_id(entity_type, field),
         tag=tag,
         default=default,

@@ -306,12 +306,12 @@ class Partitioner:
             return _route(rows, topics, counts, partitions)
         count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
-        inexplicit = self._explicit(rows, topics, partitions)
-        if inexplicit is not None:
-            _count(self.assigned, ~inexplicit, rows, topics)
-        unassigned = self._keyed(rows, count_of, partitions, inexplicit)
-        if unassigned is not None and unassigned is not inexplicit and not self._ignore_keys:
-            keyed = ~unassigned if inexplicit is None else inexplicit & ~unassigned
+        others = self._explicit(rows, topics, partitions)
+        if others is not None:
+            _count(self.assigned, ~others, rows, topics)
+        unassigned = self._keyed(rows, count_of, partitions, others)
+        if unassigned is not None and unassigned is not others and not self._ignore_keys:
+            keyed = ~unassigned if others is None else others & ~unassigned
             _count(self.keyed, keyed, rows, topics)
         if self._has_sticky_rows:
             np.copyto(partitions, count_of, where=True if unassigned is None else unassigned)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.send import batch_failure
+from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.produce import PartitionResponse
@@ -125,7 +126,7 @@ class BatchCompletion:
         """The first permanent failure. `finish_failure` adds the delivery statuses."""
         self._session = session
         self._accumulator = session.accumulator
-        self._partitions = session.partitions
+        self.partitions = PartitionStates()
         self.timeout = DeliveryTimeout(session)
         self._client = session.client
         self._events = session.events
@@ -183,7 +184,7 @@ class BatchCompletion:
         def is_removed(batch: ProducerBatch) -> bool:
             return removed.remaining(*batch.partition, now) is not None
 
-        waiting = self._partitions.take_retries(is_removed)
+        waiting = self.partitions.take_retries(is_removed)
         for batch in waiting + self._accumulator.take_while(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.partition, now) or 0
@@ -225,8 +226,8 @@ class BatchCompletion:
         def is_expired(batch: ProducerBatch) -> bool:
             return self.timeout.is_expired(batch, now)
 
-        expired = self._partitions.take_retries(is_expired)
-        expired += self._partitions.take_in_flight(is_expired)
+        expired = self.partitions.take_retries(is_expired)
+        expired += self.partitions.take_in_flight(is_expired)
         expired += self._accumulator.take_while(is_expired)
         if not expired:
             return
@@ -246,7 +247,7 @@ class BatchCompletion:
         failure = self.failure
         if failure is None or self._accumulator.state.error is not None:
             return
-        if any(state.is_busy for state in self._partitions):
+        if any(state.is_busy for state in self.partitions):
             return
 
         def fail_rest(batches: list[ProducerBatch]) -> None:
@@ -254,14 +255,14 @@ class BatchCompletion:
                 self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
             failure.statuses = self._report.failures()
 
-        for batch in self._partitions.take_retries(lambda _: True):
+        for batch in self.partitions.take_retries(lambda _: True):
             self.fail(batch, status_of(batch), _ABANDONED)
         self._accumulator.fail(failure, fail_rest)
 
     def abandon(self, error: KafkaProdError) -> None:
         """Fail the session without waiting for responses: in-flight batches may be in the log."""
         self.fail_session(error)
-        for batch in self._partitions.take_in_flight(lambda _: True):
+        for batch in self.partitions.take_in_flight(lambda _: True):
             self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
         self.finish_failure()
 

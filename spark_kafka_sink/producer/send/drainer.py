@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster_snapshot import Cluster
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.partition_state import PartitionState
+    from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
 
 _ONE_BATCH_ONLY = 1
 """Byte limit for a half-open broker; the first batch, which may have any size, uses it up."""
@@ -92,14 +92,14 @@ class Drained:
 class Drainer:
     """Selects the batches for each Produce request in a session; sender thread only."""
 
-    def __init__(self, session: SessionContext) -> None:
+    def __init__(self, session: SessionContext, partitions: PartitionStates) -> None:
         self._client = session.client
         self._network = session.client.network
         self._metadata = session.client.metadata
         self._config = session.config
         self._accumulator = session.accumulator
         self._breakers = session.breakers
-        self._partitions = session.partitions
+        self._partitions = partitions
         self._transactions = session.transactions
         self._slow_after = session.config.request_timeout_ms / 1000 * _SLOW
         self._snapshot: Cluster | None = None

@@ -196,7 +196,7 @@ class ResponseHandler:
     def __init__(self, session: SessionContext, completion: BatchCompletion) -> None:
         self._session = session
         self._accumulator = session.accumulator
-        self._partitions = session.partitions
+        self._partitions = completion.partitions
         self._timeout = completion.timeout
         self._completion = completion
         self._client = session.client

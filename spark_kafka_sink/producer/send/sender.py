@@ -58,7 +58,6 @@ class Sender:
     def __init__(self, session: SessionContext) -> None:
         self._session = session
         self._accumulator = session.accumulator
-        self._partitions = session.partitions
         self._client = session.client
         self._network = session.client.network
         self._metadata = session.client.metadata
@@ -67,12 +66,13 @@ class Sender:
         self._producer_state = session.producer_state
         self._transactions = session.transactions
         self._completion = BatchCompletion(session)
-        self._drainer = Drainer(session)
+        self._partitions = self._completion.partitions
+        self._drainer = Drainer(session, self._partitions)
         self._producer_id = ProducerIdRequester(
             session.client, session.producer_state, session.acls
         )
         self._responses = ResponseHandler(session, self._completion)
-        self._statistics = Statistics(session)
+        self._statistics = Statistics(session, self._partitions)
         self._connect_attempts: dict[int, int] = {}
         """The number of failed connection attempts to each broker since the last request to it, at
         the time of the latest metadata refresh that such a failure caused.

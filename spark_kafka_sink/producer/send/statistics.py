@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Contents
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.send.partition_state import PartitionStates
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 _LOG = logging.getLogger(__name__)
@@ -138,13 +139,13 @@ class Statistics:
     client's connections, which a later session may already use.
     """
 
-    def __init__(self, session: SessionContext) -> None:
+    def __init__(self, session: SessionContext, partitions: PartitionStates) -> None:
         self._name = session.events.session
         self._client = session.client
         self._accumulator = session.accumulator
         self._producer_state = session.producer_state
         self._report = session.report
-        self._states = session.partitions
+        self._states = partitions
         self._started = now = session.clock.monotonic()
         self._interval = session.config.statistics_interval_ms / 1000 or math.inf
         self._due = now + self._interval

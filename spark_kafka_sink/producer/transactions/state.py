@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -71,6 +72,12 @@ class TransactionSettings:
     def first_id(self) -> str:
         """The transactional id of the first InitProducerId, sent before any record."""
         return self.transactional_id if self.joined is None else self.joined.claim_id
+
+    @property
+    def acl(self) -> Acl:
+        """The ACL that the producer needs for the transactional id."""
+        kind, prefix = ResourceType.TRANSACTIONAL_ID, self.id_prefix
+        return Acl(Operation.WRITE, kind, prefix or self.transactional_id, prefixed=bool(prefix))
 
 
 class TransactionState(Enum):

@@ -99,7 +99,7 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         sim.fault(*[Fault(hold=True)] * 5)
         sim.send_batches(100, None)
         sim.steps(20)
-        in_flight = sum(len(each.in_flight) for each in sim.session.context.partitions)
+        in_flight = sum(len(each.in_flight) for each in sim.session._sender._partitions)
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80
         quotas = sim.session.context.accumulator.quotas
