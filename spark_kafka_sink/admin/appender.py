@@ -116,7 +116,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
 
     def cap(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
-        cap = None if self._producer is None else self._producer.version.produce_cap
+        cap = None if self._producer is None else self._producer.version.cap(ApiKey.PRODUCE)
         has_id = self._topic(keys[0]).topic_id is not None
         return cap if cap is not None or has_id else _WITHOUT_TOPIC_IDS
 
@@ -126,16 +126,16 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
 
     def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
         """See `ApiHandler`."""
-        head = produce.ProduceHead(
-            version=version,
+        size = sum(memoryview(part).nbytes for part in self._batch)
+        data = produce.PartitionData(keys[0].partition, self._batch, size)
+        topic = self._topic(keys[0])
+        return produce.produce_body(
+            version,
+            [produce.TopicData(topic.name, topic.topic_id, [data])],
             transactional_id=self._producer.transactional_id if self._producer else None,
             acks=self._acks,
             timeout_ms=self._client.config.request_timeout_ms,
         )
-        size = sum(memoryview(part).nbytes for part in self._batch)
-        data = produce.PartitionData(keys[0].partition, self._batch, size)
-        topic = self._topic(keys[0])
-        return produce.produce_body(head, [produce.TopicData(topic.name, topic.topic_id, [data])])
 
     def results(
         self, keys: Sequence[TopicPartition], outcome: CallOutcome

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.broker_connection import BrokerConnection, Connect
-    from spark_kafka_sink.client.channel.authenticator import LoginSteps
+    from spark_kafka_sink.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.client.channel.background import Calls
     from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
     from spark_kafka_sink.client.cluster_snapshot import Cluster, Node
+    from spark_kafka_sink.client.network import Connect
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.protocol.versions import ApiKey
     from spark_kafka_sink.security.credentials import Stamp
@@ -148,7 +149,7 @@ class BlockingClient:
         self,
         config: ProducerConfig,
         connect: Connect | None = None,
-        logins: LoginSteps | None = None,
+        logins: Calls | None = None,
     ) -> None:
         self.config = config
         quiet = replace(config, allow_auto_create_topics=False)

@@ -176,7 +176,7 @@ class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
 
     def cap(self, keys: Sequence[str]) -> int | None:
         """See `ApiHandler`."""
-        return self._transactions[keys[0]].version.end_txn_cap
+        return self._transactions[keys[0]].version.cap(ApiKey.END_TXN)
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""

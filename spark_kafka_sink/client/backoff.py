@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from random import Random
 
+    from spark_kafka_sink.config.model import ProducerConfig
+
 _MAX_DOUBLINGS = 30
 
 
@@ -23,27 +25,36 @@ def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> floa
     return random.uniform(0.0, ceiling) / 1000.0
 
 
+def retry_delay(config: ProducerConfig, attempt: int, random: Random) -> float:
+    """Return the delay in seconds before retry number `attempt`, according to retry.backoff.ms."""
+    return full_jitter(attempt, config.retry_backoff_ms, config.retry_backoff_max_ms, random)
+
+
 class RetryTimer:
     """Schedules retries of a request. The delay increases with each failure.
 
     Args:
-        base_ms: retry.backoff.ms.
-        cap_ms: retry.backoff.max.ms.
+        config: retry.backoff.ms and retry.backoff.max.ms.
         random: source of the jitter.
     """
 
-    def __init__(self, base_ms: int, cap_ms: int, random: Random) -> None:
+    def __init__(self, config: ProducerConfig, random: Random) -> None:
         self.at = 0.0
         """Time of the next attempt, in seconds of the caller's clock."""
-        self._base_ms, self._cap_ms = base_ms, cap_ms
+        self._config = config
         self._random = random
         self._failures = 0
 
     def record_failure(self, now: float) -> None:
         """Schedule the next retry after a failure at `now`."""
-        self.at = now + full_jitter(self._failures, self._base_ms, self._cap_ms, self._random)
+        self.at = now + retry_delay(self._config, self._failures, self._random)
         self._failures += 1
 
-    def record_success(self) -> None:
-        """Reset the timer after a success."""
-        self.at, self._failures = 0.0, 0
+    def record_success(self, next_at: float = 0.0) -> None:
+        """Reset the delay after a success; the next attempt is at `next_at`."""
+        self.at, self._failures = next_at, 0
+
+    @property
+    def is_backing_off(self) -> bool:
+        """True if the latest attempt has failed."""
+        return self._failures > 0

@@ -1,8 +1,7 @@
-"""The connection to one broker, connection metrics, and connection attempts.
+"""The connection to one broker, and the metrics of all connections.
 
 - `BrokerConnection` contains a broker's connection, transport, addresses and failures.
 - `ConnectionMetrics` counts and logs the events of all connections.
-- `Dialer` resolves the host names of brokers and opens sockets.
 
 Used only by the sender thread.
 """
@@ -14,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.channel.connection_failures import CLOSED, Circumstances
-from spark_kafka_sink.client.channel.resolver import Address, Resolver, ThreadResolver, literal
-from spark_kafka_sink.client.channel.transport import MAX_BUFFERS, State, TcpTransport, Transport
+from spark_kafka_sink.client.channel.transport import MAX_BUFFERS, State, Transport
 from spark_kafka_sink.client.connection import Connection, CorrelationError
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.config.security.model import SecurityConfig
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,12 +25,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.channel.authenticator import SaslLogin
     from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
+    from spark_kafka_sink.client.channel.transport import Address
     from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.client.request import InFlightRequest, Request
-    from spark_kafka_sink.config.model import ProducerConfig
-
-    Connect = Callable[[Address, int, int], Transport]
-    """Function that starts to connect, given an address and the buffer sizes in bytes."""
 
 
 @dataclass(slots=True)
@@ -42,13 +37,14 @@ class BrokerConnection:
     `failures` is the number of failed connection attempts since the last success. The next attempt
     starts at `retry_at` or later. `connect_by` is the deadline of the attempt in progress, or 0 if
     no attempt is in progress. `throttled_until` is the end of the throttling that the broker
-    requested (KIP-219). `login` and `random` are passed to each new `Connection`.
+    requested (KIP-219). `login`, `random` and `clock` are passed to each new `Connection`.
     """
 
     node: Node
     client_id: str
     login: SaslLogin | None = None
     random: Random | None = None
+    clock: Callable[[], float] = time.monotonic
     connection: Connection = field(init=False)
     transport: Transport | None = None
     addresses: list[Address] = field(default_factory=list)
@@ -68,10 +64,6 @@ class BrokerConnection:
     """Time of the connection's last write, or None before the first write."""
     read_at: float | None = None
     """Time of the connection's last read, or None before the first read."""
-    noted_state: State = State.DISCONNECTED
-    """The connection's state at the last call of `ConnectionMetrics.note_state`."""
-    state_since: float = 0.0
-    """Time at which `ConnectionMetrics.note_state` first recorded `noted_state`."""
     watched: int = 0
     """The selector events registered for the transport."""
 
@@ -230,7 +222,7 @@ class BrokerConnection:
         return lost
 
     def _new_connection(self) -> Connection:
-        return Connection(self.client_id, self.login, self.random)
+        return Connection(self.client_id, self.login, self.random, self.clock)
 
 
 class ConnectionMetrics:
@@ -252,14 +244,13 @@ class ConnectionMetrics:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.meters = BrokerMeters()
-        self._clock = clock
+        self.clock = clock
         self._security = security or SecurityConfig()
         self._debug = debug or Debug()
 
     def opening(self, broker: BrokerConnection, address: object) -> None:
         """Count a connection attempt."""
         self.meters.of(broker.node).connects += 1
-        self.note_state(broker)
         if (log_event := self._debug.broker) is not None:
             log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
 
@@ -307,10 +298,9 @@ class ConnectionMetrics:
 
     def update(self, broker: BrokerConnection) -> None:
         """Count the bytes, requests and responses sent or received since the last call."""
-        self.note_state(broker)
         if not (broker.bytes_out or broker.bytes_in):
             return
-        now, meter = self._clock(), self.meters.of(broker.node)
+        now, meter = self.clock(), self.meters.of(broker.node)
         if broker.bytes_out:
             broker.wrote_at = now
         if broker.bytes_in:
@@ -322,11 +312,6 @@ class ConnectionMetrics:
         meter.rx_bytes += broker.bytes_in
         meter.rx += broker.connection.responses
         broker.bytes_out = broker.bytes_in = broker.connection.responses = 0
-
-    def note_state(self, broker: BrokerConnection) -> None:
-        """Record the time at which the connection's state changed."""
-        if broker.noted_state is not broker.connection.state:
-            broker.noted_state, broker.state_since = broker.connection.state, self._clock()
 
     def unreadable(self, broker: BrokerConnection, error: Exception) -> None:
         """Count an invalid response."""
@@ -342,7 +327,6 @@ class ConnectionMetrics:
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
         """Count a closed connection or failed attempt; `lost` contains the requests in flight."""
-        self.note_state(broker)
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
         meter.tx_errors += len(lost)
@@ -354,74 +338,3 @@ class ConnectionMetrics:
         """Log that the broker throttles the client."""
         if (log_event := self._debug.broker) is not None:
             log_event("throttle", broker=broker.node.node_id, pause_ms=f"{seconds * 1000:.0f}")
-
-
-class Dialer:
-    """Opens connections: resolves a broker's host name, and tries its addresses in order.
-
-    Args:
-        config: timeouts and buffer sizes.
-        metrics: counts each attempt.
-        connect: function that opens a socket; None for TCP.
-        resolver: resolves host names; None for the system's resolver.
-    """
-
-    def __init__(
-        self,
-        config: ProducerConfig,
-        metrics: ConnectionMetrics,
-        connect: Connect | None = None,
-        resolver: Resolver | None = None,
-    ) -> None:
-        self._config = config
-        self._metrics = metrics
-        self._connect = connect or TcpTransport
-        self._resolver = resolver or ThreadResolver()
-
-    def deadline(self, now: float) -> float:
-        """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""
-        return now + self._config.socket_connection_setup_timeout_ms / 1000
-
-    def open(self, broker: BrokerConnection, now: float, wakeup: Callable[[], None]) -> bool:
-        """Start to connect to the broker's next address, or to resolve its name.
-
-        Returns:
-            True if a connection attempt was started. Otherwise, `wakeup` is called after the name
-            is resolved.
-
-        Raises:
-            OSError: the address is invalid, or the attempt failed immediately.
-        """
-        broker.last_used, broker.connect_by = now, self.deadline(now)
-        host, port = broker.node.host, broker.node.port
-        addresses = broker.addresses or literal(host, port)
-        if addresses is None:
-            broker.connection.move(State.RESOLVING)
-            self._resolver.ask(host, port, wakeup)
-            return False
-        broker.addresses = addresses
-        self.dial(broker, now)
-        return True
-
-    def take_resolved(
-        self, brokers: Sequence[BrokerConnection]
-    ) -> Iterator[tuple[BrokerConnection, OSError | None]]:
-        """Yield the brokers whose names were looked up, each with an error if the lookup failed."""
-        for found in self._resolver.resolutions():
-            for broker in brokers:
-                if broker.connection.state is not State.RESOLVING:
-                    continue
-                if (broker.node.host, broker.node.port) == (found.host, found.port):
-                    if found.error is None:
-                        broker.resolved(found.addresses)
-                    yield broker, found.error
-
-    def dial(self, broker: BrokerConnection, now: float) -> None:
-        """Start to connect to the next address; raise OSError if this fails immediately."""
-        address = broker.next_address()
-        broker.connection.move(State.CONNECTING)
-        self._metrics.opening(broker, address[1])
-        broker.transport = self._connect(
-            address, self._config.send_buffer_bytes, self._config.receive_buffer_bytes
-        )
-        broker.last_used, broker.connect_by = now, self.deadline(now)

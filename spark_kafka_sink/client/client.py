@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from dataclasses import dataclass
 from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
@@ -31,13 +30,12 @@ from spark_kafka_sink.client.outages import no_backlog
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
 from spark_kafka_sink.common.errors import DeliveryError, text_of
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
 from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.broker_connection import Connect
-    from spark_kafka_sink.client.channel.authenticator import LoginSteps
-    from spark_kafka_sink.client.channel.resolver import Resolver
+    from spark_kafka_sink.client.channel.background import Calls
+    from spark_kafka_sink.client.network import Connect
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
 
@@ -55,18 +53,12 @@ def half(size: int) -> int:
     return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
 
 
-@dataclass(frozen=True, slots=True)
-class _BatchSizeLimit:
-    size: int
-    learned_at: float
-
-
 class BatchSizeLimits:
     """Detected batch size limits. The sender thread updates them, and any thread can read them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _BatchSizeLimit] = {}
-        """The limit of each topic; entries are replaced, never modified."""
+        self._known: dict[str, tuple[int, float]] = {}
+        """The limit of each topic in bytes, and the time at which it was detected."""
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -76,8 +68,9 @@ class BatchSizeLimits:
         known = self._known.get(topic)
         if known is None:
             return None
-        doublings = int((now - known.learned_at) / DOUBLED_AFTER_S)
-        return known.size << min(doublings, _MAX_DOUBLINGS)
+        size, learned_at = known
+        doublings = int((now - learned_at) / DOUBLED_AFTER_S)
+        return size << min(doublings, _MAX_DOUBLINGS)
 
     def refused(self, topic: str, size: int, now: float) -> int:
         """Record that a batch of `size` bytes was too large; limit batches to half of this size.
@@ -86,7 +79,7 @@ class BatchSizeLimits:
             The new limit in uncompressed bytes.
         """
         limit = min(half(size), self.of(topic, now) or size)
-        self._known[topic] = _BatchSizeLimit(limit, now)
+        self._known[topic] = limit, now
         return limit
 
 
@@ -150,8 +143,8 @@ class Client:
         clock: Clock | None = None,
         random: Random | None = None,
         connect: Connect | None = None,
-        resolver: Resolver | None = None,
-        logins: LoginSteps | None = None,
+        lookups: Calls | None = None,
+        logins: Calls | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
@@ -164,7 +157,7 @@ class Client:
         """The client's name in debug events."""
         debug = Debug(config.debug, client=self.name)
         metrics = ConnectionMetrics(config.security, debug, self.clock.monotonic)
-        self.network = Network(config, self.random, connect, resolver, metrics, logins)
+        self.network = Network(config, self.random, connect, lookups, metrics, logins)
         self.metadata = Metadata(config, self.random, debug)
         self._process = os.getpid()
 
@@ -289,19 +282,14 @@ class Client:
                 self._idle()
             else:
                 loop.run_once()
-        except BaseException as error:  # noqa: BLE001 - the loop reports it to the writer
+        except BaseException as error:  # The loop reports it to the writer.
             if loop is None:
-                self._failed_idle(error)
+                if not isinstance(error, Exception):
+                    raise
+                _LOG.warning("an idle connection failed: %s", text_of(error))
                 return
             self._loop = None
             loop.crashed(error)
-
-    @staticmethod
-    def _failed_idle(error: BaseException) -> None:
-        """Log an error that occurs between tasks; re-raise it if it is not an `Exception`."""
-        if not isinstance(error, Exception):
-            raise error
-        _LOG.warning("an idle connection failed: %s", text_of(error))
 
     def _idle(self) -> None:
         """Poll between tasks to detect closed connections and handle pending Metadata responses."""

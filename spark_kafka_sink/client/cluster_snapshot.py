@@ -31,6 +31,9 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
 
 NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20
@@ -112,9 +115,9 @@ class Cluster:
         )
         return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
 
-    def with_nodes(self, nodes: Mapping[int, Node]) -> Cluster:
+    def with_nodes(self, nodes: Iterable[Node]) -> Cluster:
         """Return the cluster with brokers added, or with their addresses replaced."""
-        proper = {number: node for number, node in nodes.items() if number >= 0}
+        proper = {node.node_id: node for node in nodes if node.node_id >= 0}
         return replace(self, nodes=MappingProxyType({**self.nodes, **proper}))
 
     def without_nodes(self) -> Cluster:

@@ -7,6 +7,7 @@ of a connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from spark_kafka_sink.protocol.versions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from random import Random
 
 
@@ -57,12 +58,20 @@ class Connection:
         client_id: the client id in request headers.
         login: the SASL login, or None without SASL.
         random: source of jitter for login renewals; None to use the middle of the range.
+        clock: returns the time in seconds.
     """
 
     def __init__(
-        self, client_id: str, login: SaslLogin | None = None, random: Random | None = None
+        self,
+        client_id: str,
+        login: SaslLogin | None = None,
+        random: Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self.state = State.DISCONNECTED
+        self.state_since = clock()
+        """Time of the latest change of `state`, in seconds."""
         self.login_due: float | None = None
         """Time at which the login must be renewed, in seconds of the caller's clock, or None."""
         self.has_answered = False
@@ -75,7 +84,8 @@ class Connection:
         """Requests that expect no response (acks=0) and are not yet completely written."""
         self.responses = 0
         """Responses received since the last `ConnectionMetrics.update`, which resets the count."""
-        self._unwritten: deque[InFlightRequest] = deque()
+        self.unwritten: deque[InFlightRequest] = deque()
+        """Requests that are not known to be completely written, in order."""
         self._queued = self._written = 0
         self.client_id = client_id
         self._login = login
@@ -93,7 +103,7 @@ class Connection:
         """
         if state not in NEXT_STATES[self.state]:
             raise AssertionError(f"connection cannot change from {self.state} to {state}")
-        self.state = state
+        self.state, self.state_since = state, self._clock()
 
     def connected(self, now: float) -> None:
         """Start the handshake on an open socket: send ApiVersions."""
@@ -163,7 +173,7 @@ class Connection:
         self._queued += 4 + size
         flight = InFlightRequest(self._correlation_id, request, now, self._queued)
         queue.append(flight)
-        self._unwritten.append(flight)
+        self.unwritten.append(flight)
         return flight
 
     def wrote(self, count: int) -> None:
@@ -176,16 +186,11 @@ class Connection:
                 return
             count -= first.nbytes
 
-    @property
-    def unwritten(self) -> deque[InFlightRequest]:
-        """Requests that are not known to be completely written, in order."""
-        return self._unwritten
-
     def take_written(self) -> list[InFlightRequest]:
         """Return the requests that were completely written since the last call."""
         written = []
-        while self._unwritten and self.has_written(self._unwritten[0]):
-            written.append(self._unwritten.popleft())
+        while self.unwritten and self.has_written(self.unwritten[0]):
+            written.append(self.unwritten.popleft())
         return written
 
     def received(self, data: bytes, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
@@ -232,8 +237,7 @@ class Connection:
         return min(oldest, self.in_flight[0].sent_at) if self.in_flight else oldest
 
     def _request_versions(self, version: int, now: float) -> None:
-        body = messages.encode_request(ApiKey.API_VERSIONS, version, _SOFTWARE)
-        self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
+        self.enqueue(Request.of(ApiKey.API_VERSIONS, version, _SOFTWARE), now)
 
     def _learn_versions(self, frame: memoryview, sent: InFlightRequest, now: float) -> None:
         """Store the broker's version ranges, or retry ApiVersions with a lower version.

@@ -25,7 +25,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.client.cluster_snapshot import Cluster, Node, TopicInfo, TopicPartition
 from spark_kafka_sink.client.outages import Outages
 from spark_kafka_sink.client.request import Completion, Request
@@ -33,11 +33,10 @@ from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
 from spark_kafka_sink.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorCode
-from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from random import Random
 
     from spark_kafka_sink.client.network import Network
@@ -208,11 +207,12 @@ class Metadata:
         ]
         random.shuffle(self._bootstrap)
         self._lock = Lock()
-        """Guards the replacement of `_wanted` and `_assumed` by any thread."""
+        """Guards the replacement of `wanted` and `_assumed` by any thread."""
 
         # These are replaced as a whole under the lock, so any thread can read them without the
         # lock.
-        self._wanted: frozenset[str] = frozenset()
+        self.wanted: frozenset[str] = frozenset()
+        """The topics passed to `want` in this session."""
         self._assumed: tuple[tuple[str, int], ...] = ()
         """Topics that the session assumes to exist, with their partition counts."""
 
@@ -246,13 +246,16 @@ class Metadata:
         """Topics of the latest request."""
         self._may_create = False
         """True if the latest request allowed brokers to create topics."""
-        self._due_at = 0.0
+        self._retry = RetryTimer(config, random)
+        """The time of the next request, which is also scheduled without a failure."""
         self._in_flight = False
-        self._failures = 0
         self._blocked = False
         self._outages = Outages()
-        trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
-        self._rebootstrap_timer = Rebootstrap(trigger if self._may_rebootstrap else None)
+        self._rebootstrap_timer = Rebootstrap(
+            config.metadata_recovery_rebootstrap_trigger_ms / 1000
+            if self._may_rebootstrap
+            else None
+        )
 
     def want(self, topics: Iterable[str]) -> None:
         """Add topics that the snapshot must contain; any thread can call this.
@@ -263,7 +266,7 @@ class Metadata:
         metadata until the next response.
         """
         with self._lock:
-            self._wanted = self._wanted.union(topics)
+            self.wanted = self.wanted.union(topics)
 
     def assume(self, topics: tuple[tuple[str, int], ...]) -> None:
         """Assume until the session ends that missing topics exist with these partition counts.
@@ -273,18 +276,13 @@ class Metadata:
         with self._lock:
             self._assumed = topics
 
-    @property
-    def wanted(self) -> frozenset[str]:
-        """The topics passed to `want` in this session; any thread can read this."""
-        return self._wanted
-
     def _take_wanted(self) -> None:
         """Schedule a request immediately if a required topic is neither known nor requested."""
-        wanted = self._wanted
+        wanted = self.wanted
         if wanted is self._topics:
             return
         if any(name not in self.cluster.topics for name in wanted - self._topics):
-            self._due_at = 0.0
+            self._retry.at = 0.0
         self._topics = wanted
 
     def end_session(self, now: float) -> None:
@@ -294,9 +292,9 @@ class Metadata:
         deleted since then and recreated with fewer partitions.
         """
         with self._lock:
-            self._wanted = frozenset()
+            self.wanted = frozenset()
             assumed, self._assumed = dict(self._assumed), ()
-        self._topics = self._wanted
+        self._topics = self.wanted
         is_fresh = self.updated_at is not None and now - self.updated_at < _MAX_REUSE_AGE_S
         known = self.cluster.topics.keys() - assumed.keys() if is_fresh else ()
         self.cluster = self.cluster.only(known)
@@ -314,15 +312,14 @@ class Metadata:
         if self._rebootstrap_timer.is_due(now):
             self._rebootstrap_timer.restart(now)
             self._rebootstrap(network, now)
-        if self._refresh_requested and not self._failures:
-            self._retry_later(now)
-        if self._in_flight or now < self._due_at:
+        if self._refresh_requested and not self._retry.is_backing_off:
+            self._retry.record_failure(now)
+        if self._in_flight or now < self._retry.at:
             return
         self._rebootstrap_timer.asking(now)
-        node = self.least_loaded_node(network, now)
+        node = self.any_node(network, now)
         self._blocked = node is None
         if node is None:
-            self.connect_any(network, now)
             return
         self._in_flight, self._requested = True, self._topics
         self._may_create = self._config.allow_auto_create_topics and not self.denials.unclear
@@ -337,9 +334,17 @@ class Metadata:
         """Store a partition's leader from a Produce response (KIP-951) if its epoch is newer."""
         self.cluster = self.cluster.with_leader(*partition, leader, epoch)
 
-    def learn_nodes(self, nodes: Mapping[int, Node]) -> None:
-        """Store the broker addresses from a Produce response (KIP-951)."""
-        self.cluster = self.cluster.with_nodes(nodes)
+    def learn_nodes(self, nodes: Iterable[tuple[int, str, int]]) -> None:
+        """Store the broker ids and addresses from a Produce response (KIP-951)."""
+        if nodes:
+            self.cluster = self.cluster.with_nodes(Node(*node) for node in nodes)
+
+    def any_node(self, network: Network, now: float) -> Node | None:
+        """Return the ready broker with the fewest requests in flight, or connect to a broker."""
+        node = self.least_loaded_node(network, now)
+        if node is None:
+            self.connect_any(network, now)
+        return node
 
     def least_loaded_node(self, network: Network, now: float) -> Node | None:
         """Return the ready broker with the fewest requests in flight, or None."""
@@ -367,20 +372,20 @@ class Metadata:
         """Return the seconds until `maybe_send` must be called, unless a connection opens."""
         if self._in_flight:
             return 1.0
-        return _BLOCKED_WAIT if self._blocked else max(0.0, self._due_at - now)
+        return _BLOCKED_WAIT if self._blocked else max(0.0, self._retry.at - now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
         """Process the response to a request of `maybe_send`, or schedule a retry."""
         self._in_flight = False
         response = completion.response
         if response is None or not self._is_good(response):
-            self._retry_later(now)
+            self._retry.record_failure(now)
             return
         try:
             updated = self.cluster.updated(response)
         except ProtocolError as error:
             _LOG.warning("%s returned invalid metadata: %s", completion.node, error)
-            self._retry_later(now)
+            self._retry.record_failure(now)
             return
         self._rebootstrap_timer.answered()
         self._outages.end(_BOOTSTRAP)
@@ -391,15 +396,13 @@ class Metadata:
         self.removed_partitions.update(self.cluster, now)
         self._log_update(completion, before)
         self._log_leaderless(now)
-        pending = any(self._is_pending(topic) for topic in self._topics)
-        if pending:
-            self._retry_later(now)
+        if any(self._is_pending(topic) for topic in self._topics):
+            self._retry.record_failure(now)
         else:
-            self._failures = 0
-            self._due_at = now + self._config.metadata_max_age_ms / 1000
+            self._retry.record_success(now + self._config.metadata_max_age_ms / 1000)
         if self.denials.unclear or not self._topics <= self._requested:
             # A retry for missing topics must not delay topics that were added after the request.
-            self._due_at = now
+            self._retry.at = now
 
     def _is_good(self, response: Any) -> bool:
         """Return True if the response is usable and from the same cluster as earlier responses."""
@@ -474,24 +477,13 @@ class Metadata:
     def _is_pending(self, topic: str) -> bool:
         return topic not in self.cluster.topics or bool(self._leaderless(topic))
 
-    def _retry_later(self, now: float) -> None:
-        self._due_at = now + self._back_off(self._failures)
-        self._failures += 1
-
-    def _back_off(self, attempt: int) -> float:
-        config = self._config
-        return full_jitter(
-            attempt, config.retry_backoff_ms, config.retry_backoff_max_ms, self._random
-        )
-
     def _request(self, network: Network, node: Node) -> Request:
         version = network.broker(node.node_id).connection.version(ApiKey.METADATA)
         values = {
             "topics": [{"name": name} for name in sorted(self._topics)],
             "allow_auto_topic_creation": self._may_create,
         }
-        body = encode_request(ApiKey.METADATA, version, values)
-        return Request(api=ApiKey.METADATA, version=version, body=body, context=self)
+        return Request.of(ApiKey.METADATA, version, values, self)
 
 
 def is_fatal(cluster: Cluster, topic: str) -> bool:

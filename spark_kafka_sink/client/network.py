@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import selectors
 import socket
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.broker_connection import BrokerConnection, ConnectionMetrics, Dialer
-from spark_kafka_sink.client.channel.authenticator import LoginSteps, LoginThreads, StepResult
+from spark_kafka_sink.client.broker_connection import BrokerConnection, ConnectionMetrics
+from spark_kafka_sink.client.channel.background import BackgroundCalls, CallResult, Calls
 from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures, diagnose
-from spark_kafka_sink.client.channel.transport import OPENING, State
+from spark_kafka_sink.client.channel.transport import (
+    OPENING,
+    State,
+    TcpTransport,
+    literal,
+    resolve,
+)
 from spark_kafka_sink.client.outages import OutageLog
+from spark_kafka_sink.client.request import Completion
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
 
@@ -24,10 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from spark_kafka_sink.client.broker_connection import Connect
-    from spark_kafka_sink.client.channel.resolver import Resolver
+    from spark_kafka_sink.client.channel.transport import Address, Transport
     from spark_kafka_sink.client.cluster_snapshot import Node
-    from spark_kafka_sink.client.request import Completion, InFlightRequest, Request
+    from spark_kafka_sink.client.request import InFlightRequest, Request
+
+    Connect = Callable[[Address, int, int], Transport]
+    """Function that starts to connect, given an address and the buffer sizes in bytes."""
 
 _TIMEOUT_MESSAGES = {
     State.LOADING_STORES: "timeout while reading the truststore or the keystore: does the file "
@@ -47,19 +58,30 @@ _TIMEOUT_MESSAGES = {
 The timeout is socket.connection.setup.timeout.ms. In the state DRAINING, request.timeout.ms is
 added.
 """
+MAX_LOGIN_THREADS = 64
+"""Maximum number of threads that run login steps and read TLS stores."""
 
 
 class Network:
-    """Opens, polls and closes connections, without interpreting requests."""
+    """Opens, polls and closes connections, without interpreting requests.
+
+    Args:
+        config: timeouts, buffer sizes and security settings.
+        random: source of jitter.
+        connect: function that opens a socket; None for TCP.
+        lookups: resolves host names; None for separate threads.
+        metrics: counts and logs the events of connections.
+        logins: runs login steps, and reads TLS stores; None for separate threads.
+    """
 
     def __init__(
         self,
         config: ProducerConfig,
         random: Random,
         connect: Connect | None = None,
-        resolver: Resolver | None = None,
+        lookups: Calls | None = None,
         metrics: ConnectionMetrics | None = None,
-        logins: LoginSteps | None = None,
+        logins: Calls | None = None,
     ) -> None:
         self.metrics = metrics or ConnectionMetrics()
         self.outages = OutageLog()
@@ -70,8 +92,9 @@ class Network:
         self._config = config
         self._random = random
         self._channels = ChannelBuilder(config.security)
-        self._dialer = Dialer(config, self.metrics, connect, resolver)
-        self._logins = logins or LoginThreads()
+        self._connect = connect or TcpTransport
+        self._lookups = lookups or BackgroundCalls("kafkaprod-dns")
+        self._logins = logins or BackgroundCalls("kafkaprod-login", MAX_LOGIN_THREADS)
         self._brokers: dict[int, BrokerConnection] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -108,13 +131,14 @@ class Network:
         if broker is None or broker.node != node:
             self._forget(node.node_id, "the broker has a new address", now)
             login = self._channels.login(node.host)
-            broker = BrokerConnection(node, self.client_id, login, self._random)
+            clock = self.metrics.clock
+            broker = BrokerConnection(node, self.client_id, login, self._random, clock)
             self._brokers[node.node_id] = broker
         if broker.connection.state is State.DISCONNECTED and now >= broker.retry_at:
             self._open(broker, now)
         elif broker.is_ready and broker.is_login_due(now):
             broker.connection.renew_login()
-            broker.connect_by = self._dialer.deadline(now) + self._config.request_timeout_ms / 1000
+            broker.connect_by = self._deadline(now) + self._config.request_timeout_ms / 1000
             self._continue_login(broker, now)
 
     def connecting(self, since: float) -> bool:
@@ -182,11 +206,6 @@ class Network:
         broker = self._brokers.get(node_id)
         return 0.0 if broker is None else broker.throttled_until
 
-    def disconnect(self, node_id: int, why: str, now: float) -> None:
-        """Close a connection; its requests in flight complete without a response."""
-        if broker := self._brokers.get(node_id):
-            self._fail(broker, ConnectionAbortedError(why), now)
-
     def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
         """Wait at most `timeout` seconds for the network; return the new completions."""
         now = clock()  # Process results of other threads first; this does not delay responses.
@@ -212,12 +231,9 @@ class Network:
 
     def wakeup(self) -> None:
         """Make the current or the next `poll` return immediately."""
-        try:
+        # If the buffer is full, `poll` wakes up anyway. If the socket is closed, no thread polls.
+        with suppress(OSError):
             self._wake_write.send(b"\0")
-        except (BlockingIOError, OSError):
-            # The error can be ignored. If the buffer is full, `poll` wakes up anyway. If the socket
-            # is closed, no thread is polling.
-            return
 
     def brokers(self) -> list[BrokerConnection]:
         """Return a new list of all known brokers, including disconnected brokers."""
@@ -240,10 +256,8 @@ class Network:
         self._wake_write.close()
 
     def _drain_wakeups(self) -> None:
-        try:
+        with suppress(BlockingIOError):
             self._wake_read.recv(4096)
-        except BlockingIOError:
-            return
 
     def _open(self, broker: BrokerConnection, now: float) -> None:
         """Start to connect; with TLS, reload changed certificate files first."""
@@ -251,32 +265,51 @@ class Network:
             self._dial(broker, now)
             return
         broker.connection.move(State.LOADING_STORES)
-        self.metrics.note_state(broker)
-        broker.last_used, broker.connect_by = now, self._dialer.deadline(now)
+        broker.last_used, broker.connect_by = now, self._deadline(now)
         self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
+
+    def _deadline(self, now: float) -> float:
+        """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""
+        return now + self._config.socket_connection_setup_timeout_ms / 1000
 
     def _dial(self, broker: BrokerConnection, now: float) -> None:
         """Connect to the next address of the broker, or resolve its name first."""
+        broker.last_used, broker.connect_by = now, self._deadline(now)
+        host, port = broker.node.host, broker.node.port
         try:
-            if self._dialer.open(broker, now, self.wakeup):
-                self._register(broker)
-            self.metrics.note_state(broker)
+            broker.addresses = broker.addresses or literal(host, port) or []
+            if broker.addresses:
+                self._connect_next(broker, now)
+            else:
+                broker.connection.move(State.RESOLVING)
+                self._lookups.run((host, port), partial(resolve, host, port), self.wakeup)
         except OSError as error:
             self._fail(broker, error, now)
 
     def _take_addresses(self, now: float) -> None:
         """Connect to the brokers whose names have been resolved."""
-        for broker, error in self._dialer.take_resolved(self.brokers()):
-            try:
-                if error is not None:
-                    raise error
-                self._dialer.dial(broker, now)
-                self._register(broker)
-            except OSError as failure:
-                self._fail(broker, failure, now)
+        for found in self._lookups.results():
+            for broker in self.brokers():
+                is_resolving = broker.connection.state is State.RESOLVING
+                if not is_resolving or (broker.node.host, broker.node.port) != found.owner:
+                    continue
+                try:
+                    if found.error is not None:
+                        raise found.error
+                    broker.resolved(found.value)
+                    self._connect_next(broker, now)
+                except OSError as error:
+                    self._fail(broker, error, now)
 
-    def _register(self, broker: BrokerConnection) -> None:
-        assert broker.transport is not None
+    def _connect_next(self, broker: BrokerConnection, now: float) -> None:
+        """Start to connect to the next address; raise OSError if this fails immediately."""
+        config, address = self._config, broker.next_address()
+        broker.connection.move(State.CONNECTING)
+        self.metrics.opening(broker, address[1])
+        broker.transport = self._connect(
+            address, config.send_buffer_bytes, config.receive_buffer_bytes
+        )
+        broker.last_used, broker.connect_by = now, self._deadline(now)
         broker.watched = selectors.EVENT_WRITE
         self._selector.register(broker.transport, broker.watched, broker)
 
@@ -302,7 +335,8 @@ class Network:
         try:
             for flight, response in broker.receive(now):
                 self.metrics.answered(broker, flight, now)
-                self._done.append(flight.completion(broker.node, now, response=response))
+                latency = now - flight.sent_at
+                self._done.append(Completion(broker.node, flight, latency, response))
                 self.outages.answered(broker, now)
                 self.failures.record_success(str(broker.node))
         except ProtocolError as error:
@@ -322,27 +356,25 @@ class Network:
     def _continue_login(self, broker: BrokerConnection, now: float) -> None:
         """Run the next step of a login, if any."""
         if broker.connection.maybe_log_in():
-            broker.connect_by = self._dialer.deadline(now)
+            broker.connect_by = self._deadline(now)
         if (step := broker.connection.take_step()) is not None:
             self._logins.run(broker.connection, step, self.wakeup)
 
     def _take_login_steps(self, now: float) -> None:
         for result in self._logins.results():
             for broker in self.brokers():
-                if broker.connection is not result.owner:
-                    continue
-                if broker.connection.state is not State.LOADING_STORES:
-                    self._resume_login(broker, result, now)
-                elif (failure := result.failure) is not None:
-                    self._fail(broker, failure, now)
-                else:
-                    self._dial(broker, now)
+                if broker.connection is result.owner:
+                    self._resume(broker, result, now)
 
-    def _resume_login(self, broker: BrokerConnection, result: StepResult, now: float) -> None:
+    def _resume(self, broker: BrokerConnection, result: CallResult, now: float) -> None:
+        """Continue with the result of a login step, or after the TLS stores were read."""
         try:
             if (failure := result.failure) is not None:
                 raise failure
-            broker.connection.resume_login(result.message, now)
+            if broker.connection.state is State.LOADING_STORES:
+                self._dial(broker, now)
+                return
+            broker.connection.resume_login(result.value, now)
             broker.flush()
         except (OSError, KafkaProdError) as error:
             self._fail(broker, error, now)
@@ -411,13 +443,13 @@ class Network:
         self.metrics.closed(broker, reason, lost)
         for flight in lost:
             written = connection.has_written(flight)
-            completion = flight.completion(broker.node, now, failure=reason, written=written)
-            self._done.append(completion)
+            latency = now - flight.sent_at
+            self._done.append(Completion(broker.node, flight, latency, None, reason, written))
         return lost
 
     def _complete_fire_and_forget(self, broker: BrokerConnection) -> None:
         for written in broker.connection.take_fire_and_forget():
-            self._done.append(written.completion(broker.node, written.sent_at))
+            self._done.append(Completion(broker.node, written, latency=0.0))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:
         broker = self._brokers.pop(node_id, None)

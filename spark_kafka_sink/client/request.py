@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from spark_kafka_sink.protocol.messages import encode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.client.cluster_snapshot import Node
+    from spark_kafka_sink.protocol.messages import Values
     from spark_kafka_sink.protocol.versions import ApiKey
 
 
@@ -31,6 +34,12 @@ class Request:
     reader: Callable[[memoryview], Any] | None = field(default=None, repr=False)
     expects_response: bool = True
 
+    @classmethod
+    def of(cls, api: ApiKey, version: int, values: Values, context: Any = None) -> Self:
+        """Encode a request from plain values; see `encode_request`."""
+        body = encode_request(api, version, values)
+        return cls(api=api, version=version, body=body, context=context)
+
 
 @dataclass(slots=True, eq=False)
 class InFlightRequest:
@@ -46,26 +55,6 @@ class InFlightRequest:
     ends_at: int = 0
     written_at: float = 0.0
 
-    def completion(
-        self,
-        node: Node,
-        now: float,
-        *,
-        response: Any | None = None,
-        failure: str | None = None,
-        written: bool = True,
-    ) -> Completion:
-        """Return the completion of this request."""
-        return Completion(
-            node=node,
-            request=self.request,
-            response=response,
-            failure=failure,
-            latency=now - self.sent_at,
-            correlation_id=self.correlation_id,
-            written=written,
-        )
-
 
 class Completion(NamedTuple):
     """A request that was answered, or that will not be answered for the reason in `failure`.
@@ -80,12 +69,21 @@ class Completion(NamedTuple):
     """
 
     node: Node
-    request: Request
-    response: Any | None
-    failure: str | None
+    flight: InFlightRequest
     latency: float
-    correlation_id: int = 0
+    response: Any | None = None
+    failure: str | None = None
     written: bool = True
+
+    @property
+    def request(self) -> Request:
+        """The request that has completed."""
+        return self.flight.request
+
+    @property
+    def correlation_id(self) -> int:
+        """The request's correlation id."""
+        return self.flight.correlation_id
 
     @property
     def throttle_ms(self) -> int:

@@ -6,9 +6,9 @@ In reading order:
 - `delivery_status`: the outcome of records, per partition
 - `error_text`: parse an error from the text of a Python traceback
 - `text`: sizes and counts, quoted user input, typo hints, and valid topic names
-- `time_zones`: time zones with a fixed offset
 - `secret`: masked option values, and detection of credentials in names and URIs
-- `clock`: a clock that tests can replace, and a deadline for calls without a timeout
+- `clock`: a clock that tests can replace, a deadline for calls without a timeout, and time zones
+  with a fixed offset
 - `debug_log`: the events of kafka.debug, and warnings that are logged once per process
 - `arguments`: checks of arguments to public functions
 - `extras`: optional dependencies, and the supported PySpark releases

@@ -1,7 +1,8 @@
-"""A clock that tests can replace, and a deadline for calls without a timeout."""
+"""A clock that tests can replace, a deadline for calls without a timeout, and fixed time zones."""
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import Future
 from threading import Thread
@@ -35,34 +36,6 @@ class SystemClock:
     def wall_ms(self) -> int:
         """See `Clock`."""
         return time.time_ns() // 1_000_000
-
-
-class ManualClock:
-    """A clock for tests. Its times change only when `advance` is called."""
-
-    __slots__ = ("_seconds", "_start_ms")
-
-    def __init__(self, seconds: float = 0.0, start_ms: int = 0) -> None:
-        self._seconds = seconds
-        self._start_ms = start_ms
-
-    def monotonic(self) -> float:
-        """See `Clock`."""
-        return self._seconds
-
-    def wall_ms(self) -> int:
-        """See `Clock`."""
-        return self._start_ms + int(self._seconds * 1_000)
-
-    def advance(self, seconds: float) -> None:
-        """Advance the clock.
-
-        Raises:
-            ValueError: `seconds` is negative.
-        """
-        if seconds < 0:
-            raise ValueError("a clock cannot go backwards")
-        self._seconds += seconds
 
 
 T = TypeVar("T")
@@ -106,3 +79,18 @@ def _run(call: Callable[[], T], future: Future[T]) -> None:
         future.set_result(call())
     except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
         future.set_exception(error)
+
+
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
+
+
+def fixed_offset(zone: str) -> int | None:
+    """Return the UTC offset of a zone such as "GMT+1" in microseconds; None if not fixed."""
+    if zone == "Z":
+        return 0
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    ahead = (hours * 3600 + minutes * 60 + seconds) * 1_000_000
+    return -ahead if found[1] == "-" else ahead

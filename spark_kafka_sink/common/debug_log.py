@@ -21,13 +21,13 @@ import sys
 from enum import StrEnum
 from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import did_you_mean, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 ROOT = "spark_kafka_sink.debug"
 ALL = "all"
@@ -80,11 +80,8 @@ class Context(StrEnum):
     """The security protocol of connections, and the authentication."""
 
 
-class Emit(Protocol):
-    """A function that logs one event."""
-
-    def __call__(self, event: str, **fields: object) -> None:
-        """Log the name and the fields of an event."""
+Emit: TypeAlias = "Callable[..., None]"
+"""A function that logs one event, given its name and its fields as keyword arguments."""
 
 
 class Debug:

@@ -17,6 +17,8 @@ class ErrorFields(TypedDict, total=False):
 
     `topic` and `partition` locate the error. `broker` is "host:port" or a node id. `error` is
     Kafka's error name, such as NOT_LEADER_OR_FOLLOWER. `hint` is what the user should do next.
+    `statuses` are the outcomes of the records, one for each partition and each outcome other than
+    "persisted".
     """
 
     topic: str | None
@@ -24,6 +26,7 @@ class ErrorFields(TypedDict, total=False):
     broker: str | None
     error: str | None
     hint: str | None
+    statuses: tuple[PartitionStatus, ...]
 
 
 class KafkaProdError(Exception):
@@ -43,7 +46,7 @@ class KafkaProdError(Exception):
     """The outcomes of the records, if the error ended a session that had records."""
 
     def __init__(self, message: str, **fields: Unpack[ErrorFields]) -> None:
-        unknown = fields.keys() - set(FIELDS)
+        unknown = fields.keys() - {*FIELDS, "statuses"}
         if unknown:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
         super().__init__(message)
@@ -59,7 +62,7 @@ class KafkaProdError(Exception):
         return f"{text}\n{summary}" if summary else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self._state())
+        return type(self).rebuild, (self.message, self._state())
 
     def _state(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in (*FIELDS, "statuses")}
@@ -70,10 +73,6 @@ class KafkaProdError(Exception):
         error = cls(message)
         error.__dict__.update(state)
         return error
-
-
-def _rebuild(cls: type[KafkaProdError], message: str, state: dict[str, object]) -> KafkaProdError:
-    return cls.rebuild(message, state)
 
 
 class ConfigError(KafkaProdError):
@@ -120,23 +119,7 @@ class BufferTimeoutError(KafkaProdError):
 
 
 class DeliveryError(KafkaProdError):
-    """Some records will never be acknowledged. `statuses` lists their partitions and outcomes.
-
-    Args:
-        message: what failed.
-        statuses: one entry for each partition and each outcome other than "persisted".
-        fields: the keyword fields of `KafkaProdError`.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        statuses: tuple[PartitionStatus, ...] = (),
-        **fields: Unpack[ErrorFields],
-    ) -> None:
-        super().__init__(message, **fields)
-        self.statuses = statuses
+    """Some records will never be acknowledged. `statuses` lists their partitions and outcomes."""
 
 
 class RecordTooLargeError(DeliveryError):

@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.common.time_zones import fixed_offset
+from spark_kafka_sink.common.clock import fixed_offset
 from spark_kafka_sink.formats.fields import values_of
 from spark_kafka_sink.formats.writer import RowWriter, spread
 from spark_kafka_sink.records.columns import (
     REGISTER_SIZE,
     VarintBytes,
     binary_array,
-    lengths_without_null,
+    nullable_lengths,
 )
 
 if TYPE_CHECKING:
@@ -462,7 +462,7 @@ def base64_column(column: pa.BinaryArray) -> pa.BinaryArray:
     All values are padded to multiples of three bytes and encoded at once; then the padding is
     corrected.
     """
-    lengths = lengths_without_null(column).astype(np.int64)
+    lengths = nullable_lengths(column, 0).astype(np.int64)
     groups = -(-lengths // 3)
     writer = RowWriter(len(column))
     writer.column(column)

@@ -29,7 +29,7 @@ from spark_kafka_sink.records.columns import (
     binary_array,
     constant_bytes,
     lengths_of,
-    lengths_without_null,
+    nullable_lengths,
     offsets_of,
 )
 from spark_kafka_sink.records.views import Constant, Entries, join_views
@@ -103,7 +103,7 @@ class RowWriter:
 
     def column(self, column: pa.BinaryArray) -> None:
         """Append one entry of a column to each row, or nothing for null."""
-        self._entries(column, lengths_without_null(column))
+        self._entries(column, nullable_lengths(column, 0))
 
     def floats(self, values: NDArray[Any]) -> None:
         """Append numbers of four or eight bytes, little-endian, to each row."""
@@ -113,7 +113,7 @@ class RowWriter:
 
     def sized(self, column: pa.BinaryArray, *, is_zigzag: bool = False) -> None:
         """Append each entry, preceded by its length as a varint."""
-        lengths = lengths_without_null(column)
+        lengths = nullable_lengths(column, 0)
         self.varints(lengths.astype(np.uint64) << np.uint64(is_zigzag))
         self._entries(column, lengths)
 

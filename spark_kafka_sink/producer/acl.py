@@ -6,7 +6,6 @@ idempotent producer).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError
@@ -14,11 +13,9 @@ from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.metadata_updater import TopicDenials
-    from spark_kafka_sink.config.security.model import SecurityConfig
 
 _CLUSTER = ErrorCode.cluster_authorization_failed
 _TOPIC = ErrorCode.topic_authorization_failed
@@ -26,74 +23,50 @@ _MOST_TOPICS = 3
 """Maximum number of topics listed in an error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AclAdvisor:
     """Determines which ACL is missing, and for which principal, if a session is not authorized.
 
     Args:
-        security: the client's security settings.
-        server: a bootstrap server.
-        denials: returns the topics that the metadata reports as unauthorized.
+        client: the session's client.
         dead_letter_topic: the dead letter topic, or None.
-        transactional_id: the transactional id, or None without a transaction.
-        id_prefix: common prefix of the attempts' transactional ids, if the ids differ.
+        transaction: the ACL that the session's transaction needs, or None.
     """
 
-    security: SecurityConfig
-    server: str
-    denials: Callable[[], TopicDenials]
-    dead_letter_topic: str | None = None
-    transactional_id: str | None = None
-    id_prefix: str | None = None
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         client: Client,
         dead_letter_topic: str | None,
-        transactional_id: str | None = None,
-        id_prefix: str | None = None,
-    ) -> AclAdvisor:
-        """Create the advisor for a session that uses this client."""
-        config, metadata = client.config, client.metadata
-        return cls(
-            security=config.security,
-            server=config.bootstrap_servers[0],
-            denials=lambda: metadata.denials,
-            dead_letter_topic=dead_letter_topic,
-            transactional_id=transactional_id,
-            id_prefix=id_prefix,
-        )
+        transaction: Acl | None = None,
+    ) -> None:
+        config = client.config
+        self.dead_letter_topic = dead_letter_topic
+        self._metadata = client.metadata
+        self._transaction = transaction
+        self._guide = AclGuide(config.security, config.bootstrap_servers[0])
 
     @property
     def principal(self) -> str:
         """The principal that needs the ACLs: "User:<name>", or a description in angle brackets."""
         return self._guide.principal
 
-    @property
-    def _guide(self) -> AclGuide:
-        return AclGuide(self.security, self.server)
-
     def unauthorized_topic(self, topic: str) -> AuthorizationError:
         """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
         where, who = self._topic(topic), self.principal
-        return AuthorizationError(
-            f"{where} does not exist, and {who} is not authorized to create it"
-            if topic in self.denials().uncreatable
-            else f"Describe on {where} is denied to {who}, so the topic might not exist",
-            topic=topic,
-            error=error_name(_TOPIC),
-            hint=self.hint(_TOPIC, topic),
-        )
+        if topic in self._metadata.denials.uncreatable:
+            problem = f"{where} does not exist, and {who} is not authorized to create it"
+        else:
+            problem = f"Describe on {where} is denied to {who}, so the topic might not exist"
+        return self._topic_error(problem, topic)
 
     def unauthorized_write(self, topic: str) -> AuthorizationError:
         """Return the error if the coordinator does not allow adding a partition of this topic."""
-        return AuthorizationError(
-            f"Write on {self._topic(topic)} is denied to {self.principal}",
-            topic=topic,
-            error=error_name(_TOPIC),
-            hint=self.hint(_TOPIC, topic),
+        return self._topic_error(
+            f"Write on {self._topic(topic)} is denied to {self.principal}", topic
         )
+
+    def _topic_error(self, problem: str, topic: str) -> AuthorizationError:
+        hint = self.hint(_TOPIC, topic)
+        return AuthorizationError(problem, topic=topic, error=error_name(_TOPIC), hint=hint)
 
     def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
         """Return the error for a denied InitProducerId request to write to `topics`."""
@@ -126,7 +99,7 @@ class AclAdvisor:
 
     def hint(self, code: int, topic: str) -> str:
         """Return a hint on how to grant the access that `code` denies; `topic` may be empty."""
-        if code == _TOPIC and topic in self.denials().uncreatable:
+        if code == _TOPIC and topic in self._metadata.denials.uncreatable:
             create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
             return f"create the topic, or correct its name, or {create}"
         if code != _CLUSTER:
@@ -156,10 +129,8 @@ class AclAdvisor:
         if code == _CLUSTER:
             return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         if code == ErrorCode.transactional_id_authorization_failed:
-            kind, one = ResourceType.TRANSACTIONAL_ID, self.transactional_id
-            if self.id_prefix is not None:
-                return Acl(Operation.WRITE, kind, self.id_prefix, prefixed=True)
-            return Acl(Operation.WRITE, kind, one or "<transactional.id>")
+            unknown = Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "<transactional.id>")
+            return self._transaction or unknown
         return _write(topic)
 
     def _on(self, acl: Acl) -> str:

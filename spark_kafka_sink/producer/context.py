@@ -11,7 +11,10 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.producer.acl import AclAdvisor
+from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.batch import Compressor
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas, SessionState
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.error_tolerance import BadRows
@@ -21,6 +24,8 @@ from spark_kafka_sink.report.builder import ReportBuilder
 from spark_kafka_sink.report.written_topics import WrittenTopics
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
@@ -59,6 +64,7 @@ class SessionContext:
     report: ReportBuilder
     written: WrittenTopics
     events: ProducerEvents
+    accumulator: Accumulator
     bad_rows: BadRows
     dead_letters: DeadLetterTopic | None
     breakers: CircuitBreakers
@@ -76,17 +82,13 @@ class SessionContext:
         """The client's clock."""
         return self.client.clock
 
-    @property
-    def largest_record(self) -> int:
-        """Maximum size of a record in bytes, including the header of its batch."""
-        return largest_record(self.config)
-
 
 def make_context(
     client: Client,
     producer_state: ProducerState,
     settings: SessionSettings,
     transaction: TransactionSettings | None = None,
+    executor: Executor | None = None,
 ) -> SessionContext:
     """Create the context of a new session on this client.
 
@@ -99,30 +101,21 @@ def make_context(
             "a transaction needs an idempotent producer",
             hint="set kafka.enable.idempotence=true and kafka.acks=all",
         )
-    transactional_id = None if transaction is None else transaction.transactional_id
-    id_prefix = None if transaction is None else transaction.id_prefix
-    dead_letter_topic = settings.dead_letters.dead_letter_topic
     client_id = config.client_id or settings.client_id or DEFAULT_CLIENT_ID
-    acls = AclAdvisor.of(client, dead_letter_topic, transactional_id, id_prefix)
+    options = (*config.pipeline(), *settings.arrow_batch_limits, *settings.formats)
+    transaction_acl = None if transaction is None else transaction.acl
+    acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction_acl)
+    events = ProducerEvents(new_id(), config.debug)
     return SessionContext(
         client=client,
         producer_state=producer_state,
         settings=settings,
         report=ReportBuilder(
-            tuple(
-                sorted(
-                    (
-                        *config.pipeline(),
-                        *settings.arrow_batch_limits,
-                        *settings.formats,
-                        ("client.id", client_id),
-                    )
-                )
-            ),
-            dry_run=settings.dry_run,
+            tuple(sorted((*options, ("client.id", client_id)))), dry_run=settings.dry_run
         ),
         written=WrittenTopics(),
-        events=ProducerEvents(new_id(), config.debug),
+        events=events,
+        accumulator=_accumulator(client, settings, events, executor),
         bad_rows=BadRows(settings.dead_letters, acls),
         dead_letters=_dead_letter_topic(settings, largest_record(config), acls),
         breakers=CircuitBreakers(settings.throttling),
@@ -136,6 +129,20 @@ def make_context(
 def largest_record(config: ProducerConfig) -> int:
     """Return the maximum size of a record in bytes, including the header of its batch."""
     return min(config.max_request_size, config.buffer_memory)
+
+
+def _accumulator(
+    client: Client, settings: SessionSettings, events: ProducerEvents, executor: Executor | None
+) -> Accumulator:
+    """Create the session's accumulator and the state that it shares."""
+    config = client.config
+    state = SessionState(client.clock, client.network.wakeup, client.check_thread)
+    pool = BufferPool(config, state, events)
+    quotas = BufferQuotas.of_percent(
+        settings.throttling.buffer_share, config.buffer_memory, state.lock
+    )
+    compressor = Compressor(config, client.clock, client.network.wakeup, executor)
+    return Accumulator(config, state, pool, quotas, compressor, events)
 
 
 def _dead_letter_topic(

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.records.decoder import Record
 
     Headers = tuple[tuple[str, bytes | None], ...]
+    Errors = NDArray[np.int8]
+    """The `RowError` of each of n rows."""
+    Parts = NDArray[np.int8]
+    """Some `Part`s of each of n rows."""
 
 
 class Part(IntFlag):
@@ -49,11 +53,11 @@ _WORDS = {Part.VALUE: "value", Part.KEY: "key", Part.HEADERS: "headers"}
 
 
 def omitting_more(
-    omitted: NDArray[np.int8],
+    omitted: Parts,
     too_large: NDArray[np.bool_],
     keys: NDArray[np.int32],
     headers: NDArray[np.int32],
-) -> NDArray[np.int8]:
+) -> Parts:
     """Return the omitted parts of n letters after each oversized letter omits one more part.
 
     Args:
@@ -112,9 +116,7 @@ class DeadLetterTopic:
     largest: int = MAX_INT
     acls: AclAdvisor | None = None
 
-    def letters(
-        self, rows: Rows, errors: NDArray[np.int8], details: Sequence[str] | None = None
-    ) -> Rows:
+    def letters(self, rows: Rows, errors: Errors, details: Sequence[str] | None = None) -> Rows:
         """Return n bad rows as rows of the dead letter topic.
 
         A letter contains the key, value, headers and timestamp of its row. The value of an
@@ -152,11 +154,7 @@ class DeadLetterTopic:
         return replace(letter, headers=_headers_omitting(context, Part.HEADERS))
 
     def _without(
-        self,
-        rows: Rows,
-        errors: NDArray[np.int8],
-        omitted: NDArray[np.int8],
-        details: Sequence[str] | None,
+        self, rows: Rows, errors: Errors, omitted: Parts, details: Sequence[str] | None
     ) -> Rows:
         """Return the letters of n rows with these `Part`s omitted."""
         columns, lists = rows.columns, _without_headers(rows.header_lists, omitted)
@@ -177,11 +175,7 @@ class DeadLetterTopic:
         )
 
     def _messages(
-        self,
-        rows: Rows,
-        errors: NDArray[np.int8],
-        omitted: NDArray[np.int8],
-        details: Sequence[str] | None,
+        self, rows: Rows, errors: Errors, omitted: Parts, details: Sequence[str] | None
     ) -> pa.Array[Any]:
         """Return the error message of each row, including the parts that its letter omits."""
         if details is not None:
@@ -206,7 +200,7 @@ class DeadLetterTopic:
         )
 
     def _context(
-        self, rows: Rows, errors: NDArray[np.int8], messages: pa.Array[Any]
+        self, rows: Rows, errors: Errors, messages: pa.Array[Any]
     ) -> list[tuple[str, pa.Array[Any]]]:
         """Return the name of each context header and its n values."""
         count = len(rows)
@@ -240,7 +234,7 @@ def _message(error: RowError, omitted: Part, details: str = "") -> bytes:
 
 
 def _with_problems(
-    messages: pa.Array[Any], rows: Rows, errors: NDArray[np.int8], omitted: NDArray[np.int8]
+    messages: pa.Array[Any], rows: Rows, errors: Errors, omitted: Parts
 ) -> pa.Array[Any]:
     """Return the messages, including the problem of each row that cannot be serialized."""
     bad = errors == RowError.UNSERIALISABLE
@@ -269,7 +263,7 @@ def _message_omitting(message: str, part: Part) -> bytes:
     return ((start if known else message) + omitted_words(known | part)).encode()
 
 
-def _present(rows: Rows) -> NDArray[np.int8]:
+def _present(rows: Rows) -> Parts:
     """Return the `Part`s that are not null in each row."""
     columns, lists = rows.columns, rows.header_lists
     present = np.where(np.asarray(columns.value.is_null()), Part.NONE, Part.VALUE)
@@ -290,7 +284,7 @@ def _header_sizes(rows: Rows) -> NDArray[np.int32]:
     return np.zeros(len(rows), np.int32) if headers is None else lengths_of(headers)
 
 
-def _nulled(column: pa.BinaryArray, out: NDArray[np.int8]) -> pa.BinaryArray:
+def _nulled(column: pa.BinaryArray, out: Parts) -> pa.BinaryArray:
     """Return the column with null in the rows marked in `out`."""
     if not out.any():
         return column
@@ -298,9 +292,7 @@ def _nulled(column: pa.BinaryArray, out: NDArray[np.int8]) -> pa.BinaryArray:
     return cast("pa.BinaryArray", kept)
 
 
-def _without_headers(
-    lists: pa.ListArray[Any] | None, omitted: NDArray[np.int8]
-) -> pa.ListArray[Any] | None:
+def _without_headers(lists: pa.ListArray[Any] | None, omitted: Parts) -> pa.ListArray[Any] | None:
     """Return the header lists, null for rows whose headers are omitted."""
     out = (omitted & Part.HEADERS) != 0
     if lists is None or not out.any():

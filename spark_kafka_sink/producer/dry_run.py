@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.request import Request
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
@@ -98,10 +97,10 @@ class CodecSampler:
 class DryRunSender(Sender):
     """A sender that drains batches but sends nothing; it has no producer id."""
 
-    def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
+    def __init__(self, session: SessionContext) -> None:
         if session.config.enable_idempotence:
             raise AssertionError("a dry run must not request a producer id")
-        super().__init__(session, accumulator)
+        super().__init__(session)
         self._sampler = CodecSampler(session.config, session.report)
         self._listed: dict[str, int] = {}
         """Number of each topic's partitions that are already in the report."""
@@ -110,8 +109,7 @@ class DryRunSender(Sender):
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
         del request
-        self._measure_request(node_id, drained)
-        self._measure_batches(node_id, drained, now)
+        self._measure(node_id, drained, now, is_sent=True)
         for state, batch in drained:
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)

@@ -13,17 +13,24 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    ColumnError,
+    DeliveryError,
+    KafkaProdError,
+    RecordTooLargeError,
+    UnknownTopicError,
+)
 from spark_kafka_sink.common.text import plural, shown
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, PoisonCount
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -101,36 +108,33 @@ class Rows:
 
     def slice(self, start: int, stop: int) -> Rows:
         """Return rows start..stop as views."""
-        lists, names, problems = self.header_lists, self.topic_names, self.problems
-        return Rows(
-            columns=self.columns.slice(start, stop),
-            topics=self.topics,
-            topic_of=None if self.topic_of is None else self.topic_of[start:stop],
-            partition=None if self.partition is None else self.partition[start:stop],
-            first_row=self.first_row + start,
-            numbers=None if self.numbers is None else self.numbers[start:stop],
-            spark_partition=self.spark_partition,
-            errors=None if self.errors is None else self.errors[start:stop],
-            header_lists=None if lists is None else lists.slice(start, stop - start),
-            topic_names=None if names is None else names.slice(start, stop - start),
-            problems=None if problems is None else problems.slice(start, stop - start),
-        )
+        columns = self.columns.slice(start, stop)
+        rows = self._picked(columns, lambda column: column[start:stop])
+        return replace(rows, first_row=self.first_row + start)
 
     def take(self, numbers: NDArray[np.intp]) -> Rows:
         """Return the rows at these positions, copied."""
-        lists, names, problems = self.header_lists, self.topic_names, self.problems
+        rows = self._picked(self.columns.take(numbers), lambda column: column.take(numbers))
+        return rows if self.numbers is not None else replace(rows, numbers=numbers + self.first_row)
+
+    def _picked(self, columns: Columns, pick: Callable[[Any], Any]) -> Rows:
+        """Return some of the rows: these columns, and what `pick` returns for each other column."""
         return Rows(
-            columns=self.columns.take(numbers),
+            columns=columns,
             topics=self.topics,
-            topic_of=None if self.topic_of is None else self.topic_of[numbers],
-            partition=None if self.partition is None else self.partition.take(numbers),
-            numbers=(numbers + self.first_row if self.numbers is None else self.numbers[numbers]),
+            topic_of=_apply(pick, self.topic_of),
+            partition=_apply(pick, self.partition),
+            numbers=_apply(pick, self.numbers),
             spark_partition=self.spark_partition,
-            errors=None if self.errors is None else self.errors[numbers],
-            header_lists=None if lists is None else lists.take(numbers),
-            topic_names=None if names is None else names.take(numbers),
-            problems=None if problems is None else problems.take(numbers),
+            errors=_apply(pick, self.errors),
+            header_lists=_apply(pick, self.header_lists),
+            topic_names=_apply(pick, self.topic_names),
+            problems=_apply(pick, self.problems),
         )
+
+
+def _apply(pick: Callable[[Any], Any], column: Any) -> Any:
+    return None if column is None else pick(column)
 
 
 def row_name(number: int, spark_partition: int | None, key: str | bytes | None = None) -> str:
@@ -151,69 +155,51 @@ def _shown_key(key: str | bytes) -> str:
 
 
 class RowError(IntEnum):
-    """The reason why a row cannot be written; int8 error masks contain these numbers."""
+    """The reason why a row cannot be written; int8 error masks contain these numbers.
+
+    Each member has a number, the class of the exception if errors are not tolerated, and a
+    description.
+    """
+
+    error_class: str
+    message: str
 
     NONE = 0
-    NULL_TOPIC = 1
-    NULL_HEADER_KEY = 2
-    PARTITION_OUT_OF_RANGE = 3
-    OVERSIZED = 4
-    REFUSED = 5
-    """The broker rejected the record and listed it in the response (KIP-467)."""
-    BREAKER_OPEN = 6
-    """The circuit breaker of the row's partition is open."""
-    UNKNOWN_TOPIC = 7
-    TOPIC_UNAUTHORIZED = 8
-    INVALID_TOPIC = 9
+    NULL_TOPIC = 1, ColumnError, "the topic is null"
+    NULL_HEADER_KEY = 2, ColumnError, "a header has no key"
+    PARTITION_OUT_OF_RANGE = 3, ColumnError, "the topic has no such partition"
+    OVERSIZED = (
+        4,
+        RecordTooLargeError,
+        "the record is larger than max.request.size or than the broker accepts",
+    )
+    REFUSED = 5, DeliveryError, "the broker rejected the record"
+    """The broker listed the record in the response (KIP-467)."""
+    BREAKER_OPEN = 6, DeliveryError, "the circuit breaker of the partition is open"
+    UNKNOWN_TOPIC = 7, UnknownTopicError, "the topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)"
+    TOPIC_UNAUTHORIZED = (
+        8,
+        AuthorizationError,
+        "not authorized to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
+    )
+    INVALID_TOPIC = 9, ColumnError, "the topic name is invalid (INVALID_TOPIC_EXCEPTION)"
     """The topic name is invalid according to the client or the broker."""
-    INVALID_HEADER_KEY = 10
-    NEGATIVE_TIMESTAMP = 11
-    UNSERIALISABLE = 12
+    INVALID_HEADER_KEY = 10, ColumnError, "a header's key is not UTF-8"
+    NEGATIVE_TIMESTAMP = 11, ColumnError, "the timestamp is before 1970"
+    UNSERIALISABLE = 12, ColumnError, "a field cannot be serialized"
     """A field does not match the format or the schema."""
 
-    @property
-    def error_class(self) -> str:
-        """The class of the exception for a row with this error, if errors are not tolerated."""
-        return _ERROR_CLASSES[self]
+    def __new__(
+        cls, number: int, error: type[KafkaProdError] | None = None, message: str = ""
+    ) -> Self:
+        """Create a member from a row of the table."""
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.error_class = f"spark_kafka_sink.{error.__name__}" if error else ""
+        member.message = message
+        return member
 
-    @property
-    def message(self) -> str:
-        """A description of the error."""
-        return _MESSAGES[self]
 
-
-_ERRORS = "spark_kafka_sink."
-_ERROR_CLASSES = {
-    RowError.NONE: "",
-    RowError.NULL_TOPIC: f"{_ERRORS}ColumnError",
-    RowError.NULL_HEADER_KEY: f"{_ERRORS}ColumnError",
-    RowError.PARTITION_OUT_OF_RANGE: f"{_ERRORS}ColumnError",
-    RowError.OVERSIZED: f"{_ERRORS}RecordTooLargeError",
-    RowError.REFUSED: f"{_ERRORS}DeliveryError",
-    RowError.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
-    RowError.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
-    RowError.TOPIC_UNAUTHORIZED: f"{_ERRORS}AuthorizationError",
-    RowError.INVALID_TOPIC: f"{_ERRORS}ColumnError",
-    RowError.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
-    RowError.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
-    RowError.UNSERIALISABLE: f"{_ERRORS}ColumnError",
-}
-_MESSAGES = {
-    RowError.NONE: "",
-    RowError.NULL_TOPIC: "the topic is null",
-    RowError.NULL_HEADER_KEY: "a header has no key",
-    RowError.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
-    RowError.OVERSIZED: "the record is larger than max.request.size or than the broker accepts",
-    RowError.REFUSED: "the broker rejected the record",
-    RowError.BREAKER_OPEN: "the circuit breaker of the partition is open",
-    RowError.UNKNOWN_TOPIC: "the topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)",
-    RowError.TOPIC_UNAUTHORIZED: "not authorized to write to the topic "
-    "(TOPIC_AUTHORIZATION_FAILED)",
-    RowError.INVALID_TOPIC: "the topic name is invalid (INVALID_TOPIC_EXCEPTION)",
-    RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
-    RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
-    RowError.UNSERIALISABLE: "a field cannot be serialized",
-}
 TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
     ErrorCode.unknown_topic_or_partition: RowError.UNKNOWN_TOPIC,
     ErrorCode.invalid_topic_exception: RowError.INVALID_TOPIC,
@@ -222,31 +208,21 @@ TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
 """The error of all rows of a topic, by the topic's error code in the metadata."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The topics and record size that rows are checked against.
-
-    `topics` match `Rows.topics` by position; each element is a topic, or the error of all rows for
-    that topic. `largest` is the maximum size of a record in bytes.
-    """
-
-    topics: tuple[TopicInfo | RowError, ...]
-    largest: int
-
-
 def find_row_errors(
-    rows: Rows, sizes: NDArray[np.int64], limits: Limits
+    rows: Rows, sizes: NDArray[np.int64], topics: tuple[TopicInfo | RowError, ...], largest: int
 ) -> NDArray[np.int8] | None:
     """Return the first error of each row, shape (n,); None if there are no errors.
 
     Args:
         rows: n rows; errors found when they were read take precedence.
         sizes: upper bound of each record in bytes, shape (n,).
-        limits: the allowed topics and sizes.
+        topics: match `rows.topics` by position; each element is a topic, or the error of all rows
+            for that topic.
+        largest: maximum size of a record in bytes.
     """
-    oversized = sizes > limits.largest
-    out_of_range_rows = out_of_range(rows, limits.topics)
-    topic_errors = _topic_errors(rows, limits.topics)
+    oversized = sizes > largest
+    out_of_range_rows = out_of_range(rows, topics)
+    topic_errors = _topic_errors(rows, topics)
     if (
         rows.errors is None
         and topic_errors is None

@@ -14,12 +14,11 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -108,26 +107,19 @@ class ProducerIdRequester:
         self.producer_state = producer_state
         self._client = client
         self._acls = acls
-        self._retry_at = 0.0
-        self._attempts = 0
+        self._retry = RetryTimer(client.config, client.random)
 
     def maybe_send(self, now: float) -> None:
         """Send InitProducerId if the producer id is missing and a broker is ready."""
-        if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry_at:
+        if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry.at:
             return
         network = self._client.network
-        node = self._client.metadata.least_loaded_node(network, now)
+        node = self._client.metadata.any_node(network, now)
         if node is None:
-            self._client.metadata.connect_any(network, now)
             return
         version = network.broker(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
         self.producer_state.transition_to(ProducerIdState.REQUESTED)
-        request = Request(
-            api=ApiKey.INIT_PRODUCER_ID,
-            version=version,
-            body=encode_request(ApiKey.INIT_PRODUCER_ID, version, _VALUES),
-            context=self,
-        )
+        request = Request.of(ApiKey.INIT_PRODUCER_ID, version, _VALUES, self)
         network.send(node.node_id, request, now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
@@ -140,7 +132,7 @@ class ProducerIdRequester:
         response = completion.response
         code = ClientErrorCode.disconnected if response is None else int(response.error_code)
         if response is not None and code == ErrorCode.none:
-            self._attempts = 0
+            self._retry.record_success()
             producer_id, epoch = int(response.producer_id), int(response.producer_epoch)
             self.producer_state.producer_id_granted(producer_id, epoch)
             return
@@ -155,17 +147,10 @@ class ProducerIdRequester:
                 error=error_name(code),
                 hint="set kafka.enable.idempotence=false to write without a producer id",
             )
-        config = self._client.config
-        self._retry_at = now + full_jitter(
-            self._attempts,
-            config.retry_backoff_ms,
-            config.retry_backoff_max_ms,
-            self._client.random,
-        )
-        self._attempts += 1
+        self._retry.record_failure(now)
 
     def wait(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called again."""
         if self.producer_state.state is not ProducerIdState.MISSING:
             return 1.0
-        return max(0.02, self._retry_at - now)
+        return max(0.02, self._retry.at - now)

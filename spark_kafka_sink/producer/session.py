@@ -21,10 +21,6 @@ from spark_kafka_sink.producer.append.admission import AdmissionControl
 from spark_kafka_sink.producer.append.partitioner import Partitioner, StickyPartitioner
 from spark_kafka_sink.producer.append.planner import ChunkEncoder, RoutedChunk
 from spark_kafka_sink.producer.append.validator import RowValidator, TopicMetadata
-from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
-from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.context import SessionContext, SessionSettings, make_context
 from spark_kafka_sink.producer.error_tolerance import RowError
 from spark_kafka_sink.producer.producer_id import ProducerState
@@ -91,18 +87,17 @@ class ProducerSession:
         self.producer_state = producer_state or ProducerState()
         self.producer_state.begin_session()
         self.context = make_context(
-            client, self.producer_state, settings or SessionSettings(), transaction
+            client, self.producer_state, settings or SessionSettings(), transaction, executor
         )
         self._started = client.clock.monotonic()
-        self._compressor = Compressor(client.config, client.clock, client.network.wakeup, executor)
-        self._accumulator = _make_accumulator(self.context, self._compressor)
-        self._topics = TopicMetadata(client, self._accumulator.state, self.context.acls)
+        self._accumulator = self.context.accumulator
+        self._topics = TopicMetadata(self.context)
         self._partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(self.context, self._topics, self._partitioner)
-        self._admission = AdmissionControl(self.context, self._accumulator, self._topics)
-        self._sticky = StickyPartitioner(self.context, self._accumulator)
+        self._admission = AdmissionControl(self.context, self._topics)
+        self._sticky = StickyPartitioner(self.context)
         self._encoder = ChunkEncoder(client, self._accumulator)
-        self._sender = _make_sender(self.context, self._accumulator)
+        self._sender = _make_sender(self.context)
         self._slices = 0
         self.context.events.opened(client.name, client.config.buffer_memory)
         client.network.name_client(self.context.settings.client_id)
@@ -195,8 +190,10 @@ class ProducerSession:
         duration = self.client.clock.monotonic() - self._started
         meters = self.context.report.meters
         self._accumulator.pool.measure(meters)
+        known = self.client.metadata.cluster.topics
         for name, meter in meters.topics.copy().items():
-            meter.partitions = self._topics.partition_count(name) or meter.partitions
+            if name in known:
+                meter.partitions = known[name].partition_count
             meter.keyed_records = self._partitioner.keyed[name]
             meter.assigned_records = self._partitioner.assigned[name]
         report = self.context.report.build(task, int(duration * 1000))
@@ -223,7 +220,7 @@ class ProducerSession:
             self.client.detach()
             self._sender.finished()
         finally:
-            self._compressor.close()
+            self._accumulator.close()
 
     def _write(self, chunk: Chunk, arrived_ms: int) -> NDArray[np.int8] | None:
         """Reserve, route, plan, encode and append a chunk that may be appended at once.
@@ -248,10 +245,9 @@ class ProducerSession:
 
     def _route(self, chunk: Chunk) -> RoutedChunk:
         admission = self._admission.decide(chunk)
-        self._partitioner.count(chunk.rows, chunk.topics)
         route = self._partitioner.assign(chunk.rows, chunk.topics)
         route = self._sticky.assign(route, chunk.sizes, admission)
-        return RoutedChunk(chunk.rows, chunk.sizes, route, chunk.size, admission)
+        return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, route, admission)
 
     def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
@@ -262,7 +258,7 @@ class ProducerSession:
         letters = self.context.dead_letters
         if letters is None or chunk.rows.topics == (letters.name,):
             return None
-        broken = chunk.admission.broken_rows(chunk.route)
+        broken = chunk.route.rows_of(chunk.admission.broken)
         if broken is None:
             return None
         return np.where(broken, np.int8(RowError.BREAKER_OPEN), np.int8(RowError.NONE))
@@ -274,24 +270,13 @@ class ProducerSession:
                 self._write(part, arrived_ms)
 
 
-def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumulator:
-    """Create the session's accumulator and the state that it shares."""
-    client, config = context.client, context.config
-    state = SessionState(client.clock, client.network.wakeup, client.check_thread)
-    pool = BufferPool(config, state, context.events)
-    quotas = BufferQuotas.of_percent(
-        context.settings.throttling.buffer_share, config.buffer_memory, state.lock
-    )
-    return Accumulator(config, state, pool, quotas, compressor, context.events)
-
-
-def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
+def _make_sender(context: SessionContext) -> Sender:
     """Create the sender, which is a `DryRunSender` for a dry run."""
     if not context.settings.dry_run:
-        return Sender(context, accumulator)
+        return Sender(context)
     from spark_kafka_sink.producer.dry_run import DryRunSender  # rarely needed
 
-    return DryRunSender(context, accumulator)
+    return DryRunSender(context)
 
 
 POOL: ClientPool[Client, ProducerState] = ClientPool()

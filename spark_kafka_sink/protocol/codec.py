@@ -159,7 +159,16 @@ def uuid(value: bytes) -> UUID | None:
 
 ENTITY = "entity"
 _VARIABLE = ("string", "bytes", "records", ENTITY)
-_EMPTY: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "float64": 0.0}
+_ZEROS: dict[str, object] = {
+    "string": "",
+    "bytes": b"",
+    "bool": False,
+    "float64": 0.0,
+    "error_code": as_error_code(0),
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+    "datetime_i64": _EPOCH,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +176,8 @@ class FieldShape:
     """The wire type of a field, and whether the field is an array, nullable or tagged.
 
     `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". If the field is an
-    array, `nullable` refers to the array. `absent` is the value of a tagged field that was not
-    sent.
+    array, `nullable` refers to the array. `default` is the value of a tagged field that was not
+    sent, and of a field for which no value was given.
     """
 
     name: str
@@ -178,7 +187,7 @@ class FieldShape:
     nullable: bool
     flexible: bool
     tag: int | None
-    absent: Any
+    default: Any
 
     @property
     def is_fixed(self) -> bool:
@@ -195,15 +204,21 @@ def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
     entity = inner if is_dataclass(inner) and isinstance(inner, type) else None
     kind = ENTITY if entity else field.metadata["kafka_type"]
     tag = field.metadata.get("tag")
+    nullable = nullable and (is_array or tag is None or entity is None)
+    default = field.default
+    if default is MISSING and nullable:
+        default = None
+    elif default is MISSING:
+        default = () if is_array else _default(kind, entity)
     return FieldShape(
         name=field.name,
         kind="datetime_i64?" if kind == "datetime_i64" and nullable else kind,
         entity=entity,
         is_array=is_array,
-        nullable=nullable and (is_array or tag is None or entity is None),
+        nullable=nullable,
         flexible=entity_type.__flexible__ and not _is_client_id(entity_type, field),
         tag=tag,
-        absent=_absent(field, kind) if tag is not None else None,
+        default=default,
     )
 
 
@@ -219,15 +234,11 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
     return next(member for member in members if member is not NoneType), True
 
 
-def _absent(field: Field[Any], kind: str) -> Any:
-    """Return the default value. A struct without a default is built from its fields' defaults."""
-    if field.default is not MISSING:
-        return field.default
-    if kind != ENTITY:
-        return _EMPTY.get(kind, 0)
-    nested: Any = field.type
-    values = {f.name: _absent(f, f.metadata.get("kafka_type", ENTITY)) for f in fields(nested)}
-    return nested(**values)
+def _default(kind: str, entity: type[Any] | None) -> Any:
+    """Return the schema's default of a type. A struct is built from its fields' defaults."""
+    if entity is None:
+        return None if kind == "uuid" else _ZEROS.get(kind, 0)
+    return entity(**{field.name: shape_of(entity, field).default for field in fields(entity)})
 
 
 E = TypeVar("E", bound="Entity")
@@ -301,49 +312,27 @@ def _compile(entity_type: type[Any]) -> Read:
     plain = [shape for shape in shapes if shape.tag is None]
     steps, least = _steps(plain)
     names = tuple(shape.name for shape in plain)
-    if not entity_type.__flexible__:
-        return _untagged(entity_type, names, steps), least
     tagged = [shape for shape in shapes if shape.tag is not None]
-    return _tagged(entity_type, names, steps, tagged), least + 1
-
-
-def _untagged(entity_type: type[Any], names: tuple[str, ...], steps: list[Step]) -> Reader:
-    def read(data: memoryview, at: int) -> tuple[object, int]:
-        values: list[Any] = []
-        for step in steps:
-            at = step(data, at, values)
-        return entity_type(**dict(zip(names, values, strict=True))), at
-
-    return read
-
-
-def _tagged(
-    entity_type: type[Any],
-    names: tuple[str, ...],
-    steps: list[Step],
-    tagged: list[FieldShape],
-) -> Reader:
+    is_flexible = entity_type.__flexible__
     readers = {shape.tag: (shape.name, _field_reader(shape)[0]) for shape in tagged}
-    absent = {shape.name: shape.absent for shape in tagged}
+    absent = {shape.name: shape.default for shape in tagged}
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
         values: list[Any] = []
         for step in steps:
             at = step(data, at, values)
         kwargs = dict(zip(names, values, strict=True), **absent)
-        count, at = read_uvarint(data, at)
-        for _ in range(count):
-            at = _read_tag(data, at, readers, kwargs)
+        if is_flexible:
+            count, at = read_uvarint(data, at)
+            for _ in range(count):
+                at = _read_tag(data, at, readers, kwargs)
         return entity_type(**kwargs), at
 
-    return read
+    return read, least + is_flexible
 
 
 def _read_tag(
-    data: memoryview,
-    at: int,
-    readers: dict[int | None, tuple[str, Reader]],
-    kwargs: dict[str, Any],
+    data: memoryview, at: int, readers: dict[int | None, tuple[str, Reader]], kwargs: dict[str, Any]
 ) -> int:
     tag, at = read_uvarint(data, at)
     size, at = read_uvarint(data, at)
@@ -417,7 +406,7 @@ def _field_reader(shape: FieldShape) -> Read:
 
 def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
     if shape.kind in FIXED:
-        return _fixed_reader(shape.kind)
+        return _fixed_reader(shape)
     text = shape.kind == "string"
     if shape.flexible:
         return sized_reader(compact_length, text=text, nullable=nullable), 1
@@ -425,16 +414,15 @@ def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
     return sized_reader(length_of, text=text, nullable=nullable), least
 
 
-def _fixed_reader(kind: str) -> Read:
-    letter, convert = FIXED[kind]
-    layout = struct.Struct(">" + letter)
-    unpack, size = layout.unpack_from, layout.size
+def _fixed_reader(shape: FieldShape) -> Read:
+    step = _fixed_step([shape])
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
-        value = unpack(data, at)[0]
-        return (convert(value) if convert else value), at + size
+        values: list[Any] = []
+        at = step(data, at, values)
+        return values[0], at
 
-    return read, size
+    return read, struct.calcsize(">" + FIXED[shape.kind][0])
 
 
 def _nullable_struct(read: Reader) -> Reader:

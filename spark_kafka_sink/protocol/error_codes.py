@@ -12,33 +12,9 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum, auto
 
-from kio.schema.errors import ErrorCode
+from kio.schema import errors
 
-__all__ = [
-    "AUTHORIZATION_FAILED",
-    "CONNECTION_LOST",
-    "COORDINATOR_BUSY",
-    "COORDINATOR_ERRORS",
-    "COORDINATOR_MOVED",
-    "COORDINATOR_UNAVAILABLE",
-    "FATAL_TO_PRODUCER",
-    "FENCED",
-    "INVALID_METADATA",
-    "INVALID_RECORDS",
-    "INVALID_TOPIC_SETTINGS",
-    "LEADER_BUSY",
-    "MAYBE_APPENDED",
-    "RECORDS_TOO_LARGE",
-    "RETRIABLE_AT_LEADER",
-    "TOPIC_RECREATED",
-    "TRANSIENT_TOPIC_ERRORS",
-    "ClientErrorCode",
-    "ErrorCode",
-    "UnknownErrorCode",
-    "as_error_code",
-    "error_name",
-    "is_known",
-]
+ErrorCode = errors.ErrorCode
 
 
 class ClientErrorCode(IntEnum):

@@ -119,12 +119,13 @@ class FrameReader:
     received bytes.
     """
 
-    __slots__ = ("_chunks", "_held", "_limit", "_needed")
+    __slots__ = ("_chunks", "_limit", "_needed", "held")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._limit = limit
         self._chunks: list[memoryview | bytearray] = []
-        self._held = 0
+        self.held = 0
+        """Number of received bytes of the incomplete frame, including its size field."""
         self._needed = SIZE_BYTES
 
     def set_limit(self, limit: int) -> None:
@@ -132,14 +133,9 @@ class FrameReader:
         self._limit = limit
 
     @property
-    def held(self) -> int:
-        """Number of received bytes of the incomplete frame, including its size field."""
-        return self._held
-
-    @property
     def missing(self) -> int:
         """Number of bytes missing from the incomplete frame, or 0 if its size is not yet known."""
-        return max(self._needed - self._held, 0) if self._needed > SIZE_BYTES else 0
+        return max(self._needed - self.held, 0) if self._needed > SIZE_BYTES else 0
 
     def take_rest(self) -> memoryview:
         """Remove and return the received part of the incomplete frame, including its size field."""
@@ -153,15 +149,15 @@ class FrameReader:
         Raises:
             ProtocolError: a size is negative or exceeds the limit. The stream is then unusable.
         """
-        if not self._held and self._is_one_frame(data):
+        if not self.held and self._is_one_frame(data):
             return [memoryview(data)[SIZE_BYTES:]]
         if len(self._chunks) < _MAX_SEPARATE_CHUNKS or len(data) >= _MIN_CHUNK_SIZE:
             self._chunks.append(memoryview(data))
         else:
             self._append_small(data)
-        self._held += len(data)
+        self.held += len(data)
         frames: list[memoryview] = []
-        while self._held >= self._needed:
+        while self.held >= self._needed:
             joined = self._join()
             at = 0
             while len(joined) - at >= SIZE_BYTES:
@@ -191,7 +187,7 @@ class FrameReader:
 
     def _keep(self, rest: memoryview) -> None:
         self._chunks = [rest] if len(rest) else []
-        self._held = len(rest)
+        self.held = len(rest)
         self._needed = SIZE_BYTES
         if len(rest) >= SIZE_BYTES:
             self._needed += self._size(rest[:SIZE_BYTES])

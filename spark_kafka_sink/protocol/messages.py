@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from datetime import UTC, datetime, timedelta
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -18,7 +17,6 @@ from kio.schema.request_header.v2 import RequestHeader as FlexibleRequestHeader
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol import codec
-from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.frame import gather
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
@@ -173,27 +171,15 @@ def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[in
 Values: TypeAlias = Mapping[str, Any]
 """Values by field name. Structs are nested mappings, and arrays are iterables."""
 
-_ZEROS: dict[str, Any] = {
-    "string": "",
-    "bytes": b"",
-    "bool": False,
-    "float64": 0.0,
-    "error_code": ErrorCode.none,
-    "timedelta_i32": timedelta(0),
-    "timedelta_i64": timedelta(0),
-    "datetime_i64": datetime(1970, 1, 1, tzinfo=UTC),
-}
-
 
 def build(entity_type: Any, values: Values) -> Any:
     """Return a message of `entity_type`. Values without a matching field are ignored."""
-    given = {}
-    for name, convert, default in _plan(entity_type):
-        if name in values:
-            given[name] = convert(values[name])
-        elif default is not MISSING:
-            given[name] = default
-    return entity_type(**given)
+    return entity_type(
+        **{
+            name: convert(values[name]) if name in values else default
+            for name, convert, default in _plan(entity_type)
+        }
+    )
 
 
 def encode_request(api: ApiKey, version: int, values: Values) -> list[Buffer]:
@@ -203,22 +189,8 @@ def encode_request(api: ApiKey, version: int, values: Values) -> list[Buffer]:
 
 @cache
 def _plan(entity_type: Any) -> tuple[tuple[str, Callable[[Any], Any], Any], ...]:
-    plan = []
-    for field in fields(entity_type):
-        shape = codec.shape_of(entity_type, field)
-        default = MISSING if field.default is not MISSING else _default(shape)
-        plan.append((field.name, _converter(shape), default))
-    return tuple(plan)
-
-
-def _default(shape: codec.FieldShape) -> Any:
-    if shape.nullable or shape.kind == "uuid":
-        return None
-    if shape.is_array:
-        return ()
-    if shape.entity is not None:
-        return build(shape.entity, {})
-    return _ZEROS.get(shape.kind, 0)
+    shapes = [codec.shape_of(entity_type, field) for field in fields(entity_type)]
+    return tuple((shape.name, _converter(shape), shape.default) for shape in shapes)
 
 
 def _converter(shape: codec.FieldShape) -> Callable[[Any], Any]:

@@ -47,24 +47,45 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _TOPIC_ID: Final = struct.Struct(">16s")
 _NO_ID: Final = UUID(int=0)
+_NO_TAGS: Final = b"\x00"
+
+
+class _Framing(NamedTuple):
+    """The framing of a version: readers of lengths and topics, and the bytes of empty tags."""
+
+    length: codec.Reader
+    topic: codec.Reader
+    tags: bytes
+
+
+@cache
+def _framing(version: int) -> _Framing:
+    flexible = version >= _FLEXIBLE
+    length_of = codec.compact_length if flexible else codec.string_length
+    name = codec.sized_reader(length_of, text=True, nullable=False)
+    return _Framing(
+        length=codec.compact_length if flexible else codec.long_length,
+        topic=_topic_id if version >= TOPIC_IDS else name,
+        tags=_NO_TAGS if flexible else b"",
+    )
+
+
+def _topic_id(frame: memoryview, at: int) -> tuple[UUID, int]:
+    return UUID(bytes=_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
 
 
 class _RequestLayout(NamedTuple):
     """The layout of a request in one version, for one partition and without a transactional id.
 
     `head` contains the length of the transactional id, acks, timeout and topic count. `partition`
-    contains the partition count and the index of the first partition. `size` reads the size of the
-    records. `tail` contains the bytes after the records. `null_id` and `one` are the encodings of a
-    null id and of a count of 1.
+    contains the partition count and the index of the first partition. `null_id` and `one` are the
+    encodings of a null id and of a count of 1.
     """
 
     head: struct.Struct
     null_id: int
     one: int
-    topic: codec.Reader
     partition: struct.Struct
-    size: codec.Reader
-    tail: bytes
 
 
 class _Types(NamedTuple):
@@ -85,18 +106,20 @@ def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | Non
 
 
 def _read_request(version: int, frame: memoryview, at: int) -> Any | None:
-    layout = _request_layout(version)
+    layout, framing = _request_layout(version), _framing(version)
     id_length, acks, timeout, topics = layout.head.unpack_from(frame, at)
     if id_length != layout.null_id or topics != layout.one:
         return None
-    topic, at = layout.topic(frame, at + layout.head.size)
+    topic, at = framing.topic(frame, at + layout.head.size)
     partitions, index = layout.partition.unpack_from(frame, at)
-    size, at = layout.size(frame, at + layout.partition.size)
+    size, at = framing.length(frame, at + layout.partition.size)
     end = at + size
-    if partitions != layout.one or size < 0 or end > len(frame) or frame[end:] != layout.tail:
+    tail = 3 * framing.tags  # of the partition, the topic and the request
+    if partitions != layout.one or size < 0 or end > len(frame) or frame[end:] != tail:
         return None
     types = _types(version)
     data = types.partition(index=index, records=frame[at:end])
+    topic = None if topic == _NO_ID else topic
     return types.request(
         acks=acks,
         timeout=codec.milliseconds(timeout),
@@ -104,32 +127,12 @@ def _read_request(version: int, frame: memoryview, at: int) -> Any | None:
     )
 
 
-def _optional_topic_id(frame: memoryview, at: int) -> tuple[object, int]:
-    return codec.uuid(_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
-
-
 @cache
 def _request_layout(version: int) -> _RequestLayout:
     if version < _FLEXIBLE:
-        return _RequestLayout(
-            head=struct.Struct(">hhii"),
-            null_id=-1,
-            one=1,
-            topic=codec.sized_reader(codec.string_length, text=True, nullable=False),
-            partition=struct.Struct(">ii"),
-            size=codec.long_length,
-            tail=b"",
-        )
-    name = codec.sized_reader(codec.compact_length, text=True, nullable=False)
-    return _RequestLayout(
-        head=struct.Struct(">BhiB"),
-        null_id=0,
-        one=1 + 1,  # Compact lengths are one higher, so that 0 means null.
-        topic=_optional_topic_id if version >= TOPIC_IDS else name,
-        partition=struct.Struct(">Bi"),
-        size=codec.compact_length,
-        tail=bytes(3),  # empty tagged fields of the partition, the topic and the request
-    )
+        return _RequestLayout(struct.Struct(">hhii"), -1, 1, struct.Struct(">ii"))
+    # Compact lengths are one higher, so that 0 means null.
+    return _RequestLayout(struct.Struct(">BhiB"), 0, 1 + 1, struct.Struct(">Bi"))
 
 
 @cache
@@ -151,7 +154,6 @@ def _entity_of(entity_type: Any, name: str) -> Any:
 
 
 _ACKS_TIMEOUT = struct.Struct(">hi")
-_NO_TAGS = b"\x00"
 
 
 class PartitionData(NamedTuple):
@@ -170,24 +172,25 @@ class TopicData(NamedTuple):
     partitions: Sequence[PartitionData]
 
 
-class ProduceHead(NamedTuple):
-    """The fields of a Produce request before its topics. `acks` is -1 for all."""
+def produce_body(
+    version: int,
+    topics: Sequence[TopicData],
+    *,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
+) -> list[Buffer]:
+    """Return the request's body as buffers: the framing as bytes, and batches without copying.
 
-    version: int
-    transactional_id: str | None
-    acks: int
-    timeout_ms: int
-
-
-def produce_body(head: ProduceHead, topics: Sequence[TopicData]) -> list[Buffer]:
-    """Return the request's body as buffers: the framing as bytes, and batches without copying."""
-    flexible = head.version >= _FLEXIBLE
-    framing = bytearray(_string(head.transactional_id, flexible=flexible))
-    framing += _ACKS_TIMEOUT.pack(head.acks, head.timeout_ms)
+    `acks` is -1 for all.
+    """
+    flexible = version >= _FLEXIBLE
+    framing = bytearray(_string(transactional_id, flexible=flexible))
+    framing += _ACKS_TIMEOUT.pack(acks, timeout_ms)
     framing += _length(len(topics), flexible=flexible)
     buffers: list[Buffer] = []
     for topic in topics:
-        framing += _topic_key(head.version, topic.name, topic.topic_id)
+        framing += _topic_key(version, topic.name, topic.topic_id)
         framing += _length(len(topic.partitions), flexible=flexible)
         for data in topic.partitions:
             framing += _INT32.pack(data.partition) + _length(data.size, flexible=flexible)
@@ -284,7 +287,7 @@ def _from_message(answer: Any) -> PartitionResponse:
 
 def _read_response(version: int, frame: memoryview) -> ProduceResponse:
     try:
-        plain = _read_plain(_response_layout(version), frame)
+        plain = _read_plain(version, frame)
     except (*codec.BAD_BYTES, ProtocolError):
         plain = None
     if plain is not None:
@@ -295,25 +298,20 @@ def _read_response(version: int, frame: memoryview) -> ProduceResponse:
 class _ResponseLayout(NamedTuple):
     """The layout of a plain response in one version, which contains only offsets and error codes.
 
-    `head` contains the bytes between correlation id and body. `partition` contains the index, error
-    code, base offset and append time, and the bytes after the log start offset, which equal
-    `plain_tail`. `tags` follow each topic and the whole response.
+    `partition` contains the index, error code, base offset and append time, and the bytes after the
+    log start offset, which equal `plain_tail`.
     """
 
-    head: bytes
-    length: codec.Reader
-    topic: codec.Reader
     partition: struct.Struct
     plain_tail: bytes
-    tags: bytes
 
 
-def _read_plain(layout: _ResponseLayout, frame: memoryview) -> ProduceResponse | None:
+def _read_plain(version: int, frame: memoryview) -> ProduceResponse | None:
     """Read a plain response. Return None if `codec` must read it."""
-    _, length, topic_key, answer, plain_tail, tags = layout
+    (length, topic_key, tags), (answer, plain_tail) = _framing(version), _response_layout(version)
     unpack, size = answer.unpack_from, answer.size
-    at = _CORRELATION_ID + len(layout.head)
-    if frame[_CORRELATION_ID:at] != layout.head:
+    at = _CORRELATION_ID + len(tags)
+    if frame[_CORRELATION_ID:at] != tags:  # of the header
         return None
     partitions: dict[tuple[TopicKey, int], PartitionResponse] = {}
     topics, at = length(frame, at)
@@ -343,30 +341,12 @@ def _read_plain(layout: _ResponseLayout, frame: memoryview) -> ProduceResponse |
 
 @cache
 def _response_layout(version: int) -> _ResponseLayout:
-    start = "" if version < _STARTS_FROM else "8x"
-    if version < _FLEXIBLE:
+    if version >= _FLEXIBLE:
+        plain_tail = b"\x01\0\0"  # no record errors, no message, empty tags
+    else:
         plain_tail = b"" if version < _ERRORS_FROM else b"\0\0\0\0\xff\xff"
-        return _ResponseLayout(
-            head=b"",
-            length=codec.long_length,
-            topic=codec.sized_reader(codec.string_length, text=True, nullable=False),
-            partition=struct.Struct(f">ihqq{start}{len(plain_tail)}s"),
-            plain_tail=plain_tail,
-            tags=b"",
-        )
-    name = codec.sized_reader(codec.compact_length, text=True, nullable=False)
-    return _ResponseLayout(
-        head=b"\0",
-        length=codec.compact_length,
-        topic=_topic_id if version >= TOPIC_IDS else name,
-        partition=struct.Struct(f">ihqq{start}3s"),
-        plain_tail=b"\x01\0\0",  # no record errors, no message, empty tags
-        tags=b"\0",
-    )
-
-
-def _topic_id(frame: memoryview, at: int) -> tuple[UUID, int]:
-    return UUID(bytes=_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
+    start = "" if version < _STARTS_FROM else "8x"
+    return _ResponseLayout(struct.Struct(f">ihqq{start}{len(plain_tail)}s"), plain_tail)
 
 
 _PARTITION = struct.Struct(">ihqq")
@@ -379,7 +359,7 @@ def plain_produce_response(version: int, values: Values) -> bytes | None:
     if values.get("node_endpoints"):
         return None
     flexible = version >= _FLEXIBLE
-    layout = _response_layout(version)
+    plain_tail, tags = _response_layout(version).plain_tail, _framing(version).tags
     body = bytearray(_length(len(values["responses"]), flexible=flexible))
     for topic in values["responses"]:
         topic_id = topic.get("topic_id") or _NO_ID
@@ -388,11 +368,11 @@ def plain_produce_response(version: int, values: Values) -> bytes | None:
         for partition in topic["partition_responses"]:
             if _has_details(partition):
                 return None
-            body += _partition(version, partition) + layout.plain_tail
-        body += layout.tags
+            body += _partition(version, partition) + plain_tail
+        body += tags
     throttled = values.get("throttle_time")
     body += _INT32.pack(0 if throttled is None else round(throttled.total_seconds() * 1000))
-    body += layout.tags
+    body += tags
     return bytes(body)
 
 

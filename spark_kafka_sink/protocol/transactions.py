@@ -96,20 +96,9 @@ class TransactionVersion(IntEnum):
         )
         return cls.V2 if offers and features.level(FEATURE) >= _LEVEL else cls.V1
 
-    @property
-    def produce_cap(self) -> int | None:
-        """The maximum version of Produce, or None if there is no limit."""
-        return 11 if self is TransactionVersion.V1 else None
-
-    @property
-    def end_txn_cap(self) -> int | None:
-        """The maximum version of EndTxn, or None if there is no limit."""
-        return 4 if self is TransactionVersion.V1 else None
-
-    @property
-    def txn_offset_commit_cap(self) -> int | None:
-        """The maximum version of TxnOffsetCommit, or None if there is no limit."""
-        return 4 if self is TransactionVersion.V1 else None
+    def cap(self, api: ApiKey) -> int | None:
+        """Return the maximum version of an API in this protocol, or None if there is no limit."""
+        return _NEEDED[api] - 1 if self is TransactionVersion.V1 else None
 
     @property
     def needs_add_partitions(self) -> bool:

@@ -18,7 +18,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 NO_EPOCH = -1
@@ -201,12 +201,7 @@ def request_type(api: int, version: int) -> type[Any]:
     Raises:
         ProtocolError: the API or the version does not exist.
     """
-    try:
-        return load_request_schema(api, version)
-    except KioIndexError as error:
-        raise ProtocolError(
-            f"API {_name(api)} does not define request version {version}"
-        ) from error
+    return _schema(load_request_schema, "request", api, version)
 
 
 @cache
@@ -216,13 +211,13 @@ def response_type(api: int, version: int) -> type[Any]:
     Raises:
         ProtocolError: the API or the version does not exist.
     """
+    return _schema(load_response_schema, "response", api, version)
+
+
+def _schema(load: Callable[[int, int], Any], what: str, api: int, version: int) -> type[Any]:
     try:
-        return load_response_schema(api, version)
+        found: type[Any] = load(api, version)
     except KioIndexError as error:
-        raise ProtocolError(
-            f"API {_name(api)} does not define response version {version}"
-        ) from error
-
-
-def _name(api: int) -> str:
-    return ApiKey(api).name if api in ApiKey.__members__.values() else str(api)
+        name = ApiKey(api).name if api in ApiKey.__members__.values() else str(api)
+        raise ProtocolError(f"API {name} does not define {what} version {version}") from error
+    return found

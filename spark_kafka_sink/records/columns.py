@@ -82,19 +82,11 @@ def lengths_of(array: pa.BinaryArray) -> NDArray[np.int32]:
     return offsets[1:] - offsets[:-1]
 
 
-def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the byte length of every row, or -1 for null as in Kafka, as int32 of shape (n,)."""
+def nullable_lengths(array: pa.BinaryArray, null: int = -1) -> NDArray[np.int32]:
+    """Return the byte length of every row, or `null` (by default -1, as in Kafka), shape (n,)."""
     lengths = lengths_of(array)
     if array.null_count:
-        lengths[np.asarray(array.is_null())] = -1
-    return lengths
-
-
-def lengths_without_null(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the byte length of every row, or 0 for null, as int32 of shape (n,)."""
-    lengths = lengths_of(array)
-    if array.null_count:
-        lengths[np.asarray(array.is_null())] = 0
+        lengths[np.asarray(array.is_null())] = null
     return lengths
 
 

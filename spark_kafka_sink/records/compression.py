@@ -20,7 +20,6 @@ from spark_kafka_sink.config.enums import Codec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import zstandard
     from typing_extensions import Buffer
 
     Compressor = Callable[[Buffer, int | None], bytes]
@@ -45,7 +44,7 @@ _per_thread = local()
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
     """Return the compressed records section. If `level` is None, use Java's default level."""
-    return _COMPRESSORS[codec](data, level)
+    return _FUNCTIONS[codec][0](data, level)
 
 
 def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
@@ -56,7 +55,7 @@ def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
             bytes.
     """
     try:
-        plain = _DECOMPRESSORS[codec](memoryview(data), limit)
+        plain = _FUNCTIONS[codec][1](memoryview(data), limit)
     except _invalid_data() as error:
         raise ProtocolError(f"{codec.name} records cannot be decompressed") from error
     if len(plain) > limit:
@@ -163,13 +162,6 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
     return plain
 
 
-@cache
-def _zstd_parameters(level: int) -> zstandard.ZstdCompressionParameters:
-    import zstandard
-
-    return zstandard.ZstdCompressionParameters.from_level(level, write_content_size=True)
-
-
 def _zstd(data: Buffer, level: int | None) -> bytes:
     chosen = ZSTD_DEFAULT_LEVEL if level is None else level
     contexts: dict[str, Any] = _per_thread.__dict__
@@ -178,7 +170,8 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
         import zstandard
 
         # A context is not thread-safe, and creating a context costs more than a small batch.
-        contexts[key] = zstandard.ZstdCompressor(compression_params=_zstd_parameters(chosen))
+        parameters = zstandard.ZstdCompressionParameters.from_level(chosen, write_content_size=True)
+        contexts[key] = zstandard.ZstdCompressor(compression_params=parameters)
     return cast("bytes", contexts[key].compress(data))
 
 
@@ -199,17 +192,10 @@ def _unzstd(data: memoryview, limit: int) -> bytes:
     return bytes(plain)
 
 
-_COMPRESSORS: dict[Codec, Compressor] = {
-    Codec.NONE: lambda data, _level: bytes(data),
-    Codec.GZIP: _gzip,
-    Codec.SNAPPY: _snappy,
-    Codec.LZ4: _lz4,
-    Codec.ZSTD: _zstd,
-}
-_DECOMPRESSORS: dict[Codec, Decompressor] = {
-    Codec.NONE: lambda data, _limit: bytes(data),
-    Codec.GZIP: _gunzip,
-    Codec.SNAPPY: _unsnappy,
-    Codec.LZ4: _unlz4,
-    Codec.ZSTD: _unzstd,
+_FUNCTIONS: dict[Codec, tuple[Compressor, Decompressor]] = {
+    Codec.NONE: (lambda data, _level: bytes(data), lambda data, _limit: bytes(data)),
+    Codec.GZIP: (_gzip, _gunzip),
+    Codec.SNAPPY: (_snappy, _unsnappy),
+    Codec.LZ4: (_lz4, _unlz4),
+    Codec.ZSTD: (_zstd, _unzstd),
 }

@@ -3,7 +3,7 @@
 - `record_positions` finds the start of each record. Each record starts with its size, so it can be
   located only after the previous record. If sizes repeat, many records are found at once by their
   stride; otherwise a loop reads only the sizes.
-- `read_fields` and `read_tails` read the fields of all records of a batch as columns, without
+- `read_fields` and `read_rows` read the fields of all records of a batch as columns, without
   Python code per field.
 - `read_records` yields each record as a Python object, for splits, brokers and tests. The write
   path does not use it.
@@ -28,13 +28,15 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.records.columns import binary_array
+from spark_kafka_sink.records.columns import Columns, binary_array
 from spark_kafka_sink.records.compression import decompress
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader, as_int64
 from spark_kafka_sink.records.varint import INT_BYTES, LONG_BYTES, read_varint, read_varints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from spark_kafka_sink.records.varint import Bytes, Numbers
 
@@ -200,20 +202,11 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
     return RecordFields(time_delta, offset_delta, key_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordTails:
-    """Records without their deltas; each array has one entry per record.
+def read_rows(section: memoryview | bytes, header: BatchHeader) -> tuple[Columns, Numbers]:
+    """Read a batch's uncompressed records section, which is smaller than 2 GiB, as rows.
 
-    `tails` contains the key, value and headers as encoded in the section.
-    """
-
-    sizes: Numbers
-    time_deltas: Numbers
-    tails: pa.BinaryArray
-
-
-def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
-    """Read an uncompressed records section of `count` records, which is smaller than 2 GiB.
+    Returns:
+        The n rows, and the size of each record in bytes, shape (n,).
 
     Raises:
         ProtocolError: the section is invalid, or contains a different number of records.
@@ -221,18 +214,15 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     end = len(section)
     data = b"".join((section, _PADDING))
     reader = _Reader(data)
-    starts = record_positions(data, end, count)
+    starts = record_positions(data, end, header.record_count)
     reader.enter(starts, end)
     reader.at = reader.at + 1
-    time_deltas = reader.number(LONG_BYTES)
+    timestamps = header.base_timestamp + reader.number(LONG_BYTES)
     reader.number()
-    # Every other entry is a tail. The entries in between are the starts of records.
-    edges = np.stack((reader.at, reader.ends), axis=1).astype(np.int32).reshape(-1)
-    return RecordTails(
-        sizes=reader.ends - starts,
-        time_deltas=time_deltas,
-        tails=binary_array(edges, pa.py_buffer(data)).take(2 * np.arange(count)),
-    )
+    key, value = reader.nullable(), reader.nullable()
+    headers = reader.entries(reader.at, reader.ends)
+    rows = Columns(value=value, key=key, headers=headers, timestamps=timestamps)
+    return rows, reader.ends - starts
 
 
 class _Reader:
@@ -263,6 +253,22 @@ class _Reader:
         self.at = self.at + sizes
         if (self.at > self.ends).any():
             raise ProtocolError("a record field extends past the end of its record")
+
+    def nullable(self) -> pa.BinaryArray:
+        """Return the key or value at each position."""
+        sizes = self.number()
+        start = self.at
+        self.skip(np.maximum(sizes, 0))
+        return self.entries(start, self.at, sizes < 0)
+
+    def entries(
+        self, starts: Numbers, ends: Numbers, null: NDArray[np.bool_] | None = None
+    ) -> pa.BinaryArray:
+        """Return the bytes of each record from `starts` to `ends`, or null where masked."""
+        # Every other entry belongs to a record. The entries in between are skipped.
+        edges = np.stack((starts, ends), axis=1).astype(np.int32).reshape(-1)
+        every_other = pa.array(2 * np.arange(len(starts)), pa.int64(), mask=null)
+        return binary_array(edges, pa.py_buffer(self.data)).take(every_other)
 
     def skip_headers(self, counts: Numbers) -> None:
         """Advance past `counts` headers in each record."""
@@ -307,8 +313,6 @@ def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
 MAX_DECOMPRESSED = 256 << 20
 """Maximum number of bytes to which a batch can decompress."""
 
-_MAX_VARINT_SIZE = 10
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -319,42 +323,6 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
-class _Cursor:
-    """A position in a records section."""
-
-    __slots__ = ("data", "position")
-
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.position = 0
-
-    def varint(self) -> int:
-        shift = value = 0
-        for _ in range(_MAX_VARINT_SIZE):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
-            shift += 7
-        raise ProtocolError("a varint in a record has more than ten bytes")
-
-    def take(self, size: int) -> memoryview:
-        end = self.position + size
-        if size < 0 or end > len(self.data):
-            raise ProtocolError(f"invalid record field size: {size}, {self.left} bytes left")
-        taken = self.data[self.position : end]
-        self.position = end
-        return taken
-
-    def nullable(self) -> bytes | None:
-        size = self.varint()
-        return None if size == -1 else bytes(self.take(size))
-
-    @property
-    def left(self) -> int:
-        return len(self.data) - self.position
 
 
 def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryview:
@@ -368,41 +336,61 @@ def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryvie
 def read_records(batch: bytes | memoryview) -> Iterator[Record]:
     """Yield all records of one batch. Raises ProtocolError if the batch is invalid."""
     header = BatchHeader.parse(batch)
-    cursor = _Cursor(records_section(batch, header))
+    section, at = records_section(batch, header), 0
     for _ in range(header.record_count):
-        yield _read_record(cursor, header)
-    if cursor.left:
-        raise ProtocolError(f"{cursor.left} unexpected bytes after the last record of a batch")
+        size, at = read_varint(section, at)
+        yield _read_record(_take(section, at, size), header)
+        at += size
+    if at != len(section):
+        raise ProtocolError(
+            f"{len(section) - at} unexpected bytes after the last record of a batch"
+        )
 
 
-def _read_record(cursor: _Cursor, header: BatchHeader) -> Record:
-    body = _Cursor(cursor.take(cursor.varint()))
-    body.take(1)
-    timestamp = as_int64(header.base_timestamp + body.varint())
-    offset = header.base_offset + body.varint()
-    key, value = body.nullable(), body.nullable()
-    headers = tuple(_read_header(body) for _ in range(_header_count(body)))
-    if body.left:
-        raise ProtocolError(f"{body.left} unexpected bytes after the last field of a record")
-    stamp = header.max_timestamp if header.is_log_append_time else timestamp
-    return Record(offset=offset, timestamp=stamp, key=key, value=value, headers=headers)
+def _read_record(body: memoryview, header: BatchHeader) -> Record:
+    time_delta, at = read_varint(body, 1, LONG_BYTES)
+    offset_delta, at = read_varint(body, at)
+    key, at = _read_nullable(body, at)
+    value, at = _read_nullable(body, at)
+    count, at = read_varint(body, at)
+    if not 0 <= count <= len(body) - at:
+        raise ProtocolError(f"invalid header count: {count}, {len(body) - at} bytes left")
+    headers = []
+    for _ in range(count):
+        header_key, at = _read_header_key(body, at)
+        header_value, at = _read_nullable(body, at)
+        headers.append((header_key, header_value))
+    if at != len(body):
+        raise ProtocolError(f"{len(body) - at} unexpected bytes after the last field of a record")
+    timestamp = as_int64(header.base_timestamp + time_delta)
+    return Record(
+        offset=header.base_offset + offset_delta,
+        timestamp=header.max_timestamp if header.is_log_append_time else timestamp,
+        key=key,
+        value=value,
+        headers=tuple(headers),
+    )
 
 
-def _header_count(body: _Cursor) -> int:
-    count = body.varint()
-    if not 0 <= count <= body.left:
-        raise ProtocolError(f"invalid header count: {count}, {body.left} bytes left")
-    return count
-
-
-def _read_header(body: _Cursor) -> tuple[str, bytes | None]:
-    key = body.nullable()
+def _read_header_key(body: memoryview, at: int) -> tuple[str, int]:
+    key, at = _read_nullable(body, at)
     if key is None:
         raise ProtocolError("a record header has no key")
     try:
-        return key.decode(), body.nullable()
+        return key.decode(), at
     except UnicodeDecodeError as error:
         raise ProtocolError("a record header key is not valid UTF-8") from error
+
+
+def _read_nullable(body: memoryview, at: int) -> tuple[bytes | None, int]:
+    size, at = read_varint(body, at)
+    return (None, at) if size == -1 else (bytes(_take(body, at, size)), at + size)
+
+
+def _take(data: memoryview, at: int, size: int) -> memoryview:
+    if size < 0 or at + size > len(data):
+        raise ProtocolError(f"invalid record field size: {size}, {len(data) - at} bytes left")
+    return data[at : at + size]
 
 
 ABORT: Final = 0

@@ -27,7 +27,6 @@ from spark_kafka_sink.records.columns import (
     binary_array,
     constant_bytes,
     lengths_of,
-    lengths_without_null,
     nullable_lengths,
     offsets_of,
 )
@@ -210,23 +209,6 @@ def encode_records(
     return body.join(length, order)
 
 
-def reencode_records(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> pa.BinaryArray:
-    """Encode records for a different batch, from the fields that do not depend on the batch.
-
-    Args:
-        tails: key, value and headers of n records, encoded.
-        time_deltas: milliseconds after the batch's base timestamp, shape (n,).
-    """
-    body = RowBuilder(len(tails))
-    body.constant(_ATTRIBUTES)
-    body.varints(time_deltas)
-    body.varints(np.arange(len(tails), dtype=np.int32))
-    body.column(tails)
-    length = RowBuilder(len(tails))
-    length.length_of(body)
-    return body.join(length)
-
-
 def slice_records(encoded: pa.BinaryArray, start: int, stop: int) -> memoryview:
     """Return the bytes of encoded records start..stop, as a view of the array's data buffer."""
     offsets = offsets_of(encoded)
@@ -294,7 +276,7 @@ def size_bounds(columns: Columns) -> NDArray[np.int64]:
         if column is None:
             overhead += len(NULL)
             continue
-        fields.append(lengths_without_null(column))
+        fields.append(nullable_lengths(column, 0))
         overhead += varint_size(int(fields[-1].max()))
     if columns.headers is not None:
         fields.append(lengths_of(columns.headers))

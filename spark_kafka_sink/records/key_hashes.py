@@ -35,10 +35,9 @@ _ALL = np.uint32(0xFFFFFFFF)
 _LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
 
 
-def partitions_for_keys(keys: pa.BinaryArray, partition_count: int) -> NDArray[np.int32]:
-    """Return the Java producer's partition for each key, shape (n,). Undefined for null keys."""
-    positive = murmur2(keys) & _POSITIVE
-    return (positive % np.uint32(partition_count)).astype(np.int32)
+def positive_murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
+    """Return the 31-bit hash of each key, shape (n,), from which Java derives the partition."""
+    return murmur2(keys) & _POSITIVE
 
 
 def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:

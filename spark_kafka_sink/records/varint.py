@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import write_uvarint
 from spark_kafka_sink.records.columns import REGISTER_SIZE, VarintBytes, binary_array
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     Bytes: TypeAlias = NDArray[np.uint8]
     Numbers: TypeAlias = NDArray[np.int64]
+    Integers: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 INT_BYTES: Final = 5
 LONG_BYTES: Final = 10
@@ -41,13 +43,7 @@ _LONG_MASK: Final = (1 << 64) - 1
 
 def varint(value: int) -> bytes:
     """Return a number as a zig-zag varint, for headers and constants."""
-    rest = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    return write_uvarint((value << 1) ^ (value >> 63))
 
 
 def varint_size(value: int) -> int:
@@ -56,7 +52,7 @@ def varint_size(value: int) -> int:
     return max(1, (zigzag.bit_length() + 6) // 7)
 
 
-def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArray:
+def build_varints(values: Integers) -> pa.BinaryArray:
     """Encode any values, shape (n,), as n binary rows of 1 to 10 bytes."""
     wide = values.astype(np.int64, copy=False)
     zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
@@ -75,14 +71,12 @@ def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArr
     return binary_array(offsets, data)
 
 
-def extremes(values: NDArray[np.int32] | NDArray[np.int64]) -> tuple[int, int]:
+def extremes(values: Integers) -> tuple[int, int]:
     """Return the lowest and the highest value, or 0 and 0 if there are no values."""
     return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
-def varint_bytes(
-    values: NDArray[np.int32] | NDArray[np.int64], low: int, high: int
-) -> VarintBytes | None:
+def varint_bytes(values: Integers, low: int, high: int) -> VarintBytes | None:
     """Return the zig-zag varint of each row, or None if a varint has more than eight bytes.
 
     `low` and `high` are the lowest and the highest of the values, which have shape (n,).
@@ -102,9 +96,7 @@ def _table() -> NDArray[np.uint64]:
     return _built(np.arange(-1, TABLE_SIZE - 1), 3).bytes
 
 
-def _sizes(
-    values: NDArray[np.int32] | NDArray[np.int64], low: int, high: int
-) -> NDArray[np.uint64]:
+def _sizes(values: Integers, low: int, high: int) -> NDArray[np.uint64]:
     """Return the size of each varint, for values from `low` (at least -1) to `high`.
 
     Shape (n,), or (1,) if all sizes are equal.
@@ -116,7 +108,7 @@ def _sizes(
     return sizes
 
 
-def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> VarintBytes:
+def _built(values: Integers, largest: int) -> VarintBytes:
     """Encode values as varints of at most `largest` bytes, where `largest` is at most eight."""
     wide = values.astype(np.int64, copy=False)
     zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.metrics.histogram import HistogramBuilder
-from spark_kafka_sink.metrics.recorder import MetricsRecorder
+from spark_kafka_sink.metrics.producer_metrics import MetricsRecorder
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport

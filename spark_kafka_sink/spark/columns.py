@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_kafka_sink.common.clock import fixed_offset
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
-from spark_kafka_sink.common.time_zones import fixed_offset
 from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.error_tolerance import RowError, Rows, row_name
 from spark_kafka_sink.records.columns import Columns, read_bytes

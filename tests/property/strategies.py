@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from spark_kafka_sink.producer.send.batch_split import HEADER_TYPE
+from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from tests.property.reference import Message
@@ -98,18 +98,18 @@ def header_lists(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.ListArr
     null = [shape.null_lists and not row for row in padded]
     if shape.hide_under_nulls:
         whole = pa.array(
-            [JUNK_HEADERS if n else row for n, row in zip(null, padded, strict=True)], HEADER_TYPE
+            [JUNK_HEADERS if n else row for n, row in zip(null, padded, strict=True)], HEADER_LISTS
         )
         valid = pa.array([not n for n in null], pa.bool_())
         column = pa.ListArray.from_buffers(
-            HEADER_TYPE,
+            HEADER_LISTS,
             len(padded),
             [valid.buffers()[1], whole.buffers()[1]],
             children=[cast("pa.ListArray[Any]", whole).values],
         )
     else:
         entries = [None if n else row for n, row in zip(null, padded, strict=True)]
-        column = pa.array(entries, HEADER_TYPE)
+        column = pa.array(entries, HEADER_LISTS)
     return cast("pa.ListArray[Any]", column.slice(shape.rows_before, len(rows)))
 
 

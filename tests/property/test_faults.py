@@ -38,7 +38,7 @@ quietly = settings(max_examples=250, deadline=None, suppress_health_check=[Healt
 def play(sim: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) -> None:
     """Append, move leaders and release held responses until all batches are settled."""
     steps = dict(moved)
-    accumulator = sim.session._accumulator
+    accumulator = sim.session.context.accumulator
     for step in range(8_000):
         if todo and not step % 3 and accumulator.state.error is None:
             partition, count = todo.pop()

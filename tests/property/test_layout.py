@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.records.decoder import read_records
@@ -18,6 +17,7 @@ from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from tests.property import reference
 from tests.property.reference import Message, Producer
 from tests.property.strategies import Shape, columns, messages, shapes
+from tests.support.clock import ManualClock
 from tests.support.harness.offline import config, offline, take_batches, wire
 
 if TYPE_CHECKING:

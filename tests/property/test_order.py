@@ -90,7 +90,7 @@ class Plan:
         for chunk in self.chunks:
             sim.session.append(self.to_rows(chunk.rows))
             self._turns(sim, chunk.turns)
-        accumulator = sim.session._accumulator
+        accumulator = sim.session.context.accumulator
         for place, _ in accumulator.open_batches():
             with accumulator.state.lock:
                 accumulator._close(place, accumulator._open[place].reason)
@@ -138,7 +138,7 @@ def check_order(sim: World, appended: int) -> None:
         total += len(numbers)
     assert total == appended
     assert sim.statuses() == {DeliveryStatus.PERSISTED: appended}
-    assert sim.session._accumulator.pool.used == 0
+    assert sim.session.context.accumulator.pool.used == 0
 
 
 @given(st.lists(passing, max_size=25), chunks, moves, codecs, lingers, partitioners, spreads)

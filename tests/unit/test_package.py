@@ -112,7 +112,7 @@ def test_task_loads_only_the_libraries_that_it_uses() -> None:
     code = (
         "import spark_kafka_sink.spark.writer, spark_kafka_sink.spark.columns, "
         "spark_kafka_sink.producer.session; "
-        "from spark_kafka_sink.client.channel.resolver import resolve; resolve('localhost', 9092)"
+        "from spark_kafka_sink.client.channel.transport import resolve; resolve('localhost', 9092)"
     )
     libraries = {"cramjam", "lz4", "zstandard", "cryptography", "encodings.idna", "pandas"}
     logins = {"spark_kafka_sink.config.security.sasl", "spark_kafka_sink.config.security.options"}

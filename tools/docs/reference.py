@@ -42,7 +42,7 @@ from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_sch
 from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
 from spark_kafka_sink.producer.error_tolerance import RowError
-from spark_kafka_sink.producer.send.error_policy import Action, Facts, decide
+from spark_kafka_sink.producer.send.response_handler import Action, Facts, decide
 from spark_kafka_sink.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import (

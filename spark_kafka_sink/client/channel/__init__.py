@@ -4,10 +4,10 @@ The counterparts in Kafka are TransportLayer, Authenticator and ChannelBuilder.
 
 In reading order:
 
-- `resolver`: resolves host names to addresses on separate threads
-- `transport`: a non-blocking TCP socket, and the states of a connection
+- `background`: runs blocking calls on separate threads
+- `transport`: a non-blocking TCP socket, host names, and the states of a connection
 - `tls_transport`: TLS over another transport
-- `authenticator`: SASL authentication, and the threads that run its slow steps
+- `authenticator`: SASL authentication
 - `channel_builder`: creates transports and logins according to kafka.security.protocol
 - `connection_failures`: determines why a connection failed, and whether to retry
 """

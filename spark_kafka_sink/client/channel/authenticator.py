@@ -1,113 +1,30 @@
-"""SASL authentication of one connection, and the threads that run its slow steps.
+"""SASL authentication of one connection, without I/O.
 
-`Authenticator` defines the order of messages and does no I/O:
+`Authenticator` defines the order of messages:
 
     step: create the first message -> SaslHandshake -> SaslAuthenticate
         -> [step: respond to the broker's message -> SaslAuthenticate]* -> complete
 
 The work of the mechanism can be slow (reading files, fetching tokens, sending requests to a KDC,
-hashing passwords), so the caller runs this work as a step. `LoginThreads` runs these steps, and the
-reading of TLS stores, outside the sender thread. Each step has its own daemon thread, so that a
-hanging step does not keep the process alive. Brokers before Kafka 1.0 do not implement
-SaslAuthenticate and are not supported. Source: KIP-43, KIP-152, KIP-368,
+hashing passwords), so the caller runs this work as a step, on a different thread. Brokers before
+Kafka 1.0 do not implement SaslAuthenticate and are not supported. Source: KIP-43, KIP-152, KIP-368,
 ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from queue import SimpleQueue
-from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 
 from spark_kafka_sink.client.request import Request
-from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError, ProtocolError
+from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
 from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
 from spark_kafka_sink.security.sasl.exchange import SaslExchange, quoted
-
-MAX_THREADS = 64
-"""Maximum number of threads. A connection attempt without a response leaves a running thread."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
-    """The result of a step of `owner`: the message that was returned, or the error."""
-
-    owner: object
-    message: bytes | None = field(default=None, repr=False)
-    error: Exception | None = None
-
-    @property
-    def failure(self) -> OSError | KafkaProdError | None:
-        """The error that ends the connection, or None. The text of library errors is omitted."""
-        if self.error is None or isinstance(self.error, OSError | KafkaProdError):
-            return self.error
-        return AuthenticationError(
-            f"the SASL login failed with an unexpected {type(self.error).__name__}",
-            hint="Check the kafka.sasl.* options and the files that they specify",
-        )
-
-
-class LoginSteps(Protocol):
-    """Runs steps. Both methods return immediately."""
-
-    def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        """Start a step. When the result is available, any thread calls `wakeup`."""
-
-    def results(self) -> list[StepResult]:
-        """Return the results since the last call."""
-
-
-class LoginThreads:
-    """Runs each step on a thread, with at most `MAX_THREADS` threads; used by the sender thread."""
-
-    def __init__(self) -> None:
-        self._done: SimpleQueue[StepResult] = SimpleQueue()
-        self._waiting: deque[tuple[object, Step, Callable[[], None]]] = deque()
-        self._running = 0
-
-    def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        """Start a step, or queue it until a thread can be started."""
-        self._waiting.append((owner, step, wakeup))
-        self._start_threads()
-
-    def results(self) -> list[StepResult]:
-        """Return the results since the last call."""
-        found = []
-        while not self._done.empty():
-            found.append(self._done.get())
-        self._running -= len(found)
-        self._start_threads()
-        return found
-
-    def _start_threads(self) -> None:
-        while self._waiting and self._running < MAX_THREADS:
-            owner, step, wakeup = self._waiting.popleft()
-            self._running += 1
-            thread = Thread(
-                target=self._run, args=(owner, step, wakeup), name="kafkaprod-login", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError as error:  # The process cannot start more threads.
-                self._done.put(StepResult(owner=owner, error=OSError(str(error))))
-                wakeup()
-
-    def _run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        try:
-            result = StepResult(owner=owner, message=step())
-        except Exception as error:  # noqa: BLE001 - the sender thread handles it
-            result = StepResult(owner=owner, error=error)
-        self._done.put(result)
-        wakeup()
-
 
 Step = Callable[[], bytes | None]
 """Function that can block; returns the next message, or None after the last message."""
@@ -180,7 +97,7 @@ class Authenticator:
         if self._first_message is None:
             self._first_message = message
             api, version = ApiKey.SASL_HANDSHAKE, self._handshake_version
-            return _request(api, version, mechanism=self._exchange.mechanism)
+            return Request.of(api, version, {"mechanism": self._exchange.mechanism})
         return self._authenticate(message)
 
     def agreed(self, response: Any) -> Request:
@@ -249,7 +166,8 @@ class Authenticator:
             return self._exchange.answer(challenge)
 
     def _authenticate(self, message: bytes) -> Request:
-        return _request(ApiKey.SASL_AUTHENTICATE, self._authenticate_version, auth_bytes=message)
+        values = {"auth_bytes": message}
+        return Request.of(ApiKey.SASL_AUTHENTICATE, self._authenticate_version, values)
 
 
 _MAX_LISTED = 20
@@ -270,10 +188,6 @@ def _naming(mechanism: Mechanism) -> Iterator[None]:
         message = f"SASL mechanism {mechanism.value}: {error.message}"
         named = AuthenticationError(message, error=error.error, hint=error.hint)
         raise named from error.__cause__
-
-
-def _request(api: ApiKey, version: int, **values: object) -> Request:
-    return Request(api=api, version=version, body=encode_request(api, version, values))
 
 
 def _version(api: ApiKey, versions: Mapping[int, VersionRange]) -> int:

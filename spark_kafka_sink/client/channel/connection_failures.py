@@ -287,20 +287,15 @@ class ConnectionFailures:
         if streak.latest.verdict is not Verdict.REJECTED:
             return False
         rejections = sum(each.rejections for each in self._streaks.values())
-        return self._is_rejected_by_all() or (
-            rejections >= REPEATED and (is_old or self._all_have_failed(1))
+        servers = [self._streaks.get(address) for address in self._bootstrap_servers]
+        is_rejected_by_all = all(
+            each is not None and each.latest.verdict is Verdict.REJECTED for each in servers
         )
-
-    def _is_rejected_by_all(self) -> bool:
-        """Return True if the latest failure of every bootstrap server was a rejection."""
-        return all(
-            address in self._streaks and self._streaks[address].latest.verdict is Verdict.REJECTED
-            for address in self._bootstrap_servers
+        return is_rejected_by_all or (
+            rejections >= REPEATED and (is_old or self._all_have_failed(1))
         )
 
     def _all_have_failed(self, times: int) -> bool:
         """Return True if every bootstrap server has failed at least `times` times."""
-        return all(
-            address in self._streaks and self._streaks[address].times >= times
-            for address in self._bootstrap_servers
-        )
+        servers = [self._streaks.get(address) for address in self._bootstrap_servers]
+        return all(streak is not None and streak.times >= times for streak in servers)

@@ -1,4 +1,4 @@
-"""One non-blocking TCP socket, and the states of a connection.
+"""One non-blocking TCP socket, the resolution of host names, and the states of a connection.
 
     DISCONNECTED -> [LOADING_STORES] -> [RESOLVING] -> CONNECTING -> [TLS_HANDSHAKE]
         -> NEGOTIATING (ApiVersions) -> [SASL_HANDSHAKE -> AUTHENTICATING] -> READY -> DISCONNECTED
@@ -8,7 +8,7 @@ Before a SASL session expires, the connection authenticates again (KIP-368):
     READY -> DRAINING -> SASL_HANDSHAKE -> AUTHENTICATING -> READY
 
 Every state can change to DISCONNECTED. Source: ``ConnectionState``, ``ChannelState``,
-``SaslClientAuthenticator.SaslState``.
+``SaslClientAuthenticator.SaslState``, KIP-302 (use_all_dns_ips), ``ClientUtils.resolve``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ import os
 import socket
 from contextlib import suppress
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.channel.resolver import Address
+
+Address = tuple[int, tuple[Any, ...]]
+"""An address family, and the argument of `socket.connect` for it."""
 
 
 class State(Enum):
@@ -62,17 +64,7 @@ NEXT_STATES: dict[State, frozenset[State]] = {
     State.DRAINING: frozenset({State.SASL_HANDSHAKE, State.DISCONNECTED}),
 }
 
-OPENING = frozenset(
-    {
-        State.LOADING_STORES,
-        State.RESOLVING,
-        State.CONNECTING,
-        State.TLS_HANDSHAKE,
-        State.NEGOTIATING,
-        State.SASL_HANDSHAKE,
-        State.AUTHENTICATING,
-    }
-)
+OPENING = frozenset(State) - {State.DISCONNECTED, State.READY, State.DRAINING}
 """States of a connection attempt, before READY."""
 
 
@@ -174,3 +166,30 @@ class TcpTransport:
         """Close the socket; unsent bytes are lost."""
         with suppress(OSError):
             self._socket.close()
+
+
+def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
+    """Return all addresses of a name (blocks); raise OSError if it has no address."""
+    if not 0 < port < 65536:
+        raise OSError(f"{port} is not a valid port")
+    name: str | bytes = host.strip("[]")
+    if host.isascii() and host.isprintable():  # For a str, Python would load the IDNA tables.
+        name = host.strip("[]").encode("ascii")
+    try:
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
+    # A label is too long, or the name contains a NUL. Brokers can return any name.
+    except ValueError as error:
+        raise OSError(f"{host!r} is not a valid host name: {error}") from error
+    return list(dict.fromkeys((int(entry[0]), entry[4]) for entry in found))
+
+
+def literal(host: str, port: int) -> list[Address] | None:
+    """Return the address if the host is an IP address, or None for a name; does not block.
+
+    Raises:
+        OSError: host or port is invalid.
+    """
+    try:
+        return resolve(host, port, socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return None

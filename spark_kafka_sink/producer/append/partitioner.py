@@ -42,7 +42,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.producer.error_tolerance import out_of_range
 from spark_kafka_sink.records.columns import lengths_of
-from spark_kafka_sink.records.key_hashes import crc32, fnv1a, murmur2
+from spark_kafka_sink.records.key_hashes import crc32, fnv1a, positive_murmur2
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
@@ -53,15 +53,16 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.buffer_pool import Full
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.error_tolerance import Rows
 
+    Topics = tuple[TopicInfo, ...]
+    Mask = NDArray[np.bool_]
+    """A boolean for each of n rows."""
+    Partitions = NDArray[np.int32]
+    """A partition for each of n rows."""
     Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
     Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
-
-_INT31_MASK = np.uint32(0x7FFFFFFF)
 
 
 class Keyless(Enum):
@@ -84,14 +85,10 @@ class KeyRule:
         """Return the hash of each key, shape (n,); undefined for rows in `without_key`."""
         hashes = self.hash(keys)
         if self.keyless is Keyless.NONE and keys.null_count:
-            hashes[np.asarray(keys.is_null())] = self.empty_key_hash()
+            hashes[np.asarray(keys.is_null())] = self.hash(pa.array([b""], pa.binary()))[0]
         return hashes
 
-    def empty_key_hash(self) -> np.uint32:
-        """Return the hash of an empty key."""
-        return np.uint32(self.hash(pa.array([b""], pa.binary()))[0])
-
-    def without_key(self, keys: pa.BinaryArray) -> NDArray[np.bool_] | None:
+    def without_key(self, keys: pa.BinaryArray) -> Mask | None:
         """Return a mask of the rows without a key, shape (n,), or None if every row has a key."""
         if self.keyless is Keyless.NONE:
             return None
@@ -103,16 +100,12 @@ class KeyRule:
         return missing if missing.any() else None
 
 
-def _positive_murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    return murmur2(keys) & _INT31_MASK
-
-
 KEY_RULES: Mapping[Kind, KeyRule] = {
-    Kind.DEFAULT: KeyRule(_positive_murmur2, Keyless.NULL),
+    Kind.DEFAULT: KeyRule(positive_murmur2, Keyless.NULL),
     Kind.CONSISTENT: KeyRule(crc32, Keyless.NONE),
     Kind.CONSISTENT_RANDOM: KeyRule(crc32, Keyless.NULL_OR_EMPTY),
-    Kind.MURMUR2: KeyRule(_positive_murmur2, Keyless.NONE),
-    Kind.MURMUR2_RANDOM: KeyRule(_positive_murmur2, Keyless.NULL),
+    Kind.MURMUR2: KeyRule(positive_murmur2, Keyless.NONE),
+    Kind.MURMUR2_RANDOM: KeyRule(positive_murmur2, Keyless.NULL),
     Kind.FNV1A: KeyRule(fnv1a, Keyless.NONE),
     Kind.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
 }
@@ -137,7 +130,7 @@ class UserPartitioner:
 
     def assign(
         self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
-    ) -> NDArray[np.int32]:
+    ) -> Partitions:
         """Return the partition of each row, or UNASSIGNED, shape (n,).
 
         Raises:
@@ -164,7 +157,7 @@ class UserPartitioner:
             )
         return partitions
 
-    def _as_numpy(self, result: Any, topic: TopicInfo) -> NDArray[np.int32]:
+    def _as_numpy(self, result: Any, topic: TopicInfo) -> Partitions:
         if isinstance(result, pa.Array):
             if result.null_count:
                 raise self._invalid("returned nulls", topic)
@@ -213,7 +206,7 @@ class Route:
     """
 
     targets: NDArray[np.integer]
-    topics: tuple[TopicInfo, ...]
+    topics: Topics
     bases: NDArray[np.int64]
 
     def target(self, number: int) -> tuple[TopicInfo, int]:
@@ -231,41 +224,30 @@ class Route:
         count = self.topics[index].partition_count
         return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
 
+    def rows_of(self, partitions: Mapping[str, Collection[int]]) -> Mask | None:
+        """Return a mask of the rows for these partitions by topic; None if there are no rows."""
+        if not partitions:
+            return None
+        numbers = [
+            self.number(index, partition)
+            for index, topic in enumerate(self.topics)
+            for partition in partitions.get(topic.name, ())
+        ]
+        found = np.isin(self.targets, numbers)
+        return found if found.any() else None
+
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The partitions that do not accept rows of one chunk.
+    """The partitions, by topic, that do not accept rows of one chunk.
 
-    - `broken`: by topic, the partitions whose circuit breaker, or whose leader's circuit breaker,
-      is open. UNASSIGNED is included if all partitions that have a leader are included.
-    - `full`: the partitions and brokers that have used up their buffer quota.
+    - `broken`: the circuit breaker of the partition or of its leader is open. UNASSIGNED is
+      included if all partitions that have a leader are included.
+    - `full`: the partition or its leader has used up its buffer quota.
     """
 
-    broken: Mapping[str, frozenset[int]]
-    full: Full
-
-    def broken_rows(self, route: Route) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows for broken partitions, shape (n,); None if there are none."""
-        if not self.broken:
-            return None
-        return rows_of(route, lambda topic: self.broken.get(topic.name, frozenset()))
-
-    def full_rows(self, route: Route) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows for full partitions, shape (n,); None if there are none."""
-        return rows_of(route, self.full.of) if self.full else None
-
-
-def rows_of(
-    route: Route, chosen: Callable[[TopicInfo], frozenset[int]]
-) -> NDArray[np.bool_] | None:
-    """Return a mask of the rows for `chosen` partitions, shape (n,); None if there are none."""
-    numbers = [
-        route.number(index, partition)
-        for index, topic in enumerate(route.topics)
-        for partition in chosen(topic)
-    ]
-    found = np.isin(route.targets, numbers)
-    return found if found.any() else None
+    broken: Mapping[str, Collection[int]]
+    full: Mapping[str, Collection[int]]
 
 
 class Partitioner:
@@ -284,8 +266,8 @@ class Partitioner:
         self._next_round: dict[str, int] = {}
         self.keyed: Counter[str] = Counter()
         self.assigned: Counter[str] = Counter()
-        """The number of rows that `count` has counted, by topic: in `keyed`, rows with a hashed
-        key; in `assigned`, rows with an explicit partition.
+        """Number of rows by topic: in `keyed`, rows with a hashed key; in `assigned`, rows with an
+        explicit partition.
         """
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
@@ -306,20 +288,8 @@ class Partitioner:
         keyless = keys is None or keys.null_count == len(keys)
         return keyless and (named is None or named.null_count == len(named))
 
-    def count(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> None:
-        """Count keyed and explicit rows by topic; `topics` match `rows.topics` by position."""
-        column, rule = rows.partition, None if self._ignore_keys else self._rule
-        named = np.zeros(len(rows), np.bool_) if column is None else np.asarray(column.is_valid())
-        _count(self.assigned, named, rows, topics)
-        if rule is None or (rows.columns.key is None and rule.keyless is not Keyless.NONE):
-            return
-        keys = rows.columns.key
-        keyless = None if keys is None else rule.without_key(keys)
-        keyed = ~named if keyless is None else ~named & ~keyless
-        _count(self.keyed, keyed, rows, topics)
-
-    def assign(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> Route:
-        """Return the target of each row.
+    def assign(self, rows: Rows, topics: Topics) -> Route:
+        """Return the target of each row; count keyed and explicit rows by topic.
 
         Args:
             rows: n rows whose `topics` match `topics` by position.
@@ -331,11 +301,18 @@ class Partitioner:
         """
         counts = np.array([topic.partition_count for topic in topics], np.int32)
         if rows.partition is not None and not rows.partition.null_count:
-            return _route(rows, topics, counts, _explicit_partitions(rows, rows.partition, topics))
+            partitions = _explicit_partitions(rows, rows.partition, topics)
+            _count(self.assigned, np.ones(len(rows), np.bool_), rows, topics)
+            return _route(rows, topics, counts, partitions)
         count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
-        unassigned = self._explicit(rows, topics, partitions)
-        unassigned = self._keyed(rows, count_of, partitions, unassigned)
+        others = self._explicit(rows, topics, partitions)
+        if others is not None:
+            _count(self.assigned, ~others, rows, topics)
+        unassigned = self._keyed(rows, count_of, partitions, others)
+        if unassigned is not None and unassigned is not others and not self._ignore_keys:
+            keyed = ~unassigned if others is None else others & ~unassigned
+            _count(self.keyed, keyed, rows, topics)
         if self._has_sticky_rows:
             np.copyto(partitions, count_of, where=True if unassigned is None else unassigned)
         else:
@@ -343,9 +320,7 @@ class Partitioner:
         return _route(rows, topics, counts, partitions)
 
     @staticmethod
-    def _explicit(
-        rows: Rows, topics: tuple[TopicInfo, ...], partitions: NDArray[np.int32]
-    ) -> NDArray[np.bool_] | None:
+    def _explicit(rows: Rows, topics: Topics, partitions: Partitions) -> Mask | None:
         """Fill in the explicit partitions; return a mask of the other rows (None: all rows)."""
         column = rows.partition
         if column is None or column.null_count == len(column):
@@ -354,12 +329,8 @@ class Partitioner:
         return np.asarray(column.is_null())
 
     def _keyed(
-        self,
-        rows: Rows,
-        count_of: NDArray[np.int32],
-        partitions: NDArray[np.int32],
-        unassigned: NDArray[np.bool_] | None,
-    ) -> NDArray[np.bool_] | None:
+        self, rows: Rows, count_of: Partitions, partitions: Partitions, unassigned: Mask | None
+    ) -> Mask | None:
         """Fill in the partitions of rows with a key; return a mask of the others (None: all)."""
         rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
         if rule is None or (unassigned is not None and not unassigned.any()):
@@ -379,11 +350,7 @@ class Partitioner:
         return without_key if unassigned is None else without_key & unassigned
 
     def _fill(
-        self,
-        rows: Rows,
-        topics: tuple[TopicInfo, ...],
-        unassigned: NDArray[np.bool_] | None,
-        partitions: NDArray[np.int32],
+        self, rows: Rows, topics: Topics, unassigned: Mask | None, partitions: Partitions
     ) -> None:
         """Fill in the partitions chosen round robin, at random, or by the user function."""
         for topic, members in _by_topic(rows, topics, unassigned):
@@ -393,7 +360,7 @@ class Partitioner:
                 count = len(rows) if isinstance(members, slice) else len(members)
                 partitions[members] = self._unkeyed(topic, count)
 
-    def _unkeyed(self, topic: TopicInfo, count: int) -> NDArray[np.int32]:
+    def _unkeyed(self, topic: TopicInfo, count: int) -> Partitions:
         led = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
         if self._kind is Kind.RANDOM:
             generator = np.random.default_rng(self._random.getrandbits(64))
@@ -408,7 +375,7 @@ class Partitioner:
         topic: TopicInfo,
         rows: Rows,
         members: slice | NDArray[np.intp],
-    ) -> NDArray[np.int32]:
+    ) -> Partitions:
         key, value = None if self._ignore_keys else rows.columns.key, rows.columns.value
         if not isinstance(members, slice):
             picked = pa.array(members, pa.int64())
@@ -417,12 +384,7 @@ class Partitioner:
         return np.where(result == UNASSIGNED, np.int32(topic.partition_count), result)
 
 
-def _count(
-    counter: Counter[str],
-    mask: NDArray[np.bool_],
-    rows: Rows,
-    topics: tuple[TopicInfo, ...],
-) -> None:
+def _count(counter: Counter[str], mask: Mask, rows: Rows, topics: Topics) -> None:
     if rows.topic_of is None:
         counter[topics[0].name] += int(np.count_nonzero(mask))
         return
@@ -432,9 +394,7 @@ def _count(
         counter[topic.name] += int(count)
 
 
-def _explicit_partitions(
-    rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]
-) -> NDArray[np.int32]:
+def _explicit_partitions(rows: Rows, column: pa.Int32Array, topics: Topics) -> Partitions:
     """Return the partition that each row specifies, shape (n,), 0 for null.
 
     Raises:
@@ -448,7 +408,7 @@ def _explicit_partitions(
 
 
 def _by_topic(
-    rows: Rows, topics: tuple[TopicInfo, ...], mask: NDArray[np.bool_] | None
+    rows: Rows, topics: Topics, mask: Mask | None
 ) -> list[tuple[TopicInfo, slice | NDArray[np.intp]]]:
     """Return the rows that still need a partition, grouped by topic in their original order."""
     if rows.topic_of is None:
@@ -465,12 +425,7 @@ def _by_topic(
     return [(topics[int(rows.topic_of[group[0]])], group) for group in groups if len(group)]
 
 
-def _route(
-    rows: Rows,
-    topics: tuple[TopicInfo, ...],
-    counts: NDArray[np.int32],
-    partitions: NDArray[np.int32],
-) -> Route:
+def _route(rows: Rows, topics: Topics, counts: Partitions, partitions: Partitions) -> Route:
     bases = np.zeros(len(topics), np.int64)
     if len(topics) > 1:
         (counts[:-1] + 1).cumsum(out=bases[1:])
@@ -482,9 +437,7 @@ def _route(
     )
 
 
-def _raise_out_of_range(
-    rows: Rows, topics: tuple[TopicInfo, ...], row: int, named: NDArray[np.int32]
-) -> None:
+def _raise_out_of_range(rows: Rows, topics: Topics, row: int, named: Partitions) -> None:
     topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
     raise ColumnError(
         f"{rows.name(row)} specifies a partition that does not exist: "
@@ -535,10 +488,10 @@ def draw_order(
 class StickyPartitioner:
     """Chooses the current partition of each topic for rows without a key; writer thread only."""
 
-    def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
+    def __init__(self, context: SessionContext) -> None:
         self._client = client = context.client
         self._breakers = context.breakers
-        self._accumulator = accumulator
+        self._accumulator = context.accumulator
         self._adaptive = client.config.partitioner_adaptive_partitioning_enable
         self._batch_size = client.config.batch_size
         self._current: dict[str, int] = {}
@@ -560,7 +513,9 @@ class StickyPartitioner:
         needy = [
             index
             for index, (topic, missing, _) in enumerate(counts)
-            if missing and topic.partition_count and self._needs_partition(topic.name)
+            if missing
+            and topic.partition_count
+            and (not self._adaptive or self._accumulator.needs_partition(topic.name))
         ]
         if not needy:
             return route
@@ -570,10 +525,6 @@ class StickyPartitioner:
             chosen = self._choose(route.topics[index], sizes[members], admission)
             targets[members] = chosen + route.bases[index]
         return replace(route, targets=targets)
-
-    def _needs_partition(self, topic: str) -> bool:
-        """Return True if the topic's unassigned rows need a partition now."""
-        return not self._adaptive or self._accumulator.needs_partition(topic)
 
     def _choose(
         self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission
@@ -617,9 +568,9 @@ class StickyPartitioner:
         """
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
-        avoided = admission.broken.get(topic.name, frozenset())
+        avoided = set(admission.broken.get(topic.name, ()))
         if self._adaptive:
-            avoided |= admission.full.of(topic)
+            avoided.update(admission.full.get(topic.name, ()))
         return [partition for partition in led if partition not in avoided] or led
 
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:

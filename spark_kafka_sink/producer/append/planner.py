@@ -21,7 +21,7 @@ from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.records.varint import varint_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.append.partitioner import Admission, Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.error_tolerance import Rows
+
+    Targets = NDArray[np.integer]
+    """The target number of each of n rows; see `Route`."""
+    Timestamps = NDArray[np.int64] | int
+    """The timestamp of each of n rows in milliseconds, or one timestamp for all rows."""
+    Order = NDArray[np.intp] | None
+    """Row numbers in the planned order; None for the original order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +63,16 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedChunk:
-    """A chunk of n rows, their route, and the partitions that currently do not accept rows.
+class RoutedChunk(Chunk):
+    """A chunk, its route, and the partitions that currently do not accept rows."""
 
-    `size` is an upper bound of the records' total size in bytes.
-    """
-
-    rows: Rows
-    sizes: NDArray[np.int64]
     route: Route
-    size: int
     admission: Admission
-
-    def __len__(self) -> int:
-        return len(self.sizes)
 
     def take(self, numbers: NDArray[np.intp]) -> RoutedChunk:
         """Return the rows at these positions."""
-        sizes = self.sizes[numbers]
-        route = self.route.take(numbers)
-        size = int(sizes.sum())
-        return RoutedChunk(self.rows.take(numbers), sizes, route, size, self.admission)
+        rows, route = self.rows.take(numbers), self.route.take(numbers)
+        return RoutedChunk(rows, self.topics, self.sizes[numbers], route, self.admission)
 
 
 _T = TypeVar("_T", bound=np.generic)
@@ -98,6 +94,20 @@ class BatchLimits:
     size: int
     records: int = MAX_BATCH_RECORDS
     lower: Callable[[int], int] | None = None
+
+
+def ranges_within(
+    sizes: NDArray[np.int64], most_bytes: int, most_rows: int = MAX_BATCH_RECORDS
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of consecutive rows within these limits; a larger row gets its own range."""
+    ends = sizes.cumsum()
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(ends.searchsorted(before + most_bytes, side="right"))
+        stop = max(min(stop, start + most_rows), start + 1)
+        yield start, stop
+        start = stop
 
 
 class Segment(NamedTuple):
@@ -124,16 +134,16 @@ class Plan:
     `timestamp_deltas` is None if every record has its batch's base timestamp.
     """
 
-    order: NDArray[np.intp] | None
+    order: Order
     segments: list[Segment]
     offset_deltas: NDArray[np.int32]
     timestamp_deltas: NDArray[np.int64] | None
 
 
 def plan(
-    targets: NDArray[np.integer],
+    targets: Targets,
     sizes: NDArray[np.int64],
-    timestamps: NDArray[np.int64] | int,
+    timestamps: Timestamps,
     open_batch: Callable[[int], OpenBatch | None],
     limits: BatchLimits,
 ) -> Plan:
@@ -154,7 +164,7 @@ def plan(
     ends = np.zeros(len(targets) + 1, np.int64)
     (sizes if order is None else sizes[order]).cumsum(out=ends[1:])
     stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
-    cutter = _Cutter(ends, stamps, open_batch, limits, repeats=order is None)
+    cutter = _Cutter(ends, stamps, open_batch, limits, {} if order is None else None)
     firsts = planned[bounds[:-1]].tolist()
     edges = pairwise(ends[bounds].tolist())
     for target, (start, stop), (before, behind) in zip(
@@ -164,7 +174,7 @@ def plan(
     return _finish(order, cutter.segments, len(targets), timestamps)
 
 
-def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
+def _runs(targets: Targets) -> tuple[Order, NDArray[np.intp]]:
     """Return the order that groups the rows by target, and the bounds of each target's run.
 
     The bounds of the r runs have shape (r + 1,).
@@ -176,49 +186,42 @@ def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArra
     return order, _bounds(targets[order])
 
 
-def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
+def _bounds(targets: Targets) -> NDArray[np.intp]:
     bounds = np.empty(len(targets) + 1, np.bool_)
     bounds[0] = bounds[-1] = True
     np.not_equal(targets[1:], targets[:-1], out=bounds[1:-1])
     return bounds.nonzero()[0]
 
 
+@dataclass(slots=True)
 class _Cutter:
     """Divides each target's runs into batches, and tracks the bytes added to each open batch.
 
-    `ends` is the total size of the rows before each row, shape (n + 1,). `repeats` is True if a
-    target may have several runs.
+    `ends` is the total size of the rows before each row, shape (n + 1,). `touched` contains the
+    latest batch of each target, or is None if each target has only one run.
     """
 
-    def __init__(
-        self,
-        ends: NDArray[np.int64],
-        timestamps: NDArray[np.int64] | int,
-        open_batch: Callable[[int], OpenBatch | None],
-        limits: BatchLimits,
-        *,
-        repeats: bool,
-    ) -> None:
-        self.segments: list[Segment] = []
-        self._ends = ends
-        self._timestamps = timestamps
-        self._open_batch = open_batch
-        self._limits = limits
-        self._batch_size = limits.size
-        self._batch_records = min(limits.records, MAX_BATCH_RECORDS)
-        self._touched: dict[int, OpenBatch] | None = {} if repeats else None
+    ends: NDArray[np.int64]
+    timestamps: Timestamps
+    open_batch: Callable[[int], OpenBatch | None]
+    limits: BatchLimits
+    touched: dict[int, OpenBatch] | None
+    segments: list[Segment] = field(default_factory=list)
+    batch_size: int = 0
+    """Maximum size of the current target's batches in bytes."""
 
     def add(self, target: int, start: int, stop: int, size: int) -> None:
         """Add rows start..stop, all for one target, with a total of `size` bytes."""
-        if self._limits.lower is not None:
-            self._batch_size = min(self._limits.size, self._limits.lower(target))
-        touched = self._touched
-        batch = (touched and touched.get(target)) or self._open_batch(target)
+        self.batch_size = self.limits.size
+        if self.limits.lower is not None:
+            self.batch_size = min(self.batch_size, self.limits.lower(target))
+        touched = self.touched
+        batch = (touched and touched.get(target)) or self.open_batch(target)
         if batch is None:
             batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
         rows = stop - start
         filled = batch.size + size + self._delta_size(batch) * rows
-        if filled > self._batch_size or batch.records + rows > self._batch_records:
+        if filled > self.batch_size or batch.records + rows > self.limits.records:
             self._cut(target, start, stop, batch)
             return
         first, base = batch.records, batch.base_timestamp
@@ -234,22 +237,22 @@ class _Cutter:
                 batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
                 end = max(self._fit(start, stop, batch), start + 1)
             self.segments.append(Segment(target, start, end, batch.records, batch.base_timestamp))
-            size = batch.size + int(self._ends[end] - self._ends[start])
+            size = batch.size + int(self.ends[end] - self.ends[start])
             size += self._delta_size(batch) * (end - start)
             batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
             start = end
-        if self._touched is not None:
-            self._touched[target] = batch
+        if self.touched is not None:
+            self.touched[target] = batch
 
     def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
         """Return the first row at or after `start` that does not fit into the batch."""
-        limit = int(self._ends[start]) + self._batch_size - batch.size
+        limit = int(self.ends[start]) + self.batch_size - batch.size
         delta_size = self._delta_size(batch)
-        ends = self._ends[start + 1 : stop + 1]
+        ends = self.ends[start + 1 : stop + 1]
         if delta_size:
             ends = ends + delta_size * np.arange(1, stop - start + 1)
         end = start + int(ends.searchsorted(limit, side="right"))
-        return min(end, start + self._batch_records - batch.records)
+        return min(end, start + self.limits.records - batch.records)
 
     def _delta_size(self, batch: OpenBatch) -> int:
         """Return by how many bytes a record in this batch can exceed its size bound.
@@ -257,21 +260,16 @@ class _Cutter:
         This is the size of its timestamp delta, plus one byte because the record's length varint
         may become longer.
         """
-        if not isinstance(self._timestamps, int) or self._timestamps == batch.base_timestamp:
+        if not isinstance(self.timestamps, int) or self.timestamps == batch.base_timestamp:
             return 0
-        size = varint_size(self._timestamps - batch.base_timestamp)
+        size = varint_size(self.timestamps - batch.base_timestamp)
         return size if size > 1 else 0
 
     def _stamp(self, row: int) -> int:
-        return self._timestamps if isinstance(self._timestamps, int) else int(self._timestamps[row])
+        return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[row])
 
 
-def _finish(
-    order: NDArray[np.intp] | None,
-    segments: list[Segment],
-    rows: int,
-    timestamps: NDArray[np.int64] | int,
-) -> Plan:
+def _finish(order: Order, segments: list[Segment], rows: int, timestamps: Timestamps) -> Plan:
     counts = np.array([segment.stop - segment.start for segment in segments], np.intp)
     deltas = np.arange(rows, dtype=np.int32)
     shifts = [segment.first_delta - segment.start for segment in segments]
@@ -286,7 +284,7 @@ def _finish(
     return Plan(order, segments, _unsort(deltas, order), timestamps - base_of)
 
 
-def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
+def _unsort(values: NDArray[_T], order: Order) -> NDArray[_T]:
     """Convert values from the planned order back to the original order of the rows."""
     if order is None:
         return values
@@ -305,7 +303,9 @@ class ChunkEncoder:
     def __init__(self, client: Client, accumulator: Accumulator) -> None:
         self._client = client
         self._accumulator = accumulator
-        self._limits = BatchLimits(client.config.batch_size, client.config.batch_num_messages)
+        self._limits = BatchLimits(
+            client.config.batch_size, min(client.config.batch_num_messages, MAX_BATCH_RECORDS)
+        )
         self._names: _TargetNames | None = None
 
     def encode(self, chunk: RoutedChunk, arrived_ms: int) -> tuple[list[EncodedSlice], Charge]:
@@ -368,9 +368,7 @@ class _TargetNames(dict[int, TopicPartition]):
         return name
 
 
-def _latest(
-    timestamps: NDArray[np.int64] | int, starts: list[int], order: NDArray[np.intp] | None
-) -> list[int]:
+def _latest(timestamps: Timestamps, starts: list[int], order: Order) -> list[int]:
     """Return the highest timestamp of each segment; `starts` are the first rows of the segments."""
     if isinstance(timestamps, int):
         return [timestamps] * len(starts)
@@ -379,7 +377,7 @@ def _latest(
     return latest
 
 
-def _row_numbers(chunk: RoutedChunk, order: NDArray[np.intp] | None) -> RowNumbers | None:
+def _row_numbers(chunk: RoutedChunk, order: Order) -> RowNumbers | None:
     """Return the row numbers in this order; None if they would take too much memory."""
     rows, partition = chunk.rows, chunk.rows.spark_partition
     if order is None and rows.numbers is None:

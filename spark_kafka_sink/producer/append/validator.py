@@ -20,9 +20,9 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.producer.append.planner import Chunk
+from spark_kafka_sink.producer.context import largest_record
 from spark_kafka_sink.producer.error_tolerance import (
     TOPIC_ROW_ERRORS,
-    Limits,
     RowError,
     find_row_errors,
     out_of_range,
@@ -36,12 +36,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster_snapshot import Cluster
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.append.partitioner import Partitioner
-    from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.error_tolerance import Rows
 
@@ -59,11 +56,11 @@ class TopicMetadata:
     reasons for connection failures.
     """
 
-    def __init__(self, client: Client, state: SessionState, acls: AclAdvisor) -> None:
-        self._client = client
-        self._acls = acls
-        self._config = client.config
-        self._state = state
+    def __init__(self, context: SessionContext) -> None:
+        self._client = context.client
+        self._acls = context.acls
+        self._config = context.config
+        self._state = context.accumulator.state
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
         """Deadline of each topic that was unknown to `expect`."""
@@ -103,11 +100,6 @@ class TopicMetadata:
         if self._remaining_s(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
             self.await_expected()
 
-    def partition_count(self, name: str) -> int:
-        """Return the known partition count; 0 for an unknown topic."""
-        info = self._client.metadata.cluster.topics.get(name)
-        return 0 if info is None else info.partition_count
-
     def await_expected(self) -> None:
         """Wait for every topic that was unknown to `expect`; raises the same errors as `lookup`."""
         if self._awaited:
@@ -139,7 +131,19 @@ class TopicMetadata:
             UnknownTopicError: a topic is temporarily unusable, for example without a leader.
             BrokerUnavailableError: no broker responded.
         """
-        cluster = self._await_each(names)
+        missing_before = self._missing_topics
+
+        def is_done(cluster: Cluster, names: tuple[str, ...]) -> bool:
+            return all(
+                name in cluster.topics
+                or is_fatal(cluster, name)
+                or (name in missing_before and name in cluster.errors)
+                for name in names
+            )
+
+        cluster = self._await(names, is_done, _RETRY_TIMEOUT_S if missing_before else None)
+        missing = {name for name in names if name not in cluster.topics}
+        self._missing_topics = missing_before.difference(names) | missing
         found: list[TopicInfo | RowError] = []
         for name in names:
             info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
@@ -147,14 +151,6 @@ class TopicMetadata:
                 raise self._missing_error(name, cluster)
             found.append(info)
         return tuple(found)
-
-    def _await_each(self, names: tuple[str, ...]) -> Cluster:
-        """Wait until each topic is found or rejected; record the missing topics."""
-        limit = _RETRY_TIMEOUT_S if self._missing_topics else None
-        cluster = self._await(names, self._has_result_for_each, limit)
-        missing = {name for name in names if name not in cluster.topics}
-        self._missing_topics = self._missing_topics.difference(names) | missing
-        return cluster
 
     def _await(
         self,
@@ -211,15 +207,6 @@ class TopicMetadata:
         whole = self._config.max_block_ms / 1000
         return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
 
-    def _has_result_for_each(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
-        return all(
-            name in cluster.topics or is_fatal(cluster, name) or self._is_missing(cluster, name)
-            for name in names
-        )
-
-    def _is_missing(self, cluster: Cluster, name: str) -> bool:
-        return name in self._missing_topics and name in cluster.errors
-
     @staticmethod
     def _has_result(cluster: Cluster, names: tuple[str, ...]) -> bool:
         if any(is_fatal(cluster, name) for name in names):
@@ -272,7 +259,7 @@ class RowValidator:
         self._bad_rows = context.bad_rows
         self._dead_letters = context.dead_letters
         self._config = context.config
-        self._largest = context.largest_record
+        self._largest = largest_record(context.config)
         self._topics = topics
         self._partitioner = partitioner
 
@@ -308,7 +295,7 @@ class RowValidator:
         found = self._topics.find(rows.topics)
         if out_of_range(rows, found) is not None and self._topics.update():
             found = self._topics.find(rows.topics)
-        errors = find_row_errors(rows, sizes, Limits(found, self._largest - HEADER_SIZE))
+        errors = find_row_errors(rows, sizes, found, self._largest - HEADER_SIZE)
         letters: list[Chunk] = []
         if errors is not None:
             letters = self.send_to_dlq(rows, errors)

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.metrics.producer_metrics import CloseReason
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch, ProducerBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
-    from spark_kafka_sink.producer.buffer.compressor import Compressor
+    from spark_kafka_sink.producer.buffer.batch import Compressor
+    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas, SessionState
     from spark_kafka_sink.producer.buffer.events import ProducerEvents
-    from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 SHORTAGE_AFTER_S = 0.02
 """Seconds that the writer waits for buffer space before open batches are closed. This gives batches
@@ -200,6 +199,10 @@ class Accumulator:
         with self._lock:
             self._began = None
             self.pool.free(reserved)
+
+    def close(self) -> None:
+        """Stop the codec thread."""
+        self._compressor.close()
 
     def flush(self) -> None:
         """Close all batches and wait until each is complete; raise the session's error."""

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.throttling import Thresholds, ThrottlingConfig
-from spark_kafka_sink.producer.buffer.rate_limiter import Ramp
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster_snapshot import TopicPartition
@@ -40,28 +39,6 @@ class BreakerState(Enum):
     CLOSED = auto()
     OPEN = auto()
     HALF_OPEN = auto()
-
-
-class Event(Enum):
-    """Events that may change a breaker's state."""
-
-    TRIPPED = auto()
-    COOLED_DOWN = auto()
-    SUCCEEDED = auto()
-    FAILED = auto()
-
-
-_NEXT = {
-    (BreakerState.CLOSED, Event.TRIPPED): BreakerState.OPEN,
-    (BreakerState.OPEN, Event.COOLED_DOWN): BreakerState.HALF_OPEN,
-    (BreakerState.HALF_OPEN, Event.SUCCEEDED): BreakerState.CLOSED,
-    (BreakerState.HALF_OPEN, Event.FAILED): BreakerState.OPEN,
-}
-
-
-def next_state(state: BreakerState, event: Event) -> BreakerState:
-    """Return the state after an event; events that are not in the table do not change the state."""
-    return _NEXT.get((state, event), state)
 
 
 class BatchOutcome(Enum):
@@ -140,47 +117,70 @@ class Breaker:
     Any thread may call `state`. Only the sender thread may call the other methods.
     """
 
-    __slots__ = ("_config", "_position", "_thresholds", "_window")
+    __slots__ = ("_config", "_opened_at", "_thresholds", "_window")
 
     def __init__(self, config: BreakerConfig, thresholds: Thresholds) -> None:
         self._config = config
         self._thresholds = thresholds
 
-        # Replaced as a whole by the sender thread, read by any thread.
-        self._position = (BreakerState.CLOSED, 0.0)
-        """The state and its start time."""
+        # Changed by the sender thread, read by any thread.
+        self._opened_at: float | None = None
+        """The time at which the breaker opened; None if it is closed."""
 
         # Sender thread only.
         self._window = Window(config.window)
 
     def state(self, now: float) -> BreakerState:
         """Return the state at `now`; OPEN becomes HALF_OPEN after `open_for` seconds."""
-        state, since = self._position
-        cooled_down = now >= since + self._config.open_for
-        return next_state(state, Event.COOLED_DOWN) if cooled_down else state
+        opened_at = self._opened_at
+        if opened_at is None:
+            return BreakerState.CLOSED
+        is_cooled_down = now >= opened_at + self._config.open_for
+        return BreakerState.HALF_OPEN if is_cooled_down else BreakerState.OPEN
 
     def record(self, outcome: BatchOutcome, now: float) -> bool:
         """Record an outcome; return True if it opened the breaker."""
-        state = self.state(now)
-        if state is BreakerState.HALF_OPEN:
-            good = outcome is BatchOutcome.DELIVERED
-            return self._move(next_state(state, Event.SUCCEEDED if good else Event.FAILED), now)
-        self._window.add(outcome, now)
-        if outcome is BatchOutcome.DELIVERED or state is not BreakerState.CLOSED:
+        state, is_delivered = self.state(now), outcome is BatchOutcome.DELIVERED
+        if state is BreakerState.HALF_OPEN and is_delivered:
+            self._opened_at = None
+            self._window.clear()
             return False
-        if self.tally(now).reaches(self._thresholds, self._config.min_batches):
-            return self._move(next_state(state, Event.TRIPPED), now)
-        return False
+        if state is not BreakerState.HALF_OPEN:
+            self._window.add(outcome, now)
+            if is_delivered or state is BreakerState.OPEN:
+                return False
+            if not self.tally(now).reaches(self._thresholds, self._config.min_batches):
+                return False
+        self._opened_at = now
+        return True
 
     def tally(self, now: float) -> Tally:
         """Return the number of outcomes within the window."""
         return self._window.tally(now)
 
-    def _move(self, state: BreakerState, now: float) -> bool:
-        self._position = (state, now)
-        if state is not BreakerState.OPEN:
-            self._window.clear()
-        return state is BreakerState.OPEN
+
+_START = 1 / 16
+_DOUBLING = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """The ramp-up after a retry storm or throttling: starts at 1/16 and doubles every second."""
+
+    troubled_at: float | None = None
+
+    def factor(self, now: float) -> float:
+        """Return the factor by which the rates are multiplied, from 1/16 to 1."""
+        if self.troubled_at is None:
+            return 1.0
+        doublings = int(max(0.0, now - self.troubled_at) / _DOUBLING)
+        return min(1.0, _START * 2.0 ** min(doublings, 8))
+
+    def next_step(self, now: float) -> float:
+        """Return the seconds until the factor increases; infinite at full rate."""
+        if self.troubled_at is None or self.factor(now) >= 1.0:
+            return float("inf")
+        return _DOUBLING - max(0.0, now - self.troubled_at) % _DOUBLING
 
 
 STORM = Thresholds(retry_percent=50)
@@ -250,10 +250,6 @@ class CircuitBreakers:
     def throttled(self, now: float) -> None:
         """Restart the ramp after a broker requested a throttle pause."""
         self.ramp = Ramp(now)
-
-    def set_unavailable(self, brokers: frozenset[int]) -> None:
-        """Replace the set of brokers that exceeded partitioner.availability.timeout.ms."""
-        self.unavailable = brokers
 
     # Any thread may call the methods below.
 

@@ -153,7 +153,7 @@ class ProducerEvents:
         if (log_event := self._debug.eos) is not None:
             log_event(
                 "bump_epoch",
-                partition=_name(partition),
+                partition=partition,
                 state=producer_state.state.name,
                 epoch=producer_state.epoch,
             )
@@ -161,15 +161,11 @@ class ProducerEvents:
     def renumbered(self, partition: TopicPartition, sequence: int) -> None:
         """Log that the partition continues at this sequence, in the same epoch."""
         if (log_event := self._debug.eos) is not None:
-            log_event("renumber", partition=_name(partition), sequence=sequence)
+            log_event("renumber", partition=partition, sequence=sequence)
 
 
 def _ids(batch: ProducerBatch) -> dict[str, object]:
-    return {"partition": _name(batch.partition), "batch": batch.name}
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"
+    return {"partition": batch.partition, "batch": batch.name}
 
 
 def _ms(seconds: float) -> str:

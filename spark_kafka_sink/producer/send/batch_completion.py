@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.send import batch_failure
+from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.produce import PartitionResponse
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
+    from spark_kafka_sink.producer.send.batch_split import Answer
+    from spark_kafka_sink.producer.send.partition_state import PartitionState
 
 
 _ABANDONED = "SESSION_FAILED"
@@ -120,33 +121,22 @@ class DeliveryTimeout:
 class BatchCompletion:
     """Completes batches: updates the report and the events, and frees their memory."""
 
-    def __init__(
-        self,
-        session: SessionContext,
-        accumulator: Accumulator,
-        partitions: PartitionStates,
-        timeout: DeliveryTimeout,
-    ) -> None:
+    def __init__(self, session: SessionContext) -> None:
         self.failure: KafkaProdError | None = None
         """The first permanent failure. `finish_failure` adds the delivery statuses."""
         self._session = session
-        self._accumulator = accumulator
-        self._partitions = partitions
-        self._timeout = timeout
+        self._accumulator = session.accumulator
+        self.partitions = PartitionStates()
+        self.timeout = DeliveryTimeout(session)
         self._client = session.client
         self._events = session.events
         self._report = session.report
         self._transactions = session.transactions
 
-    def acknowledge(
-        self,
-        state: PartitionState,
-        batch: ProducerBatch,
-        response: PartitionResponse,
-        now: float,
-    ) -> None:
+    def acknowledge(self, answer: Answer, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
-        self._timeout.progressed(state.leader)
+        state, batch, response = answer
+        self.timeout.progressed(state.leader)
         error = state.acknowledged(batch, response.base_offset, now)
         self._count_by_topic(batch)
         if error is not None:
@@ -166,7 +156,7 @@ class BatchCompletion:
 
     def complete_unacknowledged(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch that was written to the socket with acks=0."""
-        self._timeout.progressed(state.leader)
+        self.timeout.progressed(state.leader)
         state.remove(batch)
         self._report.sent(finished_batch(batch))
         self._accumulator.complete(batch)
@@ -194,7 +184,7 @@ class BatchCompletion:
         def is_removed(batch: ProducerBatch) -> bool:
             return removed.remaining(*batch.partition, now) is not None
 
-        waiting = self._partitions.take_retries(is_removed)
+        waiting = self.partitions.take_retries(is_removed)
         for batch in waiting + self._accumulator.take_while(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.partition, now) or 0
@@ -234,10 +224,10 @@ class BatchCompletion:
         """Fail the expired batches: first retries, then batches in flight, then unsent batches."""
 
         def is_expired(batch: ProducerBatch) -> bool:
-            return self._timeout.is_expired(batch, now)
+            return self.timeout.is_expired(batch, now)
 
-        expired = self._partitions.take_retries(is_expired)
-        expired += self._partitions.take_in_flight(is_expired)
+        expired = self.partitions.take_retries(is_expired)
+        expired += self.partitions.take_in_flight(is_expired)
         expired += self._accumulator.take_while(is_expired)
         if not expired:
             return
@@ -257,7 +247,7 @@ class BatchCompletion:
         failure = self.failure
         if failure is None or self._accumulator.state.error is not None:
             return
-        if any(state.is_busy for state in self._partitions):
+        if any(state.is_busy for state in self.partitions):
             return
 
         def fail_rest(batches: list[ProducerBatch]) -> None:
@@ -265,14 +255,14 @@ class BatchCompletion:
                 self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
             failure.statuses = self._report.failures()
 
-        for batch in self._partitions.take_retries(lambda _: True):
+        for batch in self.partitions.take_retries(lambda _: True):
             self.fail(batch, status_of(batch), _ABANDONED)
         self._accumulator.fail(failure, fail_rest)
 
     def abandon(self, error: KafkaProdError) -> None:
         """Fail the session without waiting for responses: in-flight batches may be in the log."""
         self.fail_session(error)
-        for batch in self._partitions.take_in_flight(lambda _: True):
+        for batch in self.partitions.take_in_flight(lambda _: True):
             self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
         self.finish_failure()
 

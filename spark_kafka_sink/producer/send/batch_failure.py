@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, RecordTooLargeError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.producer.buffer.session_state import throttled_note
+from spark_kafka_sink.producer.buffer.buffer_pool import throttled_note
 from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, row_name
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
@@ -128,60 +128,65 @@ def timeout_error(
         throttled_ms: how long brokers have throttled the task.
     """
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
-    return DeliveryError(
+    return _partition_error(
+        batch.partition,
         f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
         + (f"; the latest response was {error_name(batch.refused)}" if batch.refused else "")
         + (f" ({seen})" if seen else "")
         + throttled_note(throttled_ms),
-        topic=batch.partition.topic,
-        partition=batch.partition.partition,
-        error=error_name(batch.refused) if batch.refused else None,
-        hint=_HINTS.get(batch.refused, _THROTTLED if throttled_ms else _UNREACHED),
+        _HINTS.get(batch.refused, _THROTTLED if throttled_ms else _UNREACHED),
+        error_name(batch.refused) if batch.refused else None,
     )
 
 
 def rewound_error(partition: TopicPartition, last: int, offset: int) -> DeliveryError:
     """Return the error for a batch appended at a lower offset than an earlier batch."""
-    return DeliveryError(
+    return _partition_error(
+        partition,
         f"the partition lost acknowledged records during the write: a batch was appended at "
         f"offset {offset}, after a batch at offset {last}",
-        topic=partition.topic,
-        partition=partition.partition,
-        hint="the topic was deleted and recreated, or an unclean leader election lost records: run "
-        "the write again",
+        "the topic was deleted and recreated, or an unclean leader election lost records: run the "
+        "write again",
     )
 
 
 def order_error(partition: TopicPartition) -> DeliveryError:
     """Return the error for batches that a broker accepted out of order."""
-    return DeliveryError(
+    return _partition_error(
+        partition,
         "the broker no longer knew this producer and accepted its batches out of order",
-        topic=partition.topic,
-        partition=partition.partition,
-        error=error_name(ErrorCode.out_of_order_sequence_number),
-        hint="run the write again; brokers forget a producer that is idle for "
+        "run the write again; brokers forget a producer that is idle for "
         "producer.id.expiration.ms, or whose record timestamps are older than that",
+        _OUT_OF_ORDER,
     )
 
 
 def gap_error(partition: TopicPartition) -> DeliveryError:
     """Return the error for a log that may contain batches sent after a rejected batch."""
-    return DeliveryError(
+    return _partition_error(
+        partition,
         "records sent after a rejected batch may already be in the log, because a response was "
         "lost",
-        topic=partition.topic,
-        partition=partition.partition,
-        error=error_name(ErrorCode.out_of_order_sequence_number),
-        hint="run the write again",
+        "run the write again",
+        _OUT_OF_ORDER,
     )
 
 
 def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryError:
     """Return the error for a batch of a removed partition; `remaining` partitions are left."""
-    return DeliveryError(
+    return _partition_error(
+        batch.partition,
         f"the topic was deleted and recreated during the write and now has partitions 0 to "
         f"{remaining - 1}: the partition of {plural(batch.records, 'record')} no longer exists",
-        topic=batch.partition.topic,
-        partition=batch.partition.partition,
-        hint="run the write again; records that the deleted topic had acknowledged are lost",
+        "run the write again; records that the deleted topic had acknowledged are lost",
     )
+
+
+_OUT_OF_ORDER = error_name(ErrorCode.out_of_order_sequence_number)
+
+
+def _partition_error(
+    partition: TopicPartition, message: str, hint: str, error: str | None = None
+) -> DeliveryError:
+    topic, number = partition
+    return DeliveryError(message, topic=topic, partition=number, error=error, hint=hint)

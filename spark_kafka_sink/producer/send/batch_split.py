@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum, auto
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.planner import BatchLimits, plan
+from spark_kafka_sink.producer.append.planner import BatchLimits, plan, ranges_within
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.dead_letter import is_letter
+from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, is_letter
 from spark_kafka_sink.producer.error_tolerance import TOPIC_ROW_ERRORS, RowError, Rows
 from spark_kafka_sink.producer.send.batch_failure import too_large
 from spark_kafka_sink.protocol import error_codes
@@ -32,19 +31,13 @@ from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, NO_SEQUENCE, BatchHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.error_tolerance import RowNumbers
+    from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.protocol.produce import PartitionResponse
-    from spark_kafka_sink.records.decoder import Record, RecordTails
-
-
-HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+    from spark_kafka_sink.records.decoder import Record
 
 
 def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBatch]:
@@ -53,39 +46,23 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     A larger record gets its own batch; a batch of one record cannot be split. The result has at
     least two batches if `size` is at most half of the batch (see `half`).
     """
-    codec, sequence = batch.codec, batch.sequence
+    sequence, rows = batch.sequence, batch.row_numbers()
     whole = b"".join(bytes(part) for part in batch.encode())
-    tails = decoder.read_tails(
-        decoder.records_section(whole, BatchHeader.parse(whole)), batch.records
-    )
-    limits = BatchLimits(size)
-    targets = np.zeros(batch.records, np.int8)
-    layout = plan(targets, tails.sizes, 0, lambda _: None, limits)
-    rows = batch.row_numbers()
-    pieces = [_part(batch, tails, each.start, each.stop, rows) for each in layout.segments]
-    for number, piece in enumerate(pieces):
+    header = BatchHeader.parse(whole)
+    columns, sizes = decoder.read_rows(decoder.records_section(whole, header), header)
+    layout = plan(np.zeros(batch.records, np.int8), sizes, 0, lambda _: None, BatchLimits(size))
+    pieces = []
+    for number, (_, start, stop, *_) in enumerate(layout.segments):
+        piece = closed_batch(batch.partition, batch.created, columns.slice(start, stop))
+        piece.rows = [None if rows is None else rows.slice(start, stop)]
         piece.label, piece.order = (*batch.label, number), (*batch.order, number)
         piece.ambiguous = batch.ambiguous
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence
-        recompress(piece, codec, level)
+        recompress(piece, batch.codec, level)
+        pieces.append(piece)
     return pieces
-
-
-def _part(
-    batch: ProducerBatch, tails: RecordTails, start: int, stop: int, rows: RowNumbers | None
-) -> ProducerBatch:
-    """Return records start..stop of a batch as a new batch."""
-    deltas = tails.time_deltas[start:stop]
-    first, last = int(deltas[0]), int(deltas.max())
-    base = batch.base_timestamp + first
-    piece = ProducerBatch(batch.partition, batch.created, base, base, ready=True)
-    encoded = encoder.reencode_records(tails.tails.slice(start, stop - start), deltas - first)
-    section = encoder.slice_records(encoded, 0, stop - start)
-    numbers = None if rows is None else rows.slice(start, stop)
-    piece.add(section, stop - start, batch.base_timestamp + last, rows=numbers)
-    return piece
 
 
 def records_of(batch: ProducerBatch) -> list[Record]:
@@ -133,7 +110,7 @@ def columns_of(records: list[Record]) -> Columns:
 
 def header_lists(records: list[Record]) -> pa.ListArray[Any]:
     """Return the records' headers as a column of lists."""
-    lists = pa.array([_headers(record) for record in records], HEADER_TYPE)
+    lists = pa.array([_headers(record) for record in records], HEADER_LISTS)
     return cast("pa.ListArray[Any]", lists)
 
 
@@ -150,12 +127,40 @@ class Fault(Enum):
     """The topic is the cause; the broker works."""
     OTHER = auto()
 
-    @classmethod
-    def of(cls, response: PartitionResponse) -> Fault:
-        """Return the cause of a batch's rejection."""
-        if response.record_errors or response.code in error_codes.INVALID_RECORDS:
-            return cls.RECORDS
-        return cls.TOPIC if response.code in TOPIC_ROW_ERRORS else cls.OTHER
+
+class Answer(NamedTuple):
+    """The broker's response to a batch, or the reason why there is none, and the partition."""
+
+    state: PartitionState
+    batch: ProducerBatch
+    response: PartitionResponse
+
+    @property
+    def error(self) -> str:
+        """The name of the error."""
+        return error_name(self.response.code)
+
+    @property
+    def fault(self) -> Fault:
+        """The cause of the rejection."""
+        if self.response.record_errors or self.response.code in error_codes.INVALID_RECORDS:
+            return Fault.RECORDS
+        return Fault.TOPIC if self.response.code in TOPIC_ROW_ERRORS else Fault.OTHER
+
+    @property
+    def row_error(self) -> RowError:
+        """The error of each rejected record."""
+        if self.response.code in error_codes.RECORDS_TOO_LARGE:
+            return RowError.OVERSIZED
+        return TOPIC_ROW_ERRORS.get(self.response.code, RowError.REFUSED)
+
+    @property
+    def refused(self) -> set[int]:
+        """The indexes of the records listed in the response; all if the topic is the cause."""
+        if self.fault is Fault.TOPIC:
+            return set(range(self.batch.records))
+        errors = self.response.record_errors
+        return {index for index, _ in errors if 0 <= index < self.batch.records}
 
 
 class Remedy(Enum):
@@ -180,35 +185,34 @@ class RecordErrorHandler:
         self._context = context
         self._clock = context.clock
 
-    def remedy(self, batch: ProducerBatch, response: PartitionResponse) -> Remedy | ProducerBatch:
+    def remedy(self, answer: Answer) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
         If a dead letter is rejected because of its size or timestamp, return the batch to send
         instead; dead letters rejected for other reasons have no remedy. An ambiguous batch has no
         remedy either, because its records may have been appended before the rejection.
         """
-        letters, fault = self._context.dead_letters, Fault.of(response)
+        letters, batch, fault = self._context.dead_letters, answer.batch, answer.fault
         if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
             return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
-            return self._corrected(batch, response, letters) or Remedy.NONE
-        if fault is Fault.TOPIC or batch.records == 1 or _refused_indexes(batch, response):
+            return self._corrected(answer, letters) or Remedy.NONE
+        if fault is Fault.TOPIC or batch.records == 1 or answer.refused:
             return Remedy.SET_ASIDE
         return Remedy.HALVE
 
-    def divide(
-        self, batch: ProducerBatch, response: PartitionResponse
-    ) -> tuple[list[ProducerBatch], list[Record]]:
+    def divide(self, answer: Answer) -> tuple[list[ProducerBatch], list[Record]]:
         """Remove the rejected records; return the remaining batch, and the rejected records.
 
         The first element is a list with one batch without a sequence, or an empty list if no
         records remain.
         """
+        batch = answer.batch
         records = records_of(batch)
-        bad = _refused_indexes(batch, response) or set(range(len(records)))
+        bad = answer.refused or set(range(len(records)))
         refused = [record for index, record in enumerate(records) if index in bad]
         kept = [record for index, record in enumerate(records) if index not in bad]
-        self._count(batch, response, len(refused))
+        self._count(answer, len(refused))
         if not kept:
             return [], refused
         rest = piece_of(batch, kept)
@@ -217,18 +221,15 @@ class RecordErrorHandler:
         recompress(rest, batch.codec, self._config.compression_level)
         return [rest], refused
 
-    def letters(
-        self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
-    ) -> list[ProducerBatch]:
+    def letters(self, answer: Answer, refused: list[Record]) -> list[ProducerBatch]:
         """Return dead letters for the rejected records, in batches.
 
         The list is empty if there is no dead letter topic.
         """
-        topic = self._context.dead_letters
+        topic, batch = self._context.dead_letters, answer.batch
         if topic is None:
             return []
-        row_error = _row_error(response)
-        if response.code == ErrorCode.invalid_timestamp:
+        if answer.response.code == ErrorCode.invalid_timestamp:
             refused = self._with_current_time(refused)
         rows = Rows(
             columns=columns_of(refused),
@@ -236,12 +237,15 @@ class RecordErrorHandler:
             partition=_assigned_partitions(batch.partition.partition, len(refused)),
             header_lists=header_lists(refused),
         )
-        details = _details(batch, self._with_hint(batch, response), len(refused))
-        letter_rows = topic.letters(rows, np.full(len(refused), row_error, np.int8), details)
+        general = self._message(answer)
+        texts = dict(answer.response.record_errors)
+        named = sorted(answer.refused & texts.keys())
+        details = [texts[index] or general for index in named] or [general] * len(refused)
+        errors = np.full(len(refused), answer.row_error, np.int8)
+        letter_rows = topic.letters(rows, errors, details)
         partition = TopicPartition(topic.name, UNASSIGNED)
-        bounds = _bounds(
-            encoder.size_bounds(letter_rows.columns), self._config.batch_size - HEADER_SIZE
-        )
+        sizes = encoder.size_bounds(letter_rows.columns)
+        bounds = ranges_within(sizes, self._config.batch_size - HEADER_SIZE)
         letters = [
             closed_batch(partition, batch.created, letter_rows.columns.slice(start, stop))
             for start, stop in bounds
@@ -250,27 +254,27 @@ class RecordErrorHandler:
             recompress(letter, batch.codec, self._config.compression_level)
         return letters
 
-    def _corrected(
-        self, batch: ProducerBatch, response: PartitionResponse, letters: DeadLetterTopic
-    ) -> ProducerBatch | None:
+    def _corrected(self, answer: Answer, letters: DeadLetterTopic) -> ProducerBatch | None:
         """Return rejected dead letters in a corrected batch; None if correction is impossible."""
-        if response.code == ErrorCode.invalid_timestamp:
-            return self._restamped(batch, response)
-        if response.code not in error_codes.RECORDS_TOO_LARGE or batch.records > 1:
+        batch, code = answer.batch, answer.response.code
+        if code == ErrorCode.invalid_timestamp:
+            return self._restamped(answer)
+        if code not in error_codes.RECORDS_TOO_LARGE or batch.records > 1:
             return None
         record = letters.smaller(records_of(batch)[0])
         return None if record is None else self._replacement(batch, [record])
 
-    def _restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
+    def _restamped(self, answer: Answer) -> ProducerBatch | None:
         """Return dead letters with the current time as timestamp; None if it was also rejected."""
-        if batch.restamped:
+        if answer.batch.restamped:
             return None
-        records = records_of(batch)
-        wrong = _refused_indexes(batch, response) or set(range(len(records)))
+        records = records_of(answer.batch)
+        wrong = answer.refused or set(range(len(records)))
         if not all(is_letter(records[index]) for index in wrong):
             return None
         stamped = enumerate(zip(records, self._with_current_time(records), strict=True))
-        piece = self._replacement(batch, [now if i in wrong else old for i, (old, now) in stamped])
+        mixed = [now if index in wrong else old for index, (old, now) in stamped]
+        piece = self._replacement(answer.batch, mixed)
         piece.restamped = True
         return piece
 
@@ -287,23 +291,24 @@ class RecordErrorHandler:
         now = self._clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
-    def _with_hint(self, batch: ProducerBatch, response: PartitionResponse) -> PartitionResponse:
-        """Return the response; if an ACL is missing, its message contains a hint."""
-        if response.code not in error_codes.AUTHORIZATION_FAILED:
-            return response
-        hint = self._context.acls.hint(response.code, batch.partition.topic)
-        message = f"{response.message}; " if response.message else ""
-        return response._replace(message=f"{message}{hint}")
+    def _message(self, answer: Answer) -> str:
+        """Return the broker's message; if an ACL is missing, also a hint."""
+        message, code = answer.response.message or "", answer.response.code
+        if code not in error_codes.AUTHORIZATION_FAILED:
+            return message
+        hint = self._context.acls.hint(code, answer.batch.partition.topic)
+        return f"{message}; {hint}" if message else hint
 
-    def _count(self, batch: ProducerBatch, response: PartitionResponse, count: int) -> None:
-        partition = f"{batch.partition.topic}-{batch.partition.partition}"
-        name = error_name(response.code)
-        message = self._with_hint(batch, response).message
-        texts = [text or name for _, text in response.record_errors] or [message or name]
+    def _count(self, answer: Answer, count: int) -> None:
+        batch, response = answer.batch, answer.response
+        texts = [text or answer.error for _, text in response.record_errors]
         if response.code in error_codes.RECORDS_TOO_LARGE and count == batch.records == 1:
             texts = [too_large(batch, response)]
-        examples = [f"{partition}: {text}" for text in texts]
-        self._context.bad_rows.refused(_row_error(response), count, examples)
+        examples = [
+            f"{batch.partition}: {text}"
+            for text in texts or [self._message(answer) or answer.error]
+        ]
+        self._context.bad_rows.refused(answer.row_error, count, examples)
 
 
 def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:
@@ -311,40 +316,8 @@ def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:
     return pa.array([None if partition == UNASSIGNED else partition] * count, pa.int32())
 
 
-def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows of at most `limit` bytes each; a larger row gets its own range."""
-    ends = sizes.cumsum()
-    bounds = [0]
-    while bounds[-1] < len(sizes):
-        before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
-        stop = int(ends.searchsorted(before + limit, side="right"))
-        bounds.append(max(stop, bounds[-1] + 1))
-    return pairwise(bounds)
-
-
-def _refused_indexes(batch: ProducerBatch, response: PartitionResponse) -> set[int]:
-    """Return the indexes of the records listed in the response; all if the topic is the cause."""
-    if Fault.of(response) is Fault.TOPIC:
-        return set(range(batch.records))
-    return {index for index, _ in response.record_errors if 0 <= index < batch.records}
-
-
 def _without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
     """Return the row numbers of the records that are not bad."""
     if rows is None:
         return None
     return rows._replace(numbers=np.delete(np.asarray(rows.numbers), sorted(bad)))
-
-
-def _row_error(response: PartitionResponse) -> RowError:
-    if response.code in error_codes.RECORDS_TOO_LARGE:
-        return RowError.OVERSIZED
-    return TOPIC_ROW_ERRORS.get(response.code, RowError.REFUSED)
-
-
-def _details(batch: ProducerBatch, response: PartitionResponse, count: int) -> list[str]:
-    """Return the broker's message for each rejected record, in order."""
-    general = response.message or ""
-    texts = dict(response.record_errors)
-    named = sorted(_refused_indexes(batch, response) & texts.keys())
-    return [texts[index] or general for index in named] or [general] * count

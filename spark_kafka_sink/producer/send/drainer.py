@@ -15,20 +15,16 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partitioner import candidates, draw_order
-from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.send.partition_state import DrainedBatch
-from spark_kafka_sink.producer.transactions.partitions import UnassignedBatches
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Collection, Iterable, Iterator
 
     from spark_kafka_sink.client.cluster_snapshot import Cluster
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
-    from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
 """Byte limit for a half-open broker; the first batch, which may have any size, uses it up."""
@@ -96,15 +92,12 @@ class Drained:
 class Drainer:
     """Selects the batches for each Produce request in a session; sender thread only."""
 
-    def __init__(
-        self, session: SessionContext, accumulator: Accumulator, partitions: PartitionStates
-    ) -> None:
+    def __init__(self, session: SessionContext, partitions: PartitionStates) -> None:
         self._client = session.client
         self._network = session.client.network
         self._metadata = session.client.metadata
         self._config = session.config
-        self._accumulator = accumulator
-        self._producer_state = session.producer_state
+        self._accumulator = session.accumulator
         self._breakers = session.breakers
         self._partitions = partitions
         self._transactions = session.transactions
@@ -117,7 +110,7 @@ class Drainer:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
         unavailable = self._unavailable_brokers(now)
-        retried = {state.partition for state in self._partitions if state.has_retries}
+        retried = {state.partition for state in self._partitions if state.retries}
         queues = self._accumulator.waiting(retried)
         if not queues:
             return Drained({}, now, unavailable=unavailable)
@@ -221,11 +214,6 @@ class Drainer:
         if state.can_renumber:
             drained.to_renumber[state.partition] = state
             return False
-        if (
-            self._config.enable_idempotence
-            and self._producer_state.state is not ProducerIdState.KNOWN
-        ):
-            return False
         if self._transactions is not None and not self._transactions.may_send_to(state.partition):
             drained.new_partitions.append(state.partition)
             return False
@@ -263,8 +251,16 @@ class Drainer:
         if drained.is_full(brokers, head.size):
             return not drained.requests.keys().isdisjoint(brokers)
         drawn = self._drawn(unassigned.topic, leaders, drained)
-        if self._transactions is not None and (added := self._transactions.partitions) is not None:
-            drawn = self._in_transaction(unassigned, drawn, added, drained)
+        transactions = self._transactions
+        if transactions is not None and transactions.version.needs_add_partitions:
+            ready = self._accumulator.ready_count(unassigned)
+            drawn = transactions.partitions.for_batches(
+                unassigned.topic,
+                drawn,
+                ready,
+                lambda: self._accumulator.head(unassigned),
+                drained.new_partitions,
+            )
         for partition in drawn:
             self._assign_partition(head, partition, leaders[partition], drained)
             head = self._accumulator.head(unassigned)
@@ -289,29 +285,12 @@ class Drainer:
             loads = [lengths[partition] for partition in partitions]
         return draw_order(partitions, loads, self._client.random)
 
-    def _in_transaction(
-        self,
-        unassigned: TopicPartition,
-        drawn: Iterable[int],
-        added: TransactionPartitions,
-        drained: Drained,
-    ) -> Iterator[int]:
-        """Yield the drawn partitions that are in the transaction; request more if needed."""
-        ready = self._accumulator.ready_count(unassigned)
-        waiting = UnassignedBatches(added, unassigned.topic, ready, drained.new_partitions)
-        for partition in waiting.order(drawn):
-            if waiting.done:
-                return
-            if waiting.may_take(partition):
-                head = self._accumulator.head(unassigned)
-                yield partition
-                waiting.taken(self._accumulator.head(unassigned) is not head)
-
     def _queued(self, topic: str) -> Counter[int]:
         """Return the number of batches queued for or in flight to each partition of a topic."""
         lengths = self._accumulator.queue_lengths(topic)
         for state in self._partitions:
-            if state.partition.topic == topic and (count := state.count):
+            if state.partition.topic == topic:
+                count = len(state.in_flight) + len(state.retries)
                 lengths[state.partition.partition] += count
         return lengths
 
@@ -338,9 +317,7 @@ class Drainer:
             return False
         cluster = self._metadata.cluster
         full = self._accumulator.quotas.full(batch.held, cluster)
-        return bool(full) and topic_partition.partition in full.of(
-            cluster.topics[topic_partition.topic]
-        )
+        return topic_partition.partition in full.get(topic_partition.topic, ())
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

@@ -84,8 +84,10 @@ class PartitionState:
         self._in_flight: list[ProducerBatch] = []
         self._retry_queue: list[ProducerBatch] = []
         """Batches to be retried, in sequence order."""
-        self._retry_at = 0.0
-        self._leader = NO_LEADER
+        self.retry_at = 0.0
+        """Time before which nothing is sent, in seconds (monotonic clock)."""
+        self.leader = NO_LEADER
+        """The broker that batches were last sent to; NO_LEADER before the first batch."""
         self._next: NextSequence | None = None
         """None until the first batch of an epoch is sent."""
         self._must_renumber = False
@@ -102,11 +104,6 @@ class PartitionState:
     # The methods below do not change the state.
 
     @property
-    def leader(self) -> int:
-        """The broker that batches were last sent to; NO_LEADER before the first batch."""
-        return self._leader
-
-    @property
     def in_flight(self) -> tuple[ProducerBatch, ...]:
         """The batches in flight, in sequence order."""
         return tuple(self._in_flight)
@@ -120,21 +117,6 @@ class PartitionState:
     def is_busy(self) -> bool:
         """True if a batch is in flight."""
         return bool(self._in_flight)
-
-    @property
-    def has_retries(self) -> bool:
-        """True if a batch waits to be retried."""
-        return bool(self._retry_queue)
-
-    @property
-    def count(self) -> int:
-        """Number of batches in flight or to be retried."""
-        return len(self._in_flight) + len(self._retry_queue)
-
-    @property
-    def retry_at(self) -> float:
-        """Time before which nothing is sent, in seconds (monotonic clock)."""
-        return self._retry_at
 
     @property
     def can_renumber(self) -> bool:
@@ -159,11 +141,11 @@ class PartitionState:
         return not self._retry_queue and self._may_send(leader, now)
 
     def _may_send(self, leader: int, now: float) -> bool:
-        if leader == NO_LEADER or now < self._retry_at:
+        if leader == NO_LEADER or now < self.retry_at:
             return False
         if not self._in_flight:
             return True
-        if self._retry_queue or self._must_renumber or leader != self._leader:
+        if self._retry_queue or self._must_renumber or leader != self.leader:
             return False
         return self._may_be_followed(self._in_flight[0])
 
@@ -171,7 +153,7 @@ class PartitionState:
         """Return True if another batch may be sent while `first` is in flight; see the module."""
         if first.attempts > 1:
             return False
-        is_known = self._leader == self._known_by
+        is_known = self.leader == self._known_by
         return first.sequence == NO_SEQUENCE or (
             is_known and first.sent_at <= self._known_at + _REMEMBERED_S
         )
@@ -186,7 +168,7 @@ class PartitionState:
             self._sent += 1
             batch.order = (self._sent,)
         self._in_flight.append(batch)
-        self._leader = leader
+        self.leader = leader
 
     def assign_sequence(self, batch: ProducerBatch, producer: ProducerState) -> bool:
         """Assign the next sequence to the batch; return False if it already has a sequence."""
@@ -213,7 +195,7 @@ class PartitionState:
             self._passed_gap = True
         if batch.sequence == NO_SEQUENCE:
             return None
-        self._known_by, self._known_at = self._leader, now
+        self._known_by, self._known_at = self.leader, now
         last_order, last_offset = self._last
         if batch.order < last_order:
             return order_error(self.partition) if 0 <= last_offset < offset else None
@@ -237,7 +219,7 @@ class PartitionState:
     def retry(self, batch: ProducerBatch, at: float, *, in_new_epoch: bool = False) -> None:
         """Queue a batch in flight for a retry at `at` or later."""
         self.replace(batch, [batch])
-        self._retry_at = max(self._retry_at, at)
+        self.retry_at = max(self.retry_at, at)
         self._must_renumber |= in_new_epoch
 
     def replace(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:

@@ -1,22 +1,51 @@
-"""Carry out the decision of `error_policy.decide` for each answered or lost batch.
+"""Decide on the next step after the response to a batch, and carry it out.
 
-Sender thread only. Source: ``Sender.handleProduceResponse``, ``Sender.completeBatch``.
+`decide` has no side effects:
+
+    NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
+    MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
+    FATAL_TO_PRODUCER                            FATAL
+    INVALID_METADATA                             REFRESH_AND_RETRY
+    RETRIABLE_AT_LEADER                          RETRY
+    OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `head`, else FAIL
+    UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY unless `ambiguous`, else FAIL
+    CONCURRENT_TRANSACTIONS**                    RETRY
+    any other                                    FAIL
+
+(* idempotent producers only, ** transactions only. In a transaction, UNKNOWN_PRODUCER_ID is FAIL
+because the epoch cannot be bumped, and after FAIL the transaction must be aborted.) A retry becomes
+FAIL when delivery.timeout.ms has passed or `retries` is used up. FAIL becomes FATAL with
+enable.gapless.guarantee. The groups of error codes are in `protocol/error_codes.py`.
+
+`ResponseHandler` carries out the decision for each answered or lost batch. Sender thread only.
+
+Source: Kafka's ``Sender.handleProduceResponse``, ``Sender.completeBatch`` and
+``TransactionManager``, librdkafka's introduction, KIP-360, KIP-467, KIP-890, KIP-951.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.backoff import retry_delay
 from spark_kafka_sink.client.client import half
-from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, Node
+from spark_kafka_sink.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
-from spark_kafka_sink.producer.send.batch_split import Fault, RecordErrorHandler, Remedy, split
-from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
+from spark_kafka_sink.producer.send.batch_split import (
+    Answer,
+    Fault,
+    RecordErrorHandler,
+    Remedy,
+    split,
+)
+from spark_kafka_sink.producer.send.partition_state import PartitionState
+from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.produce import TOPIC_IDS, PartitionResponse
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -26,17 +55,118 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.errors import ProtocolError
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.batch_completion import BatchCompletion, DeliveryTimeout
-    from spark_kafka_sink.producer.send.partition_state import (
-        DrainedBatch,
-        PartitionState,
-        PartitionStates,
-    )
+    from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
+    from spark_kafka_sink.producer.send.partition_state import DrainedBatch
     from spark_kafka_sink.protocol.produce import ProduceResponse, TopicKey
-    from spark_kafka_sink.records.decoder import Record
+
+
+class Action(Enum):
+    """The next step for a batch."""
+
+    COMPLETE = auto()
+    RETRY = auto()
+    REFRESH_AND_RETRY = auto()
+    """Retry after a metadata refresh."""
+    BUMP_AND_RETRY = auto()
+    """Retry in a new producer epoch (KIP-360)."""
+    SPLIT = auto()
+    """Send the records again in smaller batches."""
+    FAIL = auto()
+    FATAL = auto()
+    """Fail, without dead letters for rejected records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The inputs of the decision other than the error code.
+
+    - `idempotent`: the producer is idempotent.
+    - `head`: no earlier batch of the partition is incomplete or has left a gap.
+    - `records`: number of records in the batch.
+    - `ambiguous`: an earlier attempt got no conclusive response, so the log may contain the batch.
+      The batch may be retried only with its original sequences, so that the broker detects a
+      duplicate.
+    - `expired`: delivery.timeout.ms has passed.
+    - `attempts_left`: `retries` is not used up.
+    - `gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
+      failed batch unless the batch expired.
+    - `transactional`: the records are part of a transaction, so the epoch cannot be bumped.
+    """
+
+    idempotent: bool
+    head: bool
+    records: int
+    ambiguous: bool
+    expired: bool
+    attempts_left: bool
+    gapless: bool = False
+    transactional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An action, and the delivery status of the records if the action completes them."""
+
+    action: Action
+    status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
+
+
+def decide(code: int, facts: Facts) -> Decision:
+    """Return the next step for a batch with this result: a Kafka error or a `ClientErrorCode`."""
+    if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
+        return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
+    if code == ErrorCode.message_too_large:
+        return _too_large(code, facts)
+    if code in error_codes.FATAL_TO_PRODUCER:
+        return Decision(Action.FATAL, _status(code, facts))
+    action = _retriable(code, facts)
+    if action is not None and not facts.expired and facts.attempts_left:
+        return Decision(action)
+    if facts.gapless and not (action is not None and facts.expired):
+        return Decision(Action.FATAL, _status(code, facts))
+    return Decision(Action.FAIL, _status(code, facts))
+
+
+def _too_large(code: int, facts: Facts) -> Decision:
+    """Return SPLIT, which does not count as a retry, or fail a batch of a single record.
+
+    The log may contain an ambiguous batch. Its pieces keep its sequence numbers: a broker that has
+    appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
+    """
+    if facts.records > 1 and not facts.expired:
+        return Decision(Action.SPLIT)
+    gap = facts.gapless and not facts.expired
+    return Decision(Action.FATAL if gap else Action.FAIL, _status(code, facts))
+
+
+def _retriable(code: int, facts: Facts) -> Action | None:
+    if code in error_codes.INVALID_METADATA:
+        return Action.REFRESH_AND_RETRY
+    if code in error_codes.RETRIABLE_AT_LEADER:
+        return Action.RETRY
+    if not facts.idempotent:
+        return None
+    if code == ErrorCode.out_of_order_sequence_number and not facts.head:
+        return Action.RETRY
+    if facts.transactional:
+        return Action.RETRY if code == ErrorCode.concurrent_transactions else None
+    if code == ErrorCode.unknown_producer_id and not facts.ambiguous:
+        return Action.BUMP_AND_RETRY
+    return None
+
+
+def is_unclear(code: int) -> bool:
+    """Return True if the log may contain the records although the broker did not report success."""
+    return code in error_codes.MAYBE_APPENDED or not error_codes.is_known(code)
+
+
+def _status(code: int, facts: Facts) -> DeliveryStatus:
+    if facts.ambiguous or is_unclear(code):
+        return DeliveryStatus.POSSIBLY_PERSISTED
+    return DeliveryStatus.NOT_PERSISTED
+
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)
 _DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
@@ -63,25 +193,15 @@ response (KIP-219).
 class ResponseHandler:
     """Completes batches, returns them to their partition's retry queue, or splits them."""
 
-    def __init__(
-        self,
-        session: SessionContext,
-        accumulator: Accumulator,
-        partitions: PartitionStates,
-        timeout: DeliveryTimeout,
-        completion: BatchCompletion,
-    ) -> None:
+    def __init__(self, session: SessionContext, completion: BatchCompletion) -> None:
         self._session = session
-        self._accumulator = accumulator
-        self._partitions = partitions
-        self._timeout = timeout
+        self._accumulator = session.accumulator
+        self._partitions = completion.partitions
+        self._timeout = completion.timeout
         self._completion = completion
         self._client = session.client
         self._config = session.config
         self._report = session.report
-        self._events = session.events
-        self._bad_rows = session.bad_rows
-        self._breakers = session.breakers
         self._record_errors = RecordErrorHandler(session)
 
     def handle_response(
@@ -92,7 +212,7 @@ class ResponseHandler:
         partition_responses: dict[tuple[TopicKey, int], PartitionResponse] = {}
         default = _LOST if completion.written else _UNSENT
         if response is not None:
-            self._store_nodes(response)
+            self._client.metadata.learn_nodes(response.nodes)
             partition_responses, default = response.partitions, _MISSING
         else:
             self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
@@ -101,10 +221,8 @@ class ResponseHandler:
             if state.contains(batch):  # otherwise, the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
-                partition_response = partition_responses.get(
-                    (key, batch.partition.partition), default
-                )
-                self._apply(state, batch, partition_response, completion, now)
+                found = partition_responses.get((key, batch.partition.partition), default)
+                self._apply(Answer(state, batch, found), completion, now)
             if state.can_renumber:
                 self._completion.renumber(state)
         if response is not None:
@@ -125,38 +243,32 @@ class ResponseHandler:
             self._completion.fail(batch, status_of(batch), name)
         self._completion.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
 
-    def _apply(
-        self,
-        state: PartitionState,
-        batch: ProducerBatch,
-        response: PartitionResponse,
-        completion: Completion,
-        now: float,
-    ) -> None:
-        decision = _COMPLETED
-        if response.code != ErrorCode.none:
-            decision = decide(response.code, self._facts(state, batch, now))
-            if is_unclear(response.code):
+    def _apply(self, answer: Answer, completion: Completion, now: float) -> None:
+        batch, code, decision = answer.batch, answer.response.code, _COMPLETED
+        if code != ErrorCode.none:
+            decision = decide(code, self._facts(answer, now))
+            if is_unclear(code):
                 batch.ambiguous = True
-        self._log(batch, response, completion, decision.action)
+        self._log(answer, completion, decision.action)
         match decision.action:
             case Action.COMPLETE:
-                self._completion.acknowledge(state, batch, response, now)
+                self._completion.acknowledge(answer, now)
             case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
-                self._retry(state, batch, response, decision, now)
+                self._retry(answer, decision.action, now)
             case Action.SPLIT:
-                self._report.refused(error_name(response.code))
+                self._report.refused(answer.error)
                 limits, topic = self._client.batch_size_limits, batch.partition.topic
-                self._split(state, batch, limits.refused(topic, batch.raw_size, now))
+                self._split(answer.state, batch, limits.refused(topic, batch.raw_size, now))
             case Action.FAIL | Action.FATAL:
-                self._fail_or_remedy(state, batch, response, decision)
+                self._fail_or_remedy(answer, decision)
         if outcome := _OUTCOMES.get(decision.action):
-            self._record_outcome(batch, outcome, completion, response, now)
+            self._record_outcome(answer, outcome, completion.node.node_id, now)
 
-    def _facts(self, state: PartitionState, batch: ProducerBatch, now: float) -> Facts:
+    def _facts(self, answer: Answer, now: float) -> Facts:
+        batch = answer.batch
         return Facts(
             idempotent=self._config.enable_idempotence,
-            head=state.is_head(batch),
+            head=answer.state.is_head(batch),
             records=batch.records,
             ambiguous=batch.ambiguous,
             expired=self._timeout.is_expired(batch, now),
@@ -165,70 +277,43 @@ class ResponseHandler:
             transactional=self._session.transactions is not None,
         )
 
-    def _log(
-        self,
-        batch: ProducerBatch,
-        response: PartitionResponse,
-        completion: Completion,
-        action: Action,
-    ) -> None:
+    def _log(self, answer: Answer, completion: Completion, action: Action) -> None:
         """Add the response to the report and to the events."""
+        batch, response = answer.batch, answer.response
         if response.code and batch.sequence >= 0:
             self._report.set_failed_sequence(*batch.partition, batch.next_sequence)
-        error = error_name(response.code)
-        self._events.answered(batch, completion, error, action.name, response.base_offset)
+        self._session.events.answered(
+            batch, completion, answer.error, action.name, response.base_offset
+        )
 
     def _record_outcome(
-        self,
-        batch: ProducerBatch,
-        outcome: BatchOutcome,
-        completion: Completion,
-        response: PartitionResponse,
-        now: float,
+        self, answer: Answer, outcome: BatchOutcome, leader: int, now: float
     ) -> None:
         """Record the outcome in the circuit breakers; fail the session if the job breaker opens."""
-        fault = Fault.of(response) if outcome is BatchOutcome.FAILED else Fault.OTHER
+        fault = answer.fault if outcome is BatchOutcome.FAILED else Fault.OTHER
         if fault is Fault.RECORDS:
             return
-        node_id = None if fault is Fault.TOPIC else completion.node.node_id
-        error = error_name(response.code)
-        if reason := self._breakers.record(batch.partition, node_id, outcome, error, now):
+        node_id, breakers = None if fault is Fault.TOPIC else leader, self._session.breakers
+        if reason := breakers.record(answer.batch.partition, node_id, outcome, answer.error, now):
             self._completion.fail_session(reason)
 
     # The methods below retry batches.
 
-    def _retry(
-        self,
-        state: PartitionState,
-        batch: ProducerBatch,
-        response: PartitionResponse,
-        decision: Decision,
-        now: float,
-    ) -> None:
-        config = self._config
-        at = now + full_jitter(
-            batch.attempts - 1,
-            config.retry_backoff_ms,
-            config.retry_backoff_max_ms,
-            self._client.random,
-        )
-        if decision.action is Action.REFRESH_AND_RETRY:
+    def _retry(self, answer: Answer, action: Action, now: float) -> None:
+        state, batch, response = answer
+        at = now + retry_delay(self._config, batch.attempts - 1, self._client.random)
+        if action is Action.REFRESH_AND_RETRY:
             metadata, partition = self._client.metadata, batch.partition
             metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951
             if metadata.cluster.leader(*partition) in {NO_LEADER, state.leader}:
                 metadata.refresh()
             else:
                 at = now
-        state.retry(batch, at, in_new_epoch=decision.action is Action.BUMP_AND_RETRY)
+        state.retry(batch, at, in_new_epoch=action is Action.BUMP_AND_RETRY)
         batch.timed_from = self._timeout.start_of(batch)
         batch.retried, batch.refused = True, max(response.code, 0) or batch.refused
-        self._report.retried(error_name(response.code))
+        self._report.retried(answer.error)
         self._report.meters.retried(batch.partition.topic, batch.records)
-
-    def _store_nodes(self, response: ProduceResponse) -> None:
-        if response.nodes:
-            nodes = {node_id: Node(node_id, host, port) for node_id, host, port in response.nodes}
-            self._client.metadata.learn_nodes(nodes)
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""
@@ -236,7 +321,7 @@ class ResponseHandler:
         if not pause_ms:
             return
         self._report.throttled(pause_ms)
-        self._breakers.throttled(now)
+        self._session.breakers.throttled(now)
         request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
         by_produce = request.api is ApiKey.PRODUCE
         if not by_produce or request.version >= _CLIENT_THROTTLES:
@@ -261,80 +346,54 @@ class ResponseHandler:
 
         waiting = self._partitions.take_retries(is_refused)
         for batch in waiting + self._accumulator.take_while(is_refused):
-            if self._record_errors.remedy(batch, _DENIED) is Remedy.SET_ASIDE:
-                self._make_letters(batch, _DENIED)
+            state = self._partitions.get(batch.partition) or PartitionState(batch.partition)
+            answer = Answer(state, batch, _DENIED)
+            if self._record_errors.remedy(answer) is Remedy.SET_ASIDE:
+                self._set_aside(answer)
                 continue
-            self._completion.fail(batch, status_of(batch), error_name(_DENIED.code))
+            self._completion.fail(batch, status_of(batch), answer.error)
             self._completion.fail_session(error(batch.partition.topic))
-
-    def _make_letters(self, batch: ProducerBatch, response: PartitionResponse) -> None:
-        """Convert all records of a batch to dead letters; the batch must not be in a queue."""
-        _, refused = self._record_errors.divide(batch, response)
-        if batch.sequence >= 0:
-            self._partitions.of(batch.partition).leave_gap(batch)
-        self._add_letters(batch, refused, response)
-        self._accumulator.replace(batch, [])
 
     # The methods below handle batches that are too large or contain rejected records.
 
-    def _fail_or_remedy(
-        self,
-        state: PartitionState,
-        batch: ProducerBatch,
-        response: PartitionResponse,
-        decision: Decision,
-    ) -> None:
+    def _fail_or_remedy(self, answer: Answer, decision: Decision) -> None:
         """If errors are tolerated, separate the rejected records; otherwise fail the batch."""
+        state, batch, response = answer
         remedy: Remedy | ProducerBatch = Remedy.NONE
         if decision.action is not Action.FATAL:
-            remedy = self._record_errors.remedy(batch, response)
+            remedy = self._record_errors.remedy(answer)
         if remedy is not Remedy.NONE:
-            self._report.refused(error_name(response.code))
+            self._report.refused(answer.error)
         match remedy:
             case Remedy.SET_ASIDE:
-                self._set_aside(state, batch, response)
+                self._set_aside(answer)
             case Remedy.HALVE:
                 self._split(state, batch, half(batch.raw_size))
             case Remedy.NONE:
-                self._fail(state, batch, response, decision.status)
+                error = batch_error(batch, response, self._session.acls)
+                state.remove(batch)
+                self._completion.fail(batch, decision.status, answer.error)
+                self._completion.fail_session(error)
             case replacement:
                 self._replace(state, batch, [replacement])
 
-    def _fail(
-        self,
-        state: PartitionState,
-        batch: ProducerBatch,
-        response: PartitionResponse,
-        status: DeliveryStatus,
-    ) -> None:
-        error = batch_error(batch, response, self._session.acls)
-        state.remove(batch)
-        self._completion.fail(batch, status, error_name(response.code))
-        self._completion.fail_session(error)
-
-    def _set_aside(
-        self, state: PartitionState, batch: ProducerBatch, response: PartitionResponse
-    ) -> None:
+    def _set_aside(self, answer: Answer) -> None:
         """Convert the rejected records to dead letters, and retry the other records.
 
-        Some of the batch's sequences stay unused, so later batches need new sequences.
+        Some of the batch's sequences stay unused, so later batches need new sequences. If too many
+        rows are bad, fail the session.
         """
-        rest, refused = self._record_errors.divide(batch, response)
-        state.replace(batch, rest)
-        state.leave_gap(batch)
-        self._add_letters(batch, refused, response)
-        self._accumulator.replace(batch, rest)
-
-    def _add_letters(
-        self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
-    ) -> None:
-        """Queue dead letters for rejected records; fail the session if too many rows are bad."""
-        for letter in self._record_errors.letters(batch, refused, response):
+        rest, refused = self._record_errors.divide(answer)
+        if answer.state.contains(answer.batch):  # otherwise, the batch is in no queue
+            answer.state.replace(answer.batch, rest)
+        answer.state.leave_gap(answer.batch)
+        for letter in self._record_errors.letters(answer, refused):
             self._accumulator.add_closed(letter)
         try:
-            self._bad_rows.check_ratio()
+            self._session.bad_rows.check_ratio()
         except DeliveryError as error:
             self._completion.fail_session(error)
+        self._accumulator.replace(answer.batch, rest)
 
     def _split(self, state: PartitionState, batch: ProducerBatch, size: int) -> None:
         pieces = split(batch, size, self._config.compression_level)
@@ -344,6 +403,6 @@ class ResponseHandler:
     def _replace(
         self, state: PartitionState, batch: ProducerBatch, pieces: list[ProducerBatch]
     ) -> None:
-        self._events.split(batch, pieces)
+        self._session.events.split(batch, pieces)
         state.replace(batch, pieces)
         self._accumulator.replace(batch, pieces)

@@ -17,11 +17,10 @@ from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, ProtocolError, text_of
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
-from spark_kafka_sink.metrics.recorder import BatchSent
+from spark_kafka_sink.metrics.producer_metrics import BatchSent
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
-from spark_kafka_sink.producer.send.batch_completion import BatchCompletion, DeliveryTimeout
+from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
-from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.metrics.recorder import BrokerMeters
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.drainer import Drained
@@ -57,29 +55,24 @@ class Sender:
     As an exception, the writer thread may call `crashed` and `finished` after the last iteration.
     """
 
-    def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
+    def __init__(self, session: SessionContext) -> None:
         self._session = session
-        self._accumulator = accumulator
-        self._partitions = partitions = PartitionStates()
-        self._timeout = timeout = DeliveryTimeout(session)
+        self._accumulator = session.accumulator
         self._client = session.client
         self._network = session.client.network
         self._metadata = session.client.metadata
         self._config = session.config
         self._report = session.report
-        self._events = session.events
-        self._breakers = session.breakers
         self._producer_state = session.producer_state
         self._transactions = session.transactions
-        self._completion = BatchCompletion(session, accumulator, partitions, timeout)
-        self._drainer = Drainer(session, accumulator, partitions)
+        self._completion = BatchCompletion(session)
+        self._partitions = self._completion.partitions
+        self._drainer = Drainer(session, self._partitions)
         self._producer_id = ProducerIdRequester(
             session.client, session.producer_state, session.acls
         )
-        self._responses = ResponseHandler(
-            session, accumulator, partitions, timeout, self._completion
-        )
-        self._statistics = Statistics(session, accumulator, partitions)
+        self._responses = ResponseHandler(session, self._completion)
+        self._statistics = Statistics(session, self._partitions)
         self._connect_attempts: dict[int, int] = {}
         """The number of failed connection attempts to each broker since the last request to it, at
         the time of the latest metadata refresh that such a failure caused.
@@ -163,7 +156,7 @@ class Sender:
         more = True
         while more and self._may_send():
             drained = self._drainer.drain(now)
-            self._breakers.set_unavailable(drained.unavailable)
+            self._session.breakers.unavailable = drained.unavailable
             for node_id, batches in drained.requests.items():
                 self._send(node_id, batches, now)
             self._act_on(drained, now)
@@ -182,7 +175,7 @@ class Sender:
         for state in drained.to_renumber.values():
             self._completion.renumber(state)
         if self._transactions is not None and drained.new_partitions:
-            self._transactions.want(drained.new_partitions)
+            self._transactions.partitions.want(drained.new_partitions)
             self._advance_transaction(self._transactions, now)
         for node_id in drained.unready:
             self._connect(node_id, now)
@@ -204,9 +197,9 @@ class Sender:
             if self._config.enable_idempotence and state.assign_sequence(
                 batch, self._producer_state
             ):
-                self._events.sequence_assigned(batch)
+                self._session.events.sequence_assigned(batch)
             if not batch.attempts:
-                batch.timed_from = self._timeout.start_of(batch)
+                batch.timed_from = self._completion.timeout.start_of(batch)
             batch.attempts += 1
             batch.sent_at = now
         self._connect_attempts.pop(node_id, None)
@@ -227,30 +220,26 @@ class Sender:
     ) -> None:
         """Send the request and update the metrics; a dry run overrides this method."""
         correlation = self._network.send(node_id, request, now)
-        if correlation:
-            self._measure_request(node_id, drained)
-        self._measure_batches(node_id, drained, now)
+        self._measure(node_id, drained, now, is_sent=bool(correlation))
         for _, batch in drained:
-            self._events.sent(batch, node_id, correlation)
+            self._session.events.sent(batch, node_id, correlation)
 
-    def _measure_request(self, node_id: int, drained: list[DrainedBatch]) -> None:
-        """Record the size of a request, and count the request if it contains a retried batch."""
-        self._report.meters.request(sum(batch.records for _, batch in drained))
-        if any(batch.attempts > 1 for _, batch in drained):
-            self._report.meters.brokers.of(self._metadata.cluster.nodes[node_id]).retries += 1
-
-    def _measure_batches(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
-        """Record the metrics of the batches that a request contains for the first time."""
+    def _measure(
+        self, node_id: int, drained: list[DrainedBatch], now: float, *, is_sent: bool
+    ) -> None:
+        """Record the metrics of a request, and of the batches that it is the first to contain."""
+        report = self._report
+        broker = report.meters.brokers.of(self._metadata.cluster.nodes[node_id])
+        if is_sent:
+            report.meters.request(sum(batch.records for _, batch in drained))
+            broker.retries += any(batch.attempts > 1 for _, batch in drained)
         for _, batch in drained:
-            if batch.attempts == 1:
-                self._measure_first(node_id, batch, now)
-
-    def _measure_first(self, node_id: int, batch: ProducerBatch, now: float) -> None:
-        (topic, partition), report = batch.partition, self._report
-        report.queue_latency(now - batch.created)
-        report.set_leader(topic, partition, node_id)
-        report.meters.batch(
-            BatchSent(
+            if batch.attempts > 1:
+                continue
+            topic, partition = batch.partition
+            report.queue_latency(now - batch.created)
+            report.set_leader(topic, partition, node_id)
+            sent = BatchSent(
                 topic=topic,
                 records=batch.records,
                 raw_bytes=batch.raw_size,
@@ -259,9 +248,8 @@ class Sender:
                 filled=batch.closed - batch.created,
                 closed=batch.reason,
                 compression=batch.compression,
-            ),
-            report.meters.brokers.of(self._metadata.cluster.nodes[node_id]),
-        )
+            )
+            report.meters.batch(sent, broker)
 
     # The methods below process completed requests.
 
@@ -296,7 +284,7 @@ class Sender:
         try:
             # This includes requests of an earlier session whose producer state this session uses.
             requester.handle_response(completion, now)
-            self._events.producer_id_received(requester.producer_state)
+            self._session.events.producer_id_received(requester.producer_state)
         except DeliveryError as error:
             if requester is self._producer_id:
                 self._completion.fail_session(error)
@@ -323,7 +311,7 @@ class Sender:
         except DeliveryError as error:
             self._completion.fail_session(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
-            self._events.producer_id_received(self._producer_state)
+            self._session.events.producer_id_received(self._producer_state)
         if transactions.denied:
             denied = frozenset(transactions.denied)
             transactions.denied.clear()
@@ -438,7 +426,7 @@ def produce_request(
     has_ids = all(topic.topic_id is not None for topic in topics)
     cap = None if has_ids else _WITHOUT_TOPIC_IDS
     if transactions is not None:
-        cap = transactions.version.produce_cap or cap
+        cap = transactions.version.cap(ApiKey.PRODUCE) or cap
     version = connection.version(ApiKey.PRODUCE, cap)
     if transactions is not None and not (
         transactions.version.needs_add_partitions or version >= _ADDS_PARTITIONS
@@ -455,8 +443,9 @@ def produce_request(
             error=error_name(ErrorCode.unsupported_compression_type),
             hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
         )
-    head = produce.ProduceHead(
-        version=version,
+    body = produce.produce_body(
+        version,
+        topics,
         transactional_id=None if transactions is None else transactions.settings.transactional_id,
         acks=int(config.acks),
         timeout_ms=config.request_timeout_ms,
@@ -464,7 +453,7 @@ def produce_request(
     return Request(
         api=ApiKey.PRODUCE,
         version=version,
-        body=produce.produce_body(head, topics),
+        body=body,
         context=drained,
         reader=produce.produce_response_reader(version),
         expects_response=config.acks is not Acks.NONE,

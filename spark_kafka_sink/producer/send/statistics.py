@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.request import InFlightRequest
-    from spark_kafka_sink.metrics.recorder import BrokerMeter
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator, Contents
+    from spark_kafka_sink.metrics.producer_metrics import BrokerMeter
+    from spark_kafka_sink.producer.buffer.accumulator import Contents
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import PartitionStates
@@ -139,12 +139,10 @@ class Statistics:
     client's connections, which a later session may already use.
     """
 
-    def __init__(
-        self, session: SessionContext, accumulator: Accumulator, partitions: PartitionStates
-    ) -> None:
+    def __init__(self, session: SessionContext, partitions: PartitionStates) -> None:
         self._name = session.events.session
         self._client = session.client
-        self._accumulator = accumulator
+        self._accumulator = session.accumulator
         self._producer_state = session.producer_state
         self._report = session.report
         self._states = partitions
@@ -272,13 +270,7 @@ class Statistics:
 
     def _toppars(self, node_id: int) -> dict[str, Any]:
         led = [state.partition for state in self._states if state.leader == node_id]
-        return {
-            f"{partition.topic}-{partition.partition}": {
-                "topic": partition.topic,
-                "partition": partition.partition,
-            }
-            for partition in led
-        }
+        return {str(partition): partition._asdict() for partition in led}
 
     def _topics(
         self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], now: float
@@ -409,37 +401,27 @@ def _request_name(api: int) -> str:
 
 
 def _connection(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
-    if broker is None:
-        return _NO_CONNECTION
-    connection = broker.connection
-    unwritten = list(connection.unwritten)
+    unwritten = [] if broker is None else list(broker.connection.unwritten)
+    in_flight = [] if broker is None else list(broker.connection.in_flight)
     unwritten_ids = {id(each) for each in unwritten}
-    written = [each for each in list(connection.in_flight) if id(each) not in unwritten_ids]
-    is_noted = broker.noted_state is connection.state
-    return {
-        "state": _STATES[connection.state],
-        "stateage": _microseconds(now, broker.state_since) if is_noted else 0,
+    written = [each for each in in_flight if id(each) not in unwritten_ids]
+    queues = {
         "outbuf_cnt": len(unwritten),
         "outbuf_msg_cnt": _produced(unwritten),
         "waitresp_cnt": len(written),
         "waitresp_msg_cnt": _produced(written),
+    }
+    if broker is None:
+        unused = {"txidle": -1, "rxidle": -1, "throttled_ms": 0}
+        return {"state": "INIT", "stateage": 0, **queues, **unused}
+    return {
+        "state": _STATES[broker.connection.state],
+        "stateage": _microseconds(now, broker.connection.state_since),
+        **queues,
         "txidle": _microseconds(now, broker.wrote_at),
         "rxidle": _microseconds(now, broker.read_at),
         "throttled_ms": max(0, int((broker.throttled_until - now) * 1000)),
     }
-
-
-_NO_CONNECTION = {
-    "state": "INIT",
-    "stateage": 0,
-    "outbuf_cnt": 0,
-    "outbuf_msg_cnt": 0,
-    "waitresp_cnt": 0,
-    "waitresp_msg_cnt": 0,
-    "txidle": -1,
-    "rxidle": -1,
-    "throttled_ms": 0,
-}
 
 
 def _microseconds(now: float, since: float | None) -> int:

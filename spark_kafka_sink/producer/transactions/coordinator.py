@@ -27,24 +27,21 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.client.request import Request
-from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.producer.transactions.state import coordinator_error
+from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.producer.transactions.state import RUN_AGAIN
 from spark_kafka_sink.protocol import error_codes, transactions
-from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.messages import build
 from spark_kafka_sink.protocol.transactions import OpenTransaction
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate, request_type
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
-    from spark_kafka_sink.protocol.messages import Values
 
 
 class CoordinatorAction(Enum):
@@ -88,7 +85,52 @@ def decide(api: ApiKey, code: int) -> CoordinatorAction:
     return CoordinatorAction.FAIL
 
 
-_RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
+RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
+
+
+_FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
+_MESSAGES: Mapping[int, str] = {
+    ErrorCode.producer_fenced: _FENCED,
+    ErrorCode.invalid_producer_epoch: _FENCED,
+    ErrorCode.invalid_producer_id_mapping: "the coordinator has a different producer id for the "
+    "transactional id, or no longer has one",
+    ErrorCode.invalid_txn_state: "the transaction is no longer open",
+    ErrorCode.transaction_abortable: "the transaction must be aborted",
+    ErrorCode.unsupported_version: "the broker does not support the requested transaction",
+}
+_HINTS: Mapping[int, str] = {
+    ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to at most the brokers' "
+    "transaction.max.timeout.ms (15 minutes by default), or "
+    "raise that setting on every broker",
+    ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or a compatible "
+    "broker",
+}
+
+
+def coordinator_error(
+    completion: Completion,
+    code: int,
+    transactional_id: str,
+    acls: AclAdvisor,
+    settings: TransactionSettings | None = None,
+) -> DeliveryError:
+    """Return the error for a permanently rejected coordinator request or lookup."""
+    broker, api = str(completion.node), completion.request.api
+    if code in error_codes.AUTHORIZATION_FAILED:
+        two_phase = settings is not None and settings.two_phase
+        return acls.transaction_denied(code, broker, two_phase=two_phase)
+    problem = _MESSAGES.get(code, f"the broker rejected {ApiKey(api).name}")
+    if code == ErrorCode.invalid_transaction_timeout and settings is not None:
+        problem = (
+            f"transaction.timeout.ms = {settings.timeout_ms} exceeds the brokers' "
+            f"transaction.max.timeout.ms"
+        )
+    return DeliveryError(
+        f"transactional id {transactional_id}: {problem}",
+        broker=broker,
+        error=error_name(code),
+        hint=_HINTS.get(code, RUN_AGAIN),
+    )
 
 
 class CoordinatorLookup:
@@ -111,10 +153,7 @@ class CoordinatorLookup:
         self._attempts = 0
         """Number of failed connection attempts to the coordinator at the time of the lookup."""
         self._is_requested = False
-        config = client.config
-        self._retry = RetryTimer(
-            config.retry_backoff_ms, config.retry_backoff_max_ms, client.random
-        )
+        self._retry = RetryTimer(client.config, client.random)
 
     def ready_node(self, now: float, context: object) -> Node | None:
         """Return the coordinator if a request can be sent now; otherwise look it up or connect.
@@ -153,7 +192,7 @@ class CoordinatorLookup:
         code, node = coordinator(completion.response)
         if node is None:
             self.problem = error_name(code)
-            if decide(completion.request.api, code) not in _RETRYING:
+            if decide(completion.request.api, code) not in RETRYING:
                 raise coordinator_error(completion, code, self._transactional_id, self._acls)
             self._retry.record_failure(now)
             return
@@ -175,10 +214,9 @@ class CoordinatorLookup:
     def _maybe_request(self, now: float, context: object) -> None:
         if self._is_requested or now < self._retry.at:
             return
-        metadata, network = self._client.metadata, self._network
-        node = metadata.least_loaded_node(network, now)
+        network = self._network
+        node = self._client.metadata.any_node(network, now)
         if node is None:
-            metadata.connect_any(network, now)
             return
         connection = network.broker(node.node_id).connection
         request = find_coordinator(connection, self._transactional_id, context)
@@ -205,7 +243,7 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
             hint="exactly-once needs Apache Kafka 2.1 or later, or a compatible broker",
         )
     values = transactions.find_coordinator([transactional_id])
-    return _request(ApiKey.FIND_COORDINATOR, version, values, context)
+    return Request.of(ApiKey.FIND_COORDINATOR, version, values, context)
 
 
 def init_producer_id(
@@ -222,7 +260,7 @@ def init_producer_id(
     values = transactions.init_producer_id(
         settings.first_id, timeout_ms, two_phase=settings.two_phase
     )
-    return _request(api, version, values, context)
+    return Request.of(api, version, values, context)
 
 
 def _two_phase(connection: Connection) -> int:
@@ -244,43 +282,6 @@ def _two_phase(connection: Connection) -> int:
 def supports_describe(connection: Connection) -> bool:
     """Return True if the broker supports DescribeTransactions (Kafka 3.0 and later)."""
     return ApiKey.DESCRIBE_TRANSACTIONS in connection.versions
-
-
-def describe(connection: Connection, transactional_id: str, context: object) -> Request:
-    """Return a request to the coordinator for the state of a transactional id."""
-    api = ApiKey.DESCRIBE_TRANSACTIONS
-    values = {"transactional_ids": [transactional_id]}
-    return _request(api, connection.version(api), values, context)
-
-
-def described_code(response: Any | None) -> int:
-    """Return the error code in the response to `describe`; `disconnected` if there is none."""
-    return error_code(None if response is None else response.transaction_states[0])
-
-
-def add_partitions(
-    connection: Connection,
-    transaction: OpenTransaction,
-    partitions: Iterable[TopicPartition],
-    context: object,
-) -> Request:
-    """Return a request that adds partitions to a transaction (transactions V1)."""
-    api = ApiKey.ADD_PARTITIONS_TO_TXN
-    values = transactions.add_partitions(transaction, partitions)
-    return _request(api, connection.version(api), values, context)
-
-
-def abort(connection: Connection, transaction: OpenTransaction, context: object) -> Request:
-    """Return a request that aborts a transaction."""
-    api = ApiKey.END_TXN
-    values = transactions.end_txn(transaction, commit=False)
-    version = connection.version(api, transaction.version.end_txn_cap)
-    return _request(api, version, values, context)
-
-
-def _request(api: ApiKey, version: int, values: Values, context: object) -> Request:
-    payload = build(request_type(api, version), values)
-    return Request(api=api, version=version, body=[encode(payload)], context=context)
 
 
 def error_code(response: Any | None) -> int:

@@ -13,11 +13,18 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import RetryTimer
+from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator, state
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
-from spark_kafka_sink.producer.transactions.partitions import AddState, TransactionPartitions
-from spark_kafka_sink.producer.transactions.state import ENDED, FAILED, Elapsed, TransactionState
+from spark_kafka_sink.producer.transactions.state import (
+    ENDED,
+    FAILED,
+    AddState,
+    TransactionPartitions,
+    TransactionState,
+)
+from spark_kafka_sink.protocol import transactions
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -27,9 +34,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.client.connection import Connection
-    from spark_kafka_sink.client.request import Completion, Request
+    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerState
+    from spark_kafka_sink.protocol.messages import Values
     from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
 _LOG = logging.getLogger(__name__)
@@ -94,16 +102,14 @@ class TransactionManager:
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
         """The abort flag to check; None once the check is complete."""
-        self._partitions = TransactionPartitions()
-        self._timer = state.TransactionTimer(
-            None if settings.two_phase else settings.timeout_ms / 1000
-        )
+        self.partitions = TransactionPartitions()
+        """The partitions to add before batches are sent to them (transactions V1)."""
+        self._started: float | None = None
+        """Start of transaction.timeout.ms: the first request that may begin the transaction."""
+        self._has_warned = False
         self._in_flight = False
         self._problem = ""
-        config = client.config
-        self._retry = RetryTimer(
-            config.retry_backoff_ms, config.retry_backoff_max_ms, client.random
-        )
+        self._retry = RetryTimer(client.config, client.random)
 
     # Any thread may call the methods below.
 
@@ -136,7 +142,7 @@ class TransactionManager:
     @property
     def begun(self) -> bool:
         """True if a request was sent that may have begun the transaction."""
-        return self._timer.started is not None
+        return self._started is not None
 
     @property
     def version(self) -> TransactionVersion:
@@ -146,23 +152,12 @@ class TransactionManager:
 
     def may_send_to(self, partition: TopicPartition) -> bool:
         """Return True if a batch of this partition may be sent."""
-        return not self.version.needs_add_partitions or self._partitions.is_added(partition)
-
-    @property
-    def partitions(self) -> TransactionPartitions | None:
-        """The partitions to add before sending batches to them; None if the brokers add them."""
-        if self._opened is None or not self._opened.version.needs_add_partitions:
-            return None
-        return self._partitions
-
-    def want(self, partitions: Collection[TopicPartition]) -> None:
-        """Request that these partitions be added, because batches wait for them."""
-        self._partitions.want(partitions)
+        return not self.version.needs_add_partitions or self.partitions.is_added(partition)
 
     def sending(self, partitions: Collection[TopicPartition], now: float) -> None:
         """Record that a request with batches of these partitions is being sent."""
         self._begin(now)
-        self._partitions.used(partitions)
+        self.partitions.used(partitions)
 
     def acknowledged(self) -> None:
         """Record that a batch was appended to a log."""
@@ -221,7 +216,7 @@ class TransactionManager:
         waits_for_coordinator = self.state in {
             TransactionState.UNINITIALIZED,
             TransactionState.ABORTING,
-        } or (self._checks_flag or self._partitions.of(AddState.NEW))
+        } or (self._checks_flag or self.partitions.of(AddState.NEW))
         if self._in_flight or not waits_for_coordinator:
             return 1.0
         return max(self._retry.at - now, self._coordinator.wait(now))
@@ -234,7 +229,7 @@ class TransactionManager:
             return has_records
         if self._checks_flag:
             return True
-        return self.state not in FAILED and bool(self._partitions.of(AddState.NEW))
+        return self.state not in FAILED and bool(self.partitions.of(AddState.NEW))
 
     @property
     def _checks_flag(self) -> bool:
@@ -243,7 +238,8 @@ class TransactionManager:
 
     def _next_request(self, connection: Connection, now: float) -> Request:
         if self._checks_flag and self._unchecked_flag is not None:
-            return coordinator.describe(connection, self._unchecked_flag, self)
+            values: Values = {"transactional_ids": [self._unchecked_flag]}
+            return self._request(connection, ApiKey.DESCRIBE_TRANSACTIONS, values)
         if self.state is TransactionState.UNINITIALIZED:
             request = coordinator.init_producer_id(connection, self.settings, self)
             self._transition_to(TransactionState.INITIALIZING)
@@ -253,31 +249,40 @@ class TransactionManager:
         if self.state is TransactionState.ABORTING and self.settings.joined is not None:
             # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would
             # abort the newer driver's transaction.
-            return coordinator.abort(connection, self.settings.joined.producer, self)
+            return self._abort(connection, self.settings.joined.producer)
         assert self._opened is not None
         if self.state is not TransactionState.ABORTING:
             self._begin(now)
-            return coordinator.add_partitions(
-                connection, self._opened, self._partitions.adding(), self
-            )
+            values = transactions.add_partitions(self._opened, self.partitions.adding())
+            return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
         if self.version.bumps_epoch:
-            return coordinator.abort(connection, self._opened, self)
+            return self._abort(connection, self._opened)
         # A new epoch aborts the transaction and also fences batches that are still in flight.
         return coordinator.init_producer_id(connection, self.settings, self)
+
+    def _abort(self, connection: Connection, transaction: OpenTransaction) -> Request:
+        values, cap = transactions.end_txn(transaction, commit=False), transaction.version.cap
+        return self._request(connection, ApiKey.END_TXN, values, cap(ApiKey.END_TXN))
+
+    def _request(
+        self, connection: Connection, api: ApiKey, values: Values, cap: int | None = None
+    ) -> Request:
+        return Request.of(api, connection.version(api, cap), values, self)
 
     def _begin(self, now: float) -> None:
         if self.state is TransactionState.READY:
             self._transition_to(TransactionState.IN_TRANSACTION)
             self.started_ms = self._client.clock.wall_ms()
-            self._timer.start(now)
+            self._started = now
 
     def _check_timeout(self, now: float) -> None:
-        if self.state in FAILED:
+        if self._started is None or self.settings.two_phase or self.state in FAILED:
             return
-        elapsed = self._timer.check(now)
-        if elapsed is Elapsed.ALL:
+        age, timeout = now - self._started, self.settings.timeout_ms / 1000
+        if age >= timeout:
             raise state.timed_out_error(self.settings)
-        if elapsed is Elapsed.HALF:
+        if age >= timeout / 2 and not self._has_warned:
+            self._has_warned = True
             _LOG.warning(
                 "transactional id %s: half of transaction.timeout.ms = %d has passed, and the "
                 "task is still writing",
@@ -312,7 +317,9 @@ class TransactionManager:
         producer id is either fenced, or it was granted after the flag was created and this check
         finds the flag.
         """
-        code = coordinator.described_code(completion.response)
+        response = completion.response
+        described = None if response is None else response.transaction_states[0]
+        code = coordinator.error_code(described)
         if code == ErrorCode.transactional_id_not_found:
             self._record_success()
             self._accept_producer()
@@ -349,20 +356,20 @@ class TransactionManager:
 
     def _handle_added(self, completion: Completion, now: float) -> None:
         if completion.response is None:
-            self._partitions.retry_adding()
+            self.partitions.retry_adding()
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
         refused: set[int] = set()
         for partition, code in coordinator.partition_errors(completion.response).items():
             action = coordinator.decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
-                self._partitions.added(partition)
+                self.partitions.added(partition)
             elif action is CoordinatorAction.DENIED:
-                self._partitions.drop(partition)
+                self.partitions.drop(partition)
                 self.denied.add(partition.topic)
             else:
                 refused.add(code)
-        self._partitions.retry_adding()
+        self.partitions.retry_adding()
         refused.discard(ErrorCode.operation_not_attempted)
         if not refused:
             self._record_success()
@@ -383,20 +390,22 @@ class TransactionManager:
             self._transition_to(TransactionState.ABORTED)
             return
         action = coordinator.decide(completion.request.api, code)
-        if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
+        if action in coordinator.RETRYING:
             self._schedule_retry(action, code, now)
         else:
             self._transition_to(TransactionState.FATAL_ERROR)
 
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
         action = coordinator.decide(completion.request.api, code)
-        if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
+        if action in coordinator.RETRYING:
             self._schedule_retry(action, code, now)
             return
         if action is CoordinatorAction.FAIL and self.state not in FAILED:
             self._transition_to(TransactionState.FATAL_ERROR)
         transactional_id = self.settings.transactional_id
-        raise state.coordinator_error(completion, code, transactional_id, self._acls, self.settings)
+        raise coordinator.coordinator_error(
+            completion, code, transactional_id, self._acls, self.settings
+        )
 
     def _schedule_retry(self, action: CoordinatorAction, code: int, now: float) -> None:
         self._problem = error_name(code)

@@ -1,8 +1,14 @@
-"""Settings, states, timeout and errors of a session's transaction.
+"""Settings, states, partitions and errors of a session's transaction.
 
 The producer checks transaction.timeout.ms from its first request that may begin the transaction.
 The coordinator's timeout starts later, with the first added partition, so the producer detects it
 at most one round trip early.
+
+With transactions V1, the producer must add each partition with AddPartitionsToTxn before it sends
+the first batch; otherwise the partition's log would contain a transaction that no marker ever ends.
+With transactions V2, the brokers add the partitions.
+
+Source: KIP-98, KIP-890; Kafka's ``TransactionManager.maybeAddPartition``.
 """
 
 from __future__ import annotations
@@ -11,16 +17,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
-    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 
@@ -67,6 +72,12 @@ class TransactionSettings:
     def first_id(self) -> str:
         """The transactional id of the first InitProducerId, sent before any record."""
         return self.transactional_id if self.joined is None else self.joined.claim_id
+
+    @property
+    def acl(self) -> Acl:
+        """The ACL that the producer needs for the transactional id."""
+        kind, prefix = ResourceType.TRANSACTIONAL_ID, self.id_prefix
+        return Acl(Operation.WRITE, kind, prefix or self.transactional_id, prefixed=bool(prefix))
 
 
 class TransactionState(Enum):
@@ -120,92 +131,112 @@ def next_state(before: TransactionState, after: TransactionState) -> Transaction
     return after
 
 
-class Elapsed(Enum):
-    """Parts of the transaction timeout that the timer reports."""
+class AddState(Enum):
+    """The state of a partition in the transaction."""
 
-    NOTHING = auto()
-    HALF = auto()
-    """Half of the timeout has passed; reported once."""
-    ALL = auto()
-    """The timeout has passed: the coordinator aborts the transaction."""
-
-
-@dataclass(slots=True)
-class TransactionTimer:
-    """A timer: `timeout` in seconds (None: no timeout), `started` on the monotonic clock."""
-
-    timeout: float | None
-    started: float | None = None
-    warned: bool = False
-
-    def start(self, now: float) -> None:
-        """Start the timer at the first request that may begin the transaction."""
-        if self.started is None:
-            self.started = now
-
-    def check(self, now: float) -> Elapsed:
-        """Return HALF or ALL if that part of the timeout has passed; report HALF only once."""
-        if self.started is None or self.timeout is None:
-            return Elapsed.NOTHING
-        age = now - self.started
-        if age >= self.timeout:
-            return Elapsed.ALL
-        if age >= self.timeout / 2 and not self.warned:
-            self.warned = True
-            return Elapsed.HALF
-        return Elapsed.NOTHING
+    NEW = auto()
+    """The partition must be added."""
+    ADDING = auto()
+    """AddPartitionsToTxn is in flight."""
+    ADDED = auto()
 
 
-_FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
-_MESSAGES: Mapping[int, str] = {
-    ErrorCode.producer_fenced: _FENCED,
-    ErrorCode.invalid_producer_epoch: _FENCED,
-    ErrorCode.invalid_producer_id_mapping: "the coordinator has a different producer id for the "
-    "transactional id, or no longer has one",
-    ErrorCode.invalid_txn_state: "the transaction is no longer open",
-    ErrorCode.transaction_abortable: "the transaction must be aborted",
-    ErrorCode.unsupported_version: "the broker does not support the requested transaction",
-}
-_RUN_AGAIN = "run the write again: read_committed consumers never see records of this transaction"
+class TransactionPartitions:
+    """The partitions of one transaction; sender thread only."""
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, AddState] = {}
+        self._unused: set[TopicPartition] = set()
+        """Added partitions to which nothing has been sent."""
+
+    def is_added(self, partition: TopicPartition) -> bool:
+        """Return True if the coordinator has confirmed the partition."""
+        return self._states.get(partition) is AddState.ADDED
+
+    def pending(self, topic: str) -> int:
+        """Return the number of a topic's partitions that must be added or are being added."""
+        return sum(
+            partition.topic == topic and state is not AddState.ADDED
+            for partition, state in self._states.items()
+        )
+
+    def for_batches(
+        self,
+        topic: str,
+        drawn: Iterable[int],
+        ready: int,
+        head: Callable[[], object],
+        new: list[TopicPartition],
+    ) -> Iterator[int]:
+        """Yield the drawn partitions that unassigned batches of a topic may be sent to.
+
+        Partitions that are added but unused come first. If there are too few, request more, at most
+        one per batch, because few partitions save transaction markers. A batch for which a
+        partition is being added waits for that partition.
+
+        Args:
+            topic: the topic's name.
+            drawn: the partitions in random order.
+            ready: number of waiting batches.
+            head: returns the first of these batches, which changes when a batch is drained.
+            new: receives the partitions to be added.
+        """
+        free = ready - self.pending(topic)
+        unused = {partition for name, partition in self._unused if name == topic}
+        for number in sorted(drawn, key=lambda number: number not in unused):
+            if free <= 0:
+                return
+            partition = TopicPartition(topic, number)
+            if partition not in self._states:
+                new.append(partition)
+                free -= 1
+            elif self.is_added(partition):
+                batch = head()
+                yield number
+                free -= head() is not batch
+
+    def want(self, partitions: Iterable[TopicPartition]) -> None:
+        """Request that these partitions be added, unless they are added or being added."""
+        for partition in partitions:
+            self._states.setdefault(partition, AddState.NEW)
+
+    def of(self, state: AddState) -> list[TopicPartition]:
+        """Return the partitions in this state, in the order in which they were requested."""
+        return [partition for partition, now in self._states.items() if now is state]
+
+    def adding(self) -> list[TopicPartition]:
+        """Return all partitions to be added, and mark them as being added."""
+        added = self.of(AddState.NEW)
+        self._states.update(dict.fromkeys(added, AddState.ADDING))
+        return added
+
+    def added(self, partition: TopicPartition) -> None:
+        """Record that the coordinator has added the partition."""
+        self._states[partition] = AddState.ADDED
+        self._unused.add(partition)
+
+    def retry_adding(self) -> None:
+        """Mark the partitions being added as not added, so that they are requested again."""
+        adding = self.of(AddState.ADDING)
+        self._states.update(dict.fromkeys(adding, AddState.NEW))
+
+    def drop(self, partition: TopicPartition) -> None:
+        """Remove a rejected partition; a later batch may request it again."""
+        self._states.pop(partition, None)
+
+    def used(self, partitions: Iterable[TopicPartition]) -> None:
+        """Record that batches were sent to these partitions."""
+        if self._unused:
+            self._unused.difference_update(partitions)
+
+
+RUN_AGAIN = "run the write again: read_committed consumers never see records of this transaction"
 _SHARED_PARTITION = (
     "another task of the batch also writes to this partition, but with atomicBatch=true each "
     "partition belongs to one task: write spark_kafka_sink.repartition_by_kafka_partition(df, "
     "options)"
 )
 _UNEXPECTED_SEQUENCE = error_name(ErrorCode.out_of_order_sequence_number)
-_HINTS: Mapping[int, str] = {
-    ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to at most the brokers' "
-    "transaction.max.timeout.ms (15 minutes by default), or "
-    "raise that setting on every broker",
-    ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or a compatible "
-    "broker",
-}
-
-
-def coordinator_error(
-    completion: Completion,
-    code: int,
-    transactional_id: str,
-    acls: AclAdvisor,
-    settings: TransactionSettings | None = None,
-) -> DeliveryError:
-    """Return the error for a permanently rejected coordinator request or lookup."""
-    broker, api = str(completion.node), completion.request.api
-    if code in AUTHORIZATION_FAILED:
-        two_phase = settings is not None and settings.two_phase
-        return acls.transaction_denied(code, broker, two_phase=two_phase)
-    problem = _MESSAGES.get(code, f"the broker rejected {ApiKey(api).name}")
-    if code == ErrorCode.invalid_transaction_timeout and settings is not None:
-        problem = (
-            f"transaction.timeout.ms = {settings.timeout_ms} exceeds the brokers' "
-            f"transaction.max.timeout.ms"
-        )
-    return DeliveryError(
-        f"transactional id {transactional_id}: {problem}",
-        broker=broker,
-        error=error_name(code),
-        hint=_HINTS.get(code, _RUN_AGAIN),
-    )
 
 
 def second_attempt_error(claim_id: str) -> DeliveryError:
@@ -234,7 +265,7 @@ def cancelled_error(transactional_id: str) -> DeliveryError:
     """Return the error for a transaction that is aborted because its task was cancelled."""
     return DeliveryError(
         f"the transaction of {transactional_id} was aborted because its task was cancelled",
-        hint=_RUN_AGAIN,
+        hint=RUN_AGAIN,
     )
 
 
@@ -253,4 +284,4 @@ def mark_uncommittable(error: KafkaProdError, settings: TransactionSettings) -> 
         "read_committed consumers never see its records"
     )
     if error.error == _UNEXPECTED_SEQUENCE:
-        error.hint = _RUN_AGAIN if settings.joined is None else _SHARED_PARTITION
+        error.hint = RUN_AGAIN if settings.joined is None else _SHARED_PARTITION

@@ -10,17 +10,17 @@ from uuid import UUID
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import Cluster, Node, TopicInfo
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.session import ProducerSession
+from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.client.broker_connection import Connect
-    from spark_kafka_sink.client.channel.authenticator import LoginSteps
+    from spark_kafka_sink.client.channel.background import Calls
     from spark_kafka_sink.client.client import Loop
     from spark_kafka_sink.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.client.network import Connect
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
@@ -48,7 +48,7 @@ class ManualClient(Client):
         settings: ProducerConfig,
         clock: Clock,
         connect: Connect | None = None,
-        logins: LoginSteps | None = None,
+        logins: Calls | None = None,
     ) -> None:
         super().__init__(settings, clock, Random(7), connect, logins=logins)
 
@@ -81,7 +81,7 @@ def offline(
 def take_batches(session: ProducerSession) -> dict[TopicPartition, list[ProducerBatch]]:
     """Remove and return all batches of the session, in order for each partition."""
     taken: dict[TopicPartition, list[ProducerBatch]] = {}
-    for batch in session._accumulator.take_all():
+    for batch in session.context.accumulator.take_all():
         taken.setdefault(batch.partition, []).append(batch)
     return taken
 

@@ -1,38 +1,38 @@
-"""A fake resolver whose responses are controlled by a test."""
+"""Fake name lookups whose responses are controlled by a test."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.channel.resolver import Resolution
+from spark_kafka_sink.client.channel.background import CallResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.channel.resolver import Address
+    from spark_kafka_sink.client.channel.transport import Address
 
 
-class FakeResolver:
-    """Replaces a `Resolver`."""
+class FakeLookups:
+    """Replaces the `BackgroundCalls` that resolve names; the owner is the host and the port."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.known: dict[str, list[Address] | OSError] = {}
         """Addresses or errors by host; a lookup of any other host waits until it is added."""
-        self._open: list[tuple[str, int]] = []
+        self._open: list[Any] = []
 
-    def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
-        self.asked.append(host)
-        self._open.append((host, port))
+    def run(self, owner: Any, _call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
+        self.asked.append(owner[0])
+        self._open.append(owner)
         wakeup()
 
-    def resolutions(self) -> list[Resolution]:
+    def results(self) -> list[CallResult]:
         found = []
-        for host, port in [each for each in self._open if each[0] in self.known]:
-            self._open.remove((host, port))
-            result = self.known[host]
+        for owner in [each for each in self._open if each[0] in self.known]:
+            self._open.remove(owner)
+            result = self.known[owner[0]]
             if isinstance(result, OSError):
-                found.append(Resolution(host=host, port=port, error=result))
+                found.append(CallResult(owner=owner, error=result))
             else:
-                found.append(Resolution(host=host, port=port, addresses=list(result)))
+                found.append(CallResult(owner=owner, value=list(result)))
         return found

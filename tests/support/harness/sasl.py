@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.channel.authenticator import StepResult
+from spark_kafka_sink.client.channel.background import CallResult
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
     Mechanism,
@@ -73,7 +73,7 @@ class FakeSasl:
 
 
 class ManualSteps:
-    """Replaces `LoginThreads`: runs login steps immediately, or after `holding` is reset."""
+    """Replaces `BackgroundCalls`: runs login steps immediately, or after `holding` is reset."""
 
     def __init__(self) -> None:
         self.holding = False
@@ -85,16 +85,16 @@ class ManualSteps:
         self._waiting.append((owner, step))
         wakeup()
 
-    def results(self) -> list[StepResult]:
+    def results(self) -> list[CallResult]:
         if self.holding:
             return []
         waiting, self._waiting = self._waiting, []
         return [self._run(owner, step) for owner, step in waiting]
 
-    def _run(self, owner: object, step: Step) -> StepResult:
+    def _run(self, owner: object, step: Step) -> CallResult:
         if self.error is not None:
-            return StepResult(owner=owner, error=self.error)
+            return CallResult(owner=owner, error=self.error)
         try:
-            return StepResult(owner=owner, message=step())
+            return CallResult(owner=owner, value=step())
         except Exception as error:  # noqa: BLE001 - the sender thread raises it
-            return StepResult(owner=owner, error=error)
+            return CallResult(owner=owner, error=error)

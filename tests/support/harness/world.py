@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.task_report import TaskInfo
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import START_MS, ManualClient, config
 from tests.support.harness.sasl import ManualSteps
@@ -156,7 +156,7 @@ class World:
     @contextmanager
     def blocked_writer(self) -> Iterator[None]:
         """Block a writer thread on the memory limit while the context is active."""
-        accumulator, released = self.session._accumulator, Event()
+        accumulator, released = self.session.context.accumulator, Event()
         waiting = Thread(
             target=lambda: accumulator.pool.wait_for_room(released.is_set, 1), daemon=True
         )
@@ -183,13 +183,13 @@ class World:
         while not outcome.done():
             assert time.monotonic() < deadline, "timeout"
             self.step(tick)
-            with self.session._accumulator.state.lock:
-                self.session._accumulator.state.changed.notify_all()
+            with self.session.context.accumulator.state.lock:
+                self.session.context.accumulator.state.changed.notify_all()
         return outcome.result()
 
     def finish(self, tick: float = TICK) -> None:
         """Run steps until every batch is complete; raise the error of the session, if any."""
-        state = self.session._accumulator.state
+        state = self.session.context.accumulator.state
         self.run(lambda: state.error is not None or not state.incomplete, tick)
         self.session.flush()
 
@@ -218,8 +218,8 @@ class World:
 
     def check_memory_accounting(self) -> None:
         """Check that no memory is in use and no batch is incomplete."""
-        assert self.session._accumulator.pool.used == 0
-        assert self.session._accumulator.state.incomplete == 0
+        assert self.session.context.accumulator.pool.used == 0
+        assert self.session.context.accumulator.state.incomplete == 0
 
     def close(self) -> None:
         """Close the session, the client and the cluster."""

@@ -10,11 +10,11 @@ import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import MAX_PARTITIONS, Cluster, Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.protocol.messages import build
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from tests.support.clock import ManualClock
 from tests.support.harness import handlers
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
@@ -115,7 +115,7 @@ def test_broker_with_invalid_id_is_ignored(number: int) -> None:
     """Otherwise it would be confused with a bootstrap server, or with a missing leader."""
     nameless = {**NODE, "node_id": number}
     assert list(Cluster().updated(metadata_response(0, nodes=(NODE, nameless))).nodes) == [1]
-    assert list(Cluster().with_nodes({number: Node(number, "h", 9_092)}).nodes) == []
+    assert list(Cluster().with_nodes([Node(number, "h", 9_092)]).nodes) == []
 
 
 def test_working_broker_does_not_hide_failures_of_another() -> None:

@@ -12,9 +12,9 @@ import pytest
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.security.tls.context import ContextCache
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.sasl import ManualSteps

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.channel.resolver import resolve
-from spark_kafka_sink.client.channel.transport import RECEIVE_SIZE, TcpTransport
+from spark_kafka_sink.client.channel.transport import RECEIVE_SIZE, TcpTransport, resolve
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.offline import config
 from tests.support.harness.world import world

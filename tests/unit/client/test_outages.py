@@ -12,8 +12,8 @@ import pytest
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.outages import INTERVAL, MAX_LINES, Outages
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import world

@@ -7,8 +7,8 @@ from typing import Any
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import Cluster
-from spark_kafka_sink.common.clock import ManualClock
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config, topic
 from tests.support.harness.world import World, world

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from spark_kafka_sink.common.clock import Clock, ManualClock, SystemClock
+from spark_kafka_sink.common.clock import Clock, SystemClock
+from tests.support.clock import ManualClock
 
 
 def test_manual_clock_advances_only_on_request() -> None:

@@ -25,8 +25,9 @@ def test_contexts_are_a_list_in_any_case_and_order() -> None:
 def test_unknown_context_error_has_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.debug contains 'brokr'.*Did you mean broker\?"):
         contexts("msg,brokr")
-    with pytest.raises(ConfigError, match=r"'genric'"):
+    with pytest.raises(ConfigError) as caught:
         contexts("genric")
+    assert caught.value.hint is None
 
 
 def test_every_librdkafka_name_is_accepted() -> None:

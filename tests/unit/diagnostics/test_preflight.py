@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.config.model import SinkConfig
@@ -16,6 +15,7 @@ from spark_kafka_sink.diagnostics.preflight import (
     PreflightCheck,
     stopping,
 )
+from tests.support.clock import ManualClock
 
 ERROR = BrokerUnavailableError("nobody is there")
 FINE = Finding.ok(Step.TOPIC, "all is well")

@@ -268,7 +268,7 @@ def advisor(login: SaslConfig) -> AclAdvisor:
     security = SecurityConfig(protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=login)
     producer = replace(config(bootstrap_servers=SERVER), security=security)
     with world() as sim:
-        return AclAdvisor.of(ManualClient(producer, sim.clock), None)
+        return AclAdvisor(ManualClient(producer, sim.clock), None)
 
 
 def test_command_is_quoted_for_a_shell() -> None:

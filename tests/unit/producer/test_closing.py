@@ -10,11 +10,11 @@ import pytest
 
 from spark_kafka_sink.client.client import THREAD_CHECK_S, Client
 from spark_kafka_sink.client.cluster_snapshot import Node
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
-from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
 from spark_kafka_sink.producer.session import ProducerSession
+from tests.support.clock import ManualClock
 from tests.support.harness.offline import START_MS, ManualClient, config
 
 SOON = 10.0
@@ -100,7 +100,7 @@ def test_compressor_is_closed_after_other_errors() -> None:
     session = ProducerSession(client, executor=executor)
     with pytest.raises(OSError, match="no"):
         session.close()
-    with pytest.raises(RuntimeError, match="after shutdown"):
+    with pytest.raises(RuntimeError):
         executor.submit(never)
     client.close()
 

@@ -132,8 +132,8 @@ def test_part_exceeding_the_dead_letter_topics_limit_is_left_out(case: str) -> N
         (dead,) = letters(sim)
         assert (dead.key, dead.value, own(dead).get("h")) == expected
         assert words in message(dead)
-        assert sim.session._accumulator.state.incomplete == 0
-        assert sim.session._accumulator.pool.used == 0
+        assert sim.session.context.accumulator.state.incomplete == 0
+        assert sim.session.context.accumulator.pool.used == 0
 
 
 def test_dead_letter_without_value_that_is_too_large_fails_the_task() -> None:

@@ -205,7 +205,7 @@ def test_wait_ends_if_processing_of_compressed_batches_fails() -> None:
         raise PanicError
 
     with running_session(compression_type="lz4") as session:
-        session._accumulator.take_compressed = take_compressed  # type: ignore[method-assign]
+        session.context.accumulator.take_compressed = take_compressed  # type: ignore[method-assign]
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)
 
@@ -216,7 +216,7 @@ def test_wait_ends_if_the_codec_thread_died(wait: str) -> None:
     with running_session(SETTINGS.get(wait), compression_type="lz4", **options) as session:
         session.append(rows())
         number = _codec_thread_id()
-        while session._compressor._pending:
+        while session.context.accumulator._compressor._pending:
             time.sleep(0.001)
         time.sleep(0.05)  # the idle thread waits for the next batch
         victim = ctypes.c_ulong(number)
@@ -309,7 +309,7 @@ def test_forked_child_reports_missing_threads(
 
 
 def _hold(session: ProducerSession, held: Event, done: Event) -> None:
-    with session._accumulator.state.lock:
+    with session.context.accumulator.state.lock:
         held.set()
         done.wait(SOON)
 

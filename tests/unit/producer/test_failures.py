@@ -310,7 +310,7 @@ def test_append_after_failure_raises_it_again() -> None:
         with pytest.raises(DeliveryError) as again:
             sim.session.append(_rows_like(sim))
         assert again.value is error
-        assert sim.session._accumulator.pool.used == 0
+        assert sim.session.context.accumulator.pool.used == 0
 
 
 def _rows_like(sim: World) -> Rows:
@@ -329,7 +329,7 @@ def test_doubtful_response_counts_in_a_later_permanent_failure(code: int) -> Non
 def test_flush_never_reports_success_after_failure() -> None:
     """The last batch is settled just before the error is set: flush must not return in between."""
     with world(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as sim:
-        accumulator = sim.session._accumulator
+        accumulator = sim.session.context.accumulator
         complete = accumulator.complete
 
         def slowly(batch: ProducerBatch) -> None:

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
+from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, DeadLetterTopic
 from spark_kafka_sink.producer.error_tolerance import Rows
-from spark_kafka_sink.producer.send.batch_split import HEADER_TYPE
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from tests.support.harness.offline import config, offline
@@ -50,7 +49,7 @@ def _ragged(rows: int) -> Rows:
 
 
 def _lists(rows: Sequence[list[dict[str, bytes]] | None]) -> pa.ListArray[Any]:
-    return cast("pa.ListArray[Any]", pa.array(rows, HEADER_TYPE))
+    return cast("pa.ListArray[Any]", pa.array(rows, HEADER_LISTS))
 
 
 def _with_headers(rows: int) -> Rows:
@@ -103,7 +102,7 @@ def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
 def _calls_for(rows: Rows) -> Counter[tuple[str, str]]:
     with offline(config(**SETTINGS), {"a": 6, "b": 3, "c": 1}) as session:
         calls = count_calls(lambda: session.append(rows))
-        batches = session._accumulator.take_all()
+        batches = session.context.accumulator.take_all()
     assert sum(batch.records for batch in batches) == len(rows)
     return calls
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, MetricsRecorder
+from spark_kafka_sink.metrics.producer_metrics import BatchSent, CloseReason, MetricsRecorder
 from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport

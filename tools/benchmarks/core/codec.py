@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.producer.buffer import compressor as compressor_module
+from spark_kafka_sink.producer.buffer import batch as batch_module
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.buffer.buffer_pool import SessionState
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress, decompress
@@ -160,7 +160,7 @@ def _put(place: Place) -> None:
     if place is Place.OWN:
         return
     pending = _Pending()
-    patch.object(compressor_module, "ThreadPoolExecutor", lambda *_, **__: pending).start()
+    patch.object(batch_module, "ThreadPoolExecutor", lambda *_, **__: pending).start()
     if place is Place.SENDER:
         patch.object(Sender, "run_once", _before(pending.run, Sender.run_once)).start()
         return
@@ -170,11 +170,9 @@ def _put(place: Place) -> None:
         append(self, *chunk)
         pending.run()
 
-    def compress_and_wait(
-        self: SessionState, done: Callable[[], bool], timeout: float | None
-    ) -> bool:
+    def compress_and_wait(self: SessionState, done: Callable[[], bool], *rest: Any) -> bool:
         pending.run()
-        return wait_for(self, _before(pending.run, done), timeout)
+        return wait_for(self, _before(pending.run, done), *rest)
 
     patch.object(Accumulator, "append", append_and_compress).start()
     patch.object(SessionState, "wait_for", compress_and_wait).start()

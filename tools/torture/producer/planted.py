@@ -8,9 +8,15 @@ from unittest.mock import patch
 from spark_kafka_sink.client.request import Completion
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.send import response_handler
-from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide
+from spark_kafka_sink.producer.send.batch_split import Answer
 from spark_kafka_sink.producer.send.partition_state import PartitionState
-from spark_kafka_sink.producer.send.response_handler import ResponseHandler
+from spark_kafka_sink.producer.send.response_handler import (
+    Action,
+    Decision,
+    Facts,
+    ResponseHandler,
+    decide,
+)
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.torture.proxy import DUPLICATE_SEQUENCE
 
@@ -67,10 +73,9 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
     """Start a new epoch immediately, without waiting for outstanding responses."""
     original = ResponseHandler._retry
 
-    def retry(
-        self: ResponseHandler, state: PartitionState, batch: ProducerBatch, *rest: Any
-    ) -> None:
-        original(self, state, batch, *rest)
+    def retry(self: ResponseHandler, answer: Answer, *rest: Any) -> None:
+        original(self, answer, *rest)
+        state = answer.state
         if state._must_renumber:
             in_flight, state._in_flight = state._in_flight, []
             known_by = state._known_by

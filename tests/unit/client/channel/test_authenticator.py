@@ -182,10 +182,11 @@ def test_brokers_too_old_or_without_sasl() -> None:
         authenticator(Script(), metadata=VersionRange(0, 9))
     with pytest.raises(AuthenticationError, match=r"SASL_AUTHENTICATE.*Kafka 1\.0"):
         authenticator(Script(), sasl_handshake=VersionRange(0, 1))
-    with pytest.raises(AuthenticationError, match=r"SASL_HANDSHAKE.*Kafka 1\.0"):
+    with pytest.raises(AuthenticationError) as caught:
         authenticator(
             Script(), sasl_handshake=VersionRange(0, 0), sasl_authenticate=VersionRange(0, 0)
         )
+    assert caught.value.error == "UNSUPPORTED_VERSION"
 
 
 @pytest.mark.parametrize(("highest", "version"), [(0, 0), (1, 1), (9, 2)])

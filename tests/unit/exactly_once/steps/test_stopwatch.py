@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.exactly_once.steps.driver import Stopwatch
+from tests.support.clock import ManualClock
 
 
 def test_steps_are_timed_in_their_order() -> None:

@@ -16,7 +16,7 @@ from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicInfo, Topi
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.metrics.producer_metrics import CloseReason
 from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.context import SessionSettings
@@ -116,7 +116,7 @@ def stalled_cluster(
 
 
 def close_all(sim: World) -> None:
-    accumulator = sim.session._accumulator
+    accumulator = sim.session.context.accumulator
     with accumulator.state.lock:
         for place in list(accumulator._open):
             accumulator._close(place, CloseReason.FLUSH)
@@ -137,13 +137,13 @@ def numbered_rows(first: int, rows: int) -> Rows:
 
 
 def bytes_of_stalled(sim: World) -> int:
-    quotas = sim.session._accumulator.quotas
+    quotas = sim.session.context.accumulator.quotas
     return sum(quotas.held(TopicPartition("t", number)) for number in (1, 3))
 
 
 def unassigned_records(sim: World) -> list[ProducerBatch]:
     """Return the records without a partition, including those in open batches."""
-    accumulator = sim.session._accumulator
+    accumulator = sim.session.context.accumulator
     place = TopicPartition("t", UNASSIGNED)
     with accumulator.state.lock:
         waiting = accumulator.queued(lambda each: each == place)
@@ -188,10 +188,10 @@ class ConcurrentTopics(dict[str, TopicInfo]):
 def test_writer_adds_topic_while_sender_counts_shares() -> None:
     with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as sim:
         sim.send([b"." * 5_000], 0)
-        quotas, cluster = sim.session._accumulator.quotas, sim.client.metadata.cluster
+        quotas, cluster = sim.session.context.accumulator.quotas, sim.client.metadata.cluster
         learning = ConcurrentTopics(cluster.topics, sim)
         full = quotas.full(SHARE, replace(cluster, topics=learning))
-        assert full.partitions == {TopicPartition("t", 0)}
+        assert 0 in full["t"]
         learning.join()
         assert quotas._topics == {"t", "u"}
         close_all(sim)
@@ -211,7 +211,7 @@ def test_keyless_rows_do_not_wait_for_stalled_broker(batch_size: int) -> None:
         is_blocked = in_flight(sim, 1, 3)
         assert 0 < is_blocked <= 2 * sim.config.max_in_flight * batch_size // 90
         assert logged(cluster, 0, 2) >= rows - is_blocked
-        assert not sim.session._accumulator.queued(lambda _: True)
+        assert not sim.session.context.accumulator.queued(lambda _: True)
         cluster.resume()
         sim.finish()
         sim.check_accounting()
@@ -230,7 +230,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
             """
             nonlocal most, quiet
             most = max(most, bytes_of_stalled(sim))
-            waits = sim.session._accumulator.pool.waiting_since is not None
+            waits = sim.session.context.accumulator.pool.waiting_since is not None
             quiet = quiet + 1 if waits and not any(held_now(sim)[::2]) else 0
             return quiet == 400
 
@@ -238,7 +238,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
         assert SHARE * 3 // 4 < most <= SHARE
         # Rows of the other partitions in the blocked chunk have been delivered.
         assert logged(cluster, 0, 2) - 2 == (writer.appended + 1) * chunk // 2
-        assert sim.session._accumulator.pool.used <= BUFFER
+        assert sim.session.context.accumulator.pool.used <= BUFFER
         cluster.resume()
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
@@ -250,7 +250,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
 
 
 def held_now(sim: World) -> list[int]:
-    quotas = sim.session._accumulator.quotas
+    quotas = sim.session.context.accumulator.quotas
     return [quotas.held(TopicPartition("t", number)) for number in range(4)]
 
 
@@ -264,7 +264,7 @@ def test_wait_for_share_ends_after_max_block_ms_and_error_names_partition() -> N
         assert f"limits a broker to {SHARE:,} bytes and a partition to half of that" in text
         assert writer.error.partition in {1, 3}
         assert writer.error.broker == str(STALLED)
-        assert sim.session._accumulator.pool.used < BUFFER
+        assert sim.session.context.accumulator.pool.used < BUFFER
 
 
 def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
@@ -272,7 +272,7 @@ def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
     with stalled_cluster(no_quotas) as (sim, _):
         writer = Writer(sim, [numbered_rows(0, 40)] * 1_000)
         assert writer.step_until(lambda: bytes_of_stalled(sim) > SHARE)
-        sim.session._accumulator.state.fail(DeliveryError("enough"))
+        sim.session.context.accumulator.state.fail(DeliveryError("enough"))
         assert writer.step_until(lambda: writer.done)
 
 
@@ -284,7 +284,7 @@ def test_slice_that_pins_an_old_chunk_is_copied() -> None:
         sim.session.append(numbered_rows(0, 400))
         sim.appended += 400
         close_all(sim)
-        accumulator = sim.session._accumulator
+        accumulator = sim.session.context.accumulator
         sim.run(lambda: not any(held_now(sim)[::2]))
         before = accumulator.pool.used
         assert before > 1.8 * bytes_of_stalled(sim)
@@ -303,12 +303,12 @@ def routed(sim: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk
     sizes = np.full(len(rows), 100, np.int64)
     route = sim.session._partitioner.assign(rows, (info,))
     admission = sim.session._admission.decide(Chunk(rows, (info,), sizes))
-    return RoutedChunk(rows, sizes, route, int(sizes.sum()), admission)
+    return RoutedChunk(rows, (info,), sizes, route, admission)
 
 
 def broken_rows(sim: World, rows: Rows) -> list[bool] | None:
     chunk = routed(sim, rows)
-    mask = chunk.admission.broken_rows(chunk.route)
+    mask = chunk.route.rows_of(chunk.admission.broken)
     return None if mask is None else mask.tolist()
 
 

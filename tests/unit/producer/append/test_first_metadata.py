@@ -11,7 +11,6 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     BrokerUnavailableError,
@@ -20,6 +19,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import World, world
 
@@ -85,7 +85,7 @@ class Writer:
             deadline = time.monotonic() + SOON
             while not done.done() and not clock.was_read_by_other_thread():
                 assert time.monotonic() < deadline, "it never looks at the clock"
-                self.sim.session._accumulator.state.notify()
+                self.sim.session.context.accumulator.state.notify()
                 time.sleep(0)
             return done.done()
 
@@ -123,7 +123,7 @@ def keyless(values: list[bytes], *topics: str) -> Rows:
 
 
 def sizes(sim: World) -> list[int]:
-    batches = sim.session._accumulator._incomplete
+    batches = sim.session.context.accumulator._incomplete
     return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
 
 

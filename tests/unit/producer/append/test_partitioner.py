@@ -192,9 +192,9 @@ def test_partition_sources_are_counted(
 ) -> None:
     one = partitioner(**options)
     given = rows(4, [b"k", b"k", None, b""], [1, None, None, None], topic_of=[0, 0, 1, 1])
-    one.count(given, topics(7, 7))
+    one.assign(given, topics(7, 7))
     assert +one.keyed == keyed
     assert +one.assigned == assigned
-    one.count(rows(3), topics(7))
-    one.count(rows(2, partitions=[0, 1]), topics(7))
+    one.assign(rows(3), topics(7))
+    one.assign(rows(2, partitions=[0, 1]), topics(7))
     assert one.assigned["a"] == assigned["a"] + 2

@@ -13,7 +13,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.metrics.producer_metrics import CloseReason
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.send.drainer import Drained
@@ -32,7 +32,7 @@ PLACES = [TopicPartition("t", number) for number in range(4)]
 
 def waiting_batches(sim: World) -> list[ProducerBatch]:
     """Return the closed batches without a partition."""
-    return sim.session._accumulator.queued(lambda each: each == PLACE)
+    return sim.session.context.accumulator.queued(lambda each: each == PLACE)
 
 
 def send_first_batches(sim: World) -> None:
@@ -51,12 +51,12 @@ def sent_batches(sim: World) -> list[tuple[int, BatchHeader]]:
 
 
 def close(sim: World, place: TopicPartition) -> None:
-    with sim.session._accumulator.state.lock:
-        sim.session._accumulator._close(place, CloseReason.FLUSH)
+    with sim.session.context.accumulator.state.lock:
+        sim.session.context.accumulator._close(place, CloseReason.FLUSH)
 
 
 def close_all(sim: World) -> None:
-    for place, _ in sim.session._accumulator.open_batches():
+    for place, _ in sim.session.context.accumulator.open_batches():
         close(sim, place)
 
 
@@ -102,9 +102,9 @@ def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
         in_flight = sum(len(each.in_flight) for each in sim.session._sender._partitions)
         assert in_flight == 20
         assert len(waiting_batches(sim)) == 80
-        quotas = sim.session._accumulator.quotas
+        quotas = sim.session.context.accumulator.quotas
         assert sum(quotas.held(each) for each in PLACES) < 20 * sim.config.batch_size
-        assert not sim.session._accumulator.queued(lambda each: each != PLACE)
+        assert not sim.session.context.accumulator.queued(lambda each: each != PLACE)
         sim.cluster.release()
         sim.finish()
         sim.check_accounting()
@@ -224,7 +224,7 @@ def test_rows_are_unassigned_again_after_the_assigned_ones_are_sent() -> None:
 
 
 def unassigned_rows(sim: World) -> int:
-    open_batches = dict(sim.session._accumulator.open_batches())
+    open_batches = dict(sim.session.context.accumulator.open_batches())
     return open_batches[PLACE].records if PLACE in open_batches else 0
 
 
@@ -233,11 +233,14 @@ def test_exhausted_share_does_not_block_other_queues() -> None:
     cluster.unanswered.add(ApiKey.INIT_PRODUCER_ID)
     with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as sim:
         sim.send_batches(20, None)
-        quotas, places = sim.session._accumulator.quotas, [TopicPartition("t", n) for n in (0, 1)]
+        quotas, places = (
+            sim.session.context.accumulator.quotas,
+            [TopicPartition("t", n) for n in (0, 1)],
+        )
         for place in places:
             while quotas.held(place) < 31_100:
                 sim.send_batches(1, place.partition)
-        assert quotas.full(900, sim.client.metadata.cluster).partitions == set(places)
+        assert quotas.full(900, sim.client.metadata.cluster) == {"t": {0, 1}}
         cluster.unanswered.clear()
         sim.finish()
         sim.check_accounting()
@@ -281,7 +284,7 @@ def test_waiting_batches_are_sent_to_recreated_topic_with_fewer_partitions() -> 
     with world(leaderless_cluster()) as sim:
         sim.send_batches(3, None)
         sim.steps(50)
-        assert len(waiting_batches(sim)) + len(sim.session._accumulator.open_batches()) == 3
+        assert len(waiting_batches(sim)) + len(sim.session.context.accumulator.open_batches()) == 3
         sim.cluster.logs.clear()
         sim.cluster.create("t", 1)
         sim.finish()
@@ -331,11 +334,11 @@ def test_backlog_of_another_topic_does_not_block_waiting_batches() -> None:
             sim.steps(1)
         sim.send_batches(1, None)
         close_all(sim)
-        others = len(sim.session._accumulator.queued(lambda _: True))
+        others = len(sim.session.context.accumulator.queued(lambda _: True))
         assert others > 100
         assert len(waiting_batches(sim)) == 1
         sim.run(lambda: not waiting_batches(sim))
-        left = len(sim.session._accumulator.queued(lambda _: True))
+        left = len(sim.session.context.accumulator.queued(lambda _: True))
         assert left > others - 40
         sim.finish()
         sim.check_accounting()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
-from spark_kafka_sink.metrics.recorder import MetricsRecorder
+from spark_kafka_sink.metrics.producer_metrics import MetricsRecorder
 from spark_kafka_sink.producer.buffer.batch import Charge
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, SessionState
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
-from spark_kafka_sink.producer.buffer.session_state import SessionState
+from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 
 LIMIT = 10_000

@@ -9,10 +9,8 @@ from spark_kafka_sink.producer.buffer.breakers import (
     BatchOutcome,
     Breaker,
     BreakerState,
-    Event,
     Tally,
     Window,
-    next_state,
 )
 
 CLOSED, OPEN, HALF_OPEN = BreakerState
@@ -22,27 +20,6 @@ CONFIG = BreakerConfig(min_batches=10, window=30.0, open_for=5.0)
 
 def breaker(retry_percent: int = 0, failures: int = 0) -> Breaker:
     return Breaker(CONFIG, Thresholds(retry_percent, failures))
-
-
-@pytest.mark.parametrize(
-    ("state", "event", "expected"),
-    [
-        (CLOSED, Event.TRIPPED, OPEN),
-        (CLOSED, Event.COOLED_DOWN, CLOSED),
-        (CLOSED, Event.SUCCEEDED, CLOSED),
-        (CLOSED, Event.FAILED, CLOSED),
-        (OPEN, Event.TRIPPED, OPEN),
-        (OPEN, Event.COOLED_DOWN, HALF_OPEN),
-        (OPEN, Event.SUCCEEDED, OPEN),
-        (OPEN, Event.FAILED, OPEN),
-        (HALF_OPEN, Event.TRIPPED, HALF_OPEN),
-        (HALF_OPEN, Event.COOLED_DOWN, HALF_OPEN),
-        (HALF_OPEN, Event.SUCCEEDED, CLOSED),
-        (HALF_OPEN, Event.FAILED, OPEN),
-    ],
-)
-def test_the_state_table(state: BreakerState, event: Event, expected: BreakerState) -> None:
-    assert next_state(state, event) is expected
 
 
 def test_breaker_opens_at_failure_threshold() -> None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import Cluster, TopicInfo, TopicPartition
-from spark_kafka_sink.producer.buffer.buffer_pool import NOTHING_FULL, BufferQuotas, Full, find_full
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferQuotas, find_full
 from tests.support.harness.offline import topic
 
 
@@ -41,8 +41,7 @@ WIDE = replace(topic("t", 6), leaders=(1, 2, 1, 2, 1, 2))
 def test_partitions(held: dict[int, int], more: int, full: set[int]) -> None:
     sizes = {place(number): size for number, size in held.items()}
     found = find_full(sizes, known(topic("t", 4)), more, LIMIT)
-    assert found == Full(frozenset(map(place, full)))
-    assert bool(found) == bool(full)
+    assert found == ({"t": full} if full else {})
 
 
 def test_broker_uses_the_sum_of_its_partitions() -> None:
@@ -50,38 +49,37 @@ def test_broker_uses_the_sum_of_its_partitions() -> None:
     assert not find_full(held, known(WIDE), 15, LIMIT)
     held |= {place(4): 16}
     found = find_full(held, known(WIDE), 15, LIMIT)
-    assert found == Full(brokers=frozenset({1}))
-    assert found.of(WIDE) == {0, 2, 4}
+    assert found == {"t": {0, 2, 4}}
 
 
 def test_full_partition_leaves_room_for_others() -> None:
     found = find_full({place(0): 100}, known(WIDE), 10, LIMIT)
-    assert found.of(WIDE) == {0}
+    assert found == {"t": {0}}
 
 
 def test_single_partition_may_use_the_whole_buffer() -> None:
     assert not find_full({place(0): 1_000}, known(topic("t", 1)), 1, LIMIT)
     both = known(topic("t", 1), topic("u", 1))
-    assert find_full({place(0): 1_000}, both, 1, LIMIT).partitions == {place(0)}
+    assert find_full({place(0): 1_000}, both, 1, LIMIT) == {"t": {0}}
 
 
 def test_single_broker_may_use_the_whole_buffer() -> None:
     held = {place(number): 90 for number in range(6)}
     assert not find_full(held, known(topic("t", 6)), 10, LIMIT)
-    assert find_full(held, known(WIDE), 10, LIMIT).brokers == {1, 2}
+    assert find_full(held, known(WIDE), 10, LIMIT) == {"t": set(range(6))}
 
 
 def test_partitions_without_leader_belong_to_no_broker() -> None:
     info = replace(topic("t", 4), leaders=(-1, -1, 1, 2))
+    assert not find_full({place(0): 90, place(1): 90}, known(info), 10, LIMIT)
     held = {place(0): 190, place(1): 90}
-    assert find_full(held, known(info), 10, LIMIT).brokers == frozenset()
-    assert find_full(held, known(info), 11, LIMIT).partitions == {place(0), place(1)}
+    assert find_full(held, known(info), 11, LIMIT) == {"t": {0, 1}}
 
 
 def test_deleted_topic_counts_only_per_partition() -> None:
     held = {place(7): 90, place(0, "gone"): 90}
     found = find_full(held, known(WIDE), 20, LIMIT)
-    assert found == Full(frozenset({place(7), place(0, "gone")}))
+    assert found == {"t": {7}, "gone": {0}}
 
 
 def cluster(*topics: TopicInfo) -> Cluster:
@@ -93,10 +91,10 @@ def test_usage_per_partition_and_broker() -> None:
     quotas.add_topics([WIDE])
     quotas.change(place(0), 80)
     quotas.change(place(1), 10)
-    assert quotas.full(21, cluster(WIDE)).of(WIDE) == {0}
+    assert quotas.full(21, cluster(WIDE)) == {"t": {0}}
     quotas.change(place(0), -80)
     assert (quotas.held(place(0)), quotas.held(place(1))) == (0, 10)
-    assert quotas.full(90, cluster(WIDE)) is NOTHING_FULL
+    assert not quotas.full(90, cluster(WIDE))
 
 
 def test_only_written_topics_count_for_shares() -> None:
@@ -113,4 +111,4 @@ def test_no_limit() -> None:
     quotas = BufferQuotas(None, RLock())
     quotas.add_topics([WIDE])
     quotas.change(place(0), 1 << 40)
-    assert quotas.full(1 << 40, cluster(WIDE)) is NOTHING_FULL
+    assert not quotas.full(1 << 40, cluster(WIDE))

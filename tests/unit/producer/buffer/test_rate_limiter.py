@@ -5,27 +5,34 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.config.throttling import RateLimits
-from spark_kafka_sink.producer.buffer.rate_limiter import Bucket, Ramp, RateLimiter
+from spark_kafka_sink.producer.append.admission import Bucket, RateLimiter
+from spark_kafka_sink.producer.buffer.breakers import Ramp
 
 NO_TROUBLE = Ramp()
 HUGE = 1 << 40
 
 
 def test_overdrawn_bucket_waits() -> None:
-    bucket = Bucket(100.0, at=50.0).refilled(50.0, 1.0).taken(30)
+    bucket = Bucket(100.0, at=50.0)
+    bucket.take(30)
     assert bucket.wait(1.0) == pytest.approx(0.3)
     assert bucket.wait(0.5) == pytest.approx(0.6)
-    assert bucket.refilled(50.2, 1.0).wait(1.0) == pytest.approx(0.1)
-    assert bucket.refilled(50.3, 1.0).wait(1.0) == pytest.approx(0.0)
+    bucket.refill(50.2, 1.0)
+    assert bucket.wait(1.0) == pytest.approx(0.1)
+    bucket.refill(50.3, 1.0)
+    assert bucket.wait(1.0) == pytest.approx(0.0)
 
 
 def test_unused_tokens_do_not_accumulate() -> None:
-    rested = Bucket(100.0, at=0.0).refilled(1_000.0, 1.0)
+    rested = Bucket(100.0, at=0.0)
+    rested.refill(1_000.0, 1.0)
     assert rested.level == pytest.approx(10.0)
 
 
 def test_stopped_clock_adds_no_tokens() -> None:
-    assert Bucket(100.0, level=-5.0, at=7.0).refilled(7.0, 1.0).level == -5.0
+    bucket = Bucket(100.0, level=-5.0, at=7.0)
+    bucket.refill(7.0, 1.0)
+    assert bucket.level == -5.0
 
 
 @pytest.mark.parametrize(

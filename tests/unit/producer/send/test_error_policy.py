@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.error_policy import (
+from spark_kafka_sink.producer.send.response_handler import (
     Action,
     Decision,
     Facts,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.metrics.producer_metrics import CloseReason
 from spark_kafka_sink.producer.send.drainer import Drained
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
@@ -28,9 +28,9 @@ def test_queues_rotate_if_requests_have_room_for_one_batch(partitions: int, in_f
             for partition in range(partitions):
                 sim.send_batches(count, partition, "other")
             sim.send_batches(count, None)
-            for place, _ in sim.session._accumulator.open_batches():
-                with sim.session._accumulator.state.lock:
-                    sim.session._accumulator._close(place, CloseReason.FLUSH)
+            for place, _ in sim.session.context.accumulator.open_batches():
+                with sim.session.context.accumulator.state.lock:
+                    sim.session.context.accumulator._close(place, CloseReason.FLUSH)
             sim.finish()
         places = [place for seen in sim.cluster.seen for place in seen.batches]
         for start in range(0, len(places), partitions + 1):

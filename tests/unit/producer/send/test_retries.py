@@ -159,6 +159,12 @@ def test_new_leader_receives_nothing_before_the_old_one_has_responded() -> None:
         check_log(sim, values)
 
 
+def moved_to(leader: int, epoch: int) -> Fault:
+    """Return a rejection that names the partition's new leader (KIP-951)."""
+    hint = {"current_leader": {"leader_id": leader, "leader_epoch": epoch}}
+    return Fault(error=ErrorCode.not_leader_or_follower, extra=hint)
+
+
 def test_hint_may_name_a_new_broker() -> None:
     cluster = FakeCluster(nodes=3, topics={"t": 1})
     cluster.alive = {1}
@@ -166,12 +172,7 @@ def test_hint_may_name_a_new_broker() -> None:
         acknowledge_first(sim)
         cluster.alive = {1, 3}
         cluster.move("t", 0, 3)
-        sim.fault(
-            Fault(
-                error=ErrorCode.not_leader_or_follower,
-                extra={"current_leader": {"leader_id": 3, "leader_epoch": 1}},
-            )
-        )
+        sim.fault(moved_to(3, epoch=1))
         sim.send_batches(1)
         sim.finish()
         assert cluster.seen[-1].node == 3
@@ -182,12 +183,7 @@ def test_outdated_hint_is_ignored() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
         acknowledge_first(sim)
-        sim.fault(
-            Fault(
-                error=ErrorCode.not_leader_or_follower,
-                extra={"current_leader": {"leader_id": 2, "leader_epoch": 0}},
-            )
-        )
+        sim.fault(moved_to(2, epoch=0))
         sim.send_batches(1)
         sim.finish()
         assert {seen.node for seen in cluster.seen} == {1}

@@ -177,7 +177,7 @@ def denied_during_retry(sim: World) -> int:
     sim.run(lambda: len(sim.cluster.seen) > 4)
     sim.cluster.metadata_errors["t"] = DENIED
     sim.client.metadata.refresh()
-    accumulator = sim.session._accumulator
+    accumulator = sim.session.context.accumulator
     sim.run(lambda: not accumulator.state.incomplete)
     sim.cluster.faults.clear()
     sim.cluster.metadata_errors.clear()

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.producer.transactions.partitions import (
-    AddState,
-    TransactionPartitions,
-    UnassignedBatches,
-)
+from spark_kafka_sink.producer.transactions.state import AddState, TransactionPartitions
 
 FIRST, SECOND, OTHER = (
     TopicPartition("t", 0),
@@ -19,14 +15,11 @@ FIRST, SECOND, OTHER = (
 def taken(partitions: TransactionPartitions, ready: int, drawn: list[int]) -> tuple[list[int], int]:
     """Return the partitions that received a batch and the number to be added."""
     new: list[TopicPartition] = []
-    waiting = UnassignedBatches(partitions, "t", ready, new)
+    batches = list(range(ready))
     got = []
-    for number in waiting.order(drawn):
-        if waiting.done:
-            break
-        if waiting.may_take(number):
-            got.append(number)
-            waiting.taken(1)
+    for number in partitions.for_batches("t", drawn, ready, lambda: next(iter(batches), None), new):
+        got.append(number)
+        batches.pop(0)
     partitions.want(new)
     return got, len(new)
 
@@ -58,7 +51,8 @@ def test_rejected_partition_can_be_requested_again() -> None:
     partitions.want([FIRST])
     partitions.adding()
     partitions.drop(FIRST)
-    assert partitions.is_new(FIRST)
+    partitions.want([FIRST])
+    assert partitions.adding() == [FIRST]
 
 
 def test_one_batch_adds_one_partition() -> None:

@@ -157,7 +157,9 @@ def test_recreated_topic_in_metadata_fails_the_transaction(sim: World) -> None:
     """Also if nothing more is written to the topic."""
     sim.cluster.create("t", 1)
     sim.client.metadata.refresh()
-    state = sim.session._accumulator.state
+    state = sim.session.context.accumulator.state
     sim.run(lambda: state.error is not None)
-    with pytest.raises(DeliveryError, match="recreated"):
+    with pytest.raises(DeliveryError) as caught:
         _ = sim.session.transaction
+    assert caught.value is state.error
+    assert caught.value.topic == "t"

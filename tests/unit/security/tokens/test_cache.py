@@ -9,10 +9,10 @@ from typing import Never
 
 import pytest
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.model import RefreshPolicy
 from spark_kafka_sink.security.tokens.token import MAX_CACHED, Token, TokenCache
+from tests.support.clock import ManualClock
 
 POLICY = RefreshPolicy(min_period_seconds=0, buffer_seconds=0, window_jitter=0.0)
 

@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, quote_plus
 
 import pytest
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
@@ -29,6 +28,7 @@ from spark_kafka_sink.security.tls.context import CONTEXTS, ContextCache, client
 from spark_kafka_sink.security.tokens import token_endpoint
 from spark_kafka_sink.security.tokens.token import TokenCache
 from spark_kafka_sink.security.tokens.token_endpoint import ClientCredentialsSource
+from tests.support.clock import ManualClock
 from tests.unit.security.tokens.logins import SECRET, client_login, jwt
 from tests.unit.security.tokens.scripted_issuer import Response, ScriptedIssuer, granted
 from tools.support.certificates import EXPIRED, CertificateAuthority

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import TokenLogin
 from spark_kafka_sink.security.tokens.token import StaticTokenSource
+from tests.support.clock import ManualClock
 from tests.unit.security.tokens.logins import jwt
 
 if TYPE_CHECKING:

@@ -1,0 +1,108 @@
+"""Run blocking calls outside the sender thread: name lookups, login steps, reading of TLS stores.
+
+Each call has its own daemon thread. In a thread pool, a few hanging calls would block all other
+calls, and the pool's threads would prevent the process from exiting.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """The result of a call for `owner`: the value that was returned, or the error."""
+
+    owner: object
+    value: Any = field(default=None, repr=False)
+    error: Exception | None = None
+
+    @property
+    def failure(self) -> OSError | KafkaProdError | None:
+        """The error that ends the connection, or None. The text of library errors is omitted."""
+        if self.error is None or isinstance(self.error, OSError | KafkaProdError):
+            return self.error
+        return AuthenticationError(
+            f"the SASL login failed with an unexpected {type(self.error).__name__}",
+            hint="Check the kafka.sasl.* options and the files that they specify",
+        )
+
+
+class Calls(Protocol):
+    """Runs calls. Both methods return immediately."""
+
+    def run(self, owner: Hashable, call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
+        """Start a call. When the result is available, any thread calls `wakeup`."""
+
+    def results(self) -> list[CallResult]:
+        """Return the results since the last call."""
+
+
+class BackgroundCalls:
+    """Runs each call on a thread; used by the sender thread.
+
+    Args:
+        name: the name of the threads.
+        limit: maximum number of threads; a call that hangs keeps its thread.
+    """
+
+    def __init__(self, name: str, limit: float = inf) -> None:
+        self._name = name
+        self._limit = limit
+        self._done: SimpleQueue[CallResult] = SimpleQueue()
+        self._waiting: deque[tuple[Hashable, Callable[[], Any], Callable[[], None]]] = deque()
+        self._owners: set[Hashable] = set()
+        """The owners of calls that wait or run, or whose results were not returned yet."""
+        self._running = 0
+
+    def run(self, owner: Hashable, call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
+        """Start a call, or queue it until a thread can be started.
+
+        Do nothing if an earlier call of the same owner has not returned, because its result serves
+        both.
+        """
+        if owner not in self._owners:
+            self._owners.add(owner)
+            self._waiting.append((owner, call, wakeup))
+            self._start_threads()
+
+    def results(self) -> list[CallResult]:
+        """Return the results since the last call."""
+        found = []
+        while not self._done.empty():
+            found.append(self._done.get())
+        self._running -= len(found)
+        self._owners.difference_update(result.owner for result in found)
+        self._start_threads()
+        return found
+
+    def _start_threads(self) -> None:
+        while self._waiting and self._running < self._limit:
+            owner, call, wakeup = self._waiting.popleft()
+            self._running += 1
+            thread = Thread(
+                target=self._run, args=(owner, call, wakeup), name=self._name, daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:  # The process cannot start more threads.
+                self._done.put(CallResult(owner=owner, error=OSError(str(error))))
+                wakeup()
+
+    def _run(self, owner: Hashable, call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
+        try:
+            result = CallResult(owner=owner, value=call())
+        except Exception as error:  # noqa: BLE001 - the sender thread handles it
+            result = CallResult(owner=owner, error=error)
+        self._done.put(result)
+        wakeup()
