@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.lookups import AnyBrokerLookup, ControllerLookup
 from spark_kafka_sink.admin.topic_admin import (
     ConfigResource,
     CreateTopicsHandler,
@@ -18,8 +17,8 @@ from spark_kafka_sink.admin.topic_admin import (
     DescribeTopicsHandler,
     NewTopic,
     TopicAdmin,
+    topics_to_create,
 )
-from spark_kafka_sink.admin.topic_creator import topics_to_create
 from spark_kafka_sink.client.channel.connection_failures import Diagnosis, Verdict
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common.errors import (
@@ -332,15 +331,11 @@ def _ask(
     client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
 ) -> list[topic_checks.TopicFacts]:
     """Query the descriptions and the settings of topics concurrently."""
-    described: ApiDriver[str, Any] = ApiDriver(
-        client, DescribeTopicsHandler(), AnyBrokerLookup(client), topics
+    described = ApiDriver(client, DescribeTopicsHandler(), topics)
+    handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(
+        ConfigResource.TOPIC, topic_checks.SETTINGS
     )
-    configs: ApiDriver[str, Any] = ApiDriver(
-        client,
-        DescribeConfigsHandler(ConfigResource.TOPIC, topic_checks.SETTINGS),
-        AnyBrokerLookup(client),
-        topics,
-    )
+    configs = ApiDriver(client, handler, topics)
     described.step(client.now())
     if not configs.run(deadline) or not described.run(deadline):
         raise client.unavailable("describing the topics", described.latest_code)
@@ -376,7 +371,7 @@ def _creation(
     value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
     auto_create = None if value is None else value == "true"
     handler = CreateTopicsHandler([topic], validate_only=True)
-    driver = ApiDriver(client, handler, ControllerLookup(client), (name,))
+    driver = ApiDriver(client, handler, (name,))
     if not driver.run(deadline):
         return topic_checks.Creation(by_sink=by_sink is not None, auto_create=auto_create)
     result = driver.results[name]

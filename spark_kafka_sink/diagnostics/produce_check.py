@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.admin.api_driver import ApiDriver, KeyResult, LeaderHandler
+from spark_kafka_sink.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.admin.appender import ProduceHandler
-from spark_kafka_sink.admin.lookups import AnyBrokerLookup, LeaderLookup
+from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
@@ -44,7 +44,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from typing_extensions import Buffer
 
@@ -57,34 +57,33 @@ KEY: Final = b"kafkaprod-doctor"
 VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
 
 
-class ProducerIdHandler(LeaderHandler[str, None]):
+class ProducerIdHandler(ApiHandler[str, None]):
     """A request for a producer id without a transactional id, as sent by idempotent producers."""
 
     api = ApiKey.INIT_PRODUCER_ID
     retried = LeaderHandler.retried | COORDINATOR_UNAVAILABLE
+    looked_up = LeaderHandler.looked_up
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"transactional_id": None}
 
-    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[None]]:
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
-        return {keys[0]: KeyResult(code=int(outcome.response.error_code))}
+        return KeyResult(code=int(outcome.response.error_code))
 
 
 def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
     """Request a producer id, then send the leader a batch that it must reject."""
     if client.config.enable_idempotence:
-        ids: ApiDriver[str, None] = ApiDriver(
-            client, ProducerIdHandler(), AnyBrokerLookup(client), (topic,)
-        )
+        ids = ApiDriver(client, ProducerIdHandler(), (topic,))
         if not ids.run(deadline):
             return _too_late(client, "InitProducerId", ids.latest_code)
         if code := ids.results[topic].code:
             return judge_producer_id(topic, code, client.config)
     key = TopicPartition(topic, 0)
     handler = ProduceHandler(client, _batch(client.wall_ms()), acks=INVALID_ACKS)
-    driver = ApiDriver(client, handler, LeaderLookup(client), (key,))
+    driver = ApiDriver(client, handler, (key,), LeaderLookup(client))
     if not driver.run(deadline):
         return _too_late(client, f"Produce to {topic}-0", driver.latest_code)
     result = driver.results[key]

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.admin.topic_admin import LATEST, ListOffsetsHandler
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once import transactional_id as ids
@@ -213,7 +212,7 @@ def _blocked_partition(
 def _end_offsets(
     client: BlockingClient, keys: Collection[TopicPartition], deadline: float
 ) -> dict[TopicPartition, int]:
-    driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), LeaderLookup(client), keys)
+    driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), keys)
     driver.run(deadline)
     return {key: each.value for key, each in driver.results.items() if each.value is not None}
 
