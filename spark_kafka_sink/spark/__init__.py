@@ -24,8 +24,9 @@ In reading order:
 - `publication`: logs a write's summary, writes its report, and exports its metrics
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
-- `worker_context`: settings, log level and shipped files that are available to a Python worker
-- `worker_start`: the startup time and the memory of a Python worker
+- `worker_context`: settings and shipped files that are available to a Python worker
+- `worker_process`: startup, memory and ancestor processes of a Python worker: the log level of the
+  driver's JVM, its terminal and its streaming queries
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
 - `last_report`: the latest report, also for clients of Spark Connect
@@ -40,7 +41,7 @@ In reading order:
 
 from spark_kafka_sink.common.extras import missing, reject_older
 from spark_kafka_sink.spark.log_lines import install as _show_origin
-from spark_kafka_sink.spark.worker_start import freeze_loaded_modules as _freeze_loaded_modules
+from spark_kafka_sink.spark.worker_process import freeze_loaded_modules as _freeze_loaded_modules
 
 try:
     from pyspark import __version__ as _version

@@ -49,7 +49,8 @@ from spark_kafka_sink.spark.exactly_once_task import (
     transactions_of,
 )
 from spark_kafka_sink.spark.log_lines import log_success
-from spark_kafka_sink.spark.worker_context import is_watched, with_shipped_files
+from spark_kafka_sink.spark.worker_context import with_shipped_files
+from spark_kafka_sink.spark.worker_process import is_watched
 from spark_kafka_sink.spark.writer import KafkaProdWriter, WriteEnd
 
 if TYPE_CHECKING:

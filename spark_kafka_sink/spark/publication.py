@@ -32,8 +32,11 @@ from spark_kafka_sink.spark.report_folder import (
     reports_folder,
     warn_of_own_path,
 )
-from spark_kafka_sink.spark.worker_context import is_watched, only_errors_are_logged
-from spark_kafka_sink.spark.worker_start import startup_ms
+from spark_kafka_sink.spark.worker_process import (
+    is_watched,
+    only_errors_are_logged,
+    startup_ms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
