@@ -47,9 +47,10 @@ def transactions_table(overview: Overview) -> Table:
     rows = []
     for each in overview.transactions:
         age = _age_ms(each, overview.now_ms)
-        left = None if age is None else max(0, each.timeout_ms - age)
-        texts = (each.transactional_id, each.batch, each.standing.value, each.state.value)
-        rows.append((*texts, _seconds(age), _seconds(left), str(len(each.partitions))))
+        found = each.description
+        left = None if age is None else max(0, found.timeout_ms - age)
+        texts = (each.transactional_id, each.batch, each.standing.value, found.state.value)
+        rows.append((*texts, _seconds(age), _seconds(left), str(len(found.partitions))))
     title = f"Open transactions: {len(overview.transactions)}"
     return make_table(title, (*columns, ">partitions"), rows)
 
@@ -93,19 +94,19 @@ def records_table(records: Mapping[str, Record]) -> Table:
 
 def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     """Return the table with the details of one open transaction."""
-    table = Table(title=view.transactional_id, show_header=False)
-    started = "" if view.started_ms is None else _utc_time(view.started_ms)
+    table, found = Table(title=view.transactional_id, show_header=False), view.description
+    started = "" if found.started_ms is None else _utc_time(found.started_ms)
     age = _age_ms(view, now_ms)
     rows = (
         ("scope", str(view.scope)),
         ("batch", view.batch),
         ("standing", f"{view.standing.value}: {_STANDINGS[view.standing]}"),
-        ("state", view.state.value),
-        ("producer id, epoch", f"{view.producer_id}, {view.epoch}"),
+        ("state", found.state.value),
+        ("producer id, epoch", f"{found.producer_id}, {found.epoch}"),
         ("coordinator", f"broker {view.coordinator}"),
         ("open since", f"{started} ({_seconds(age)})"),
-        ("transaction.timeout.ms", f"{view.timeout_ms:,}"),
-        ("partitions", ", ".join(f"{each.topic}-{each.partition}" for each in view.partitions)),
+        ("transaction.timeout.ms", f"{found.timeout_ms:,}"),
+        ("partitions", ", ".join(f"{each.topic}-{each.partition}" for each in found.partitions)),
     )
     for row in rows:
         table.add_row(*row)
@@ -151,7 +152,8 @@ def _status(record: Record) -> str:
 
 
 def _age_ms(view: OpenTransactionView, now_ms: int) -> int | None:
-    return None if view.started_ms is None else max(0, now_ms - view.started_ms)
+    started_ms = view.description.started_ms
+    return None if started_ms is None else max(0, now_ms - started_ms)
 
 
 def _seconds(milliseconds: int | None) -> str:

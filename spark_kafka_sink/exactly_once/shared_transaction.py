@@ -68,7 +68,7 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
 
     Args:
         config: connection settings.
-        claim_id: a `ClaimId`.
+        claim_id: a `TaskTransactionalId.claim_id`.
         timeout_ms: transaction.timeout.ms; can be any value that the brokers allow.
         prefix: transactionalIdPrefix, for the ACL in error messages.
 

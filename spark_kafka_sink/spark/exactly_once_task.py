@@ -246,16 +246,7 @@ class WritePlan:
 
     def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
         """Return the transaction settings for one attempt of one task."""
-        if self.shared is not None:
-            return TransactionSettings(
-                transactional_id=self.shared.transactional_id,
-                timeout_ms=self.timeout_ms,
-                id_prefix=acl_prefix(self.scope.prefix),
-                joined=JoinedTransaction(
-                    producer=self.shared, claim_id=self._claim_id(query_id, batch, task)
-                ),
-            )
-        transactional_id = ids.TaskTransactionalId(
+        task_id = ids.TaskTransactionalId(
             scope=self.scope,
             query_id=query_id,
             batch=batch,
@@ -263,24 +254,20 @@ class WritePlan:
             partition=task.partition_id,
             task_attempt_id=task.task_attempt_id,
         )
+        if self.shared is not None:
+            return TransactionSettings(
+                transactional_id=self.shared.transactional_id,
+                timeout_ms=self.timeout_ms,
+                id_prefix=acl_prefix(self.scope.prefix),
+                joined=JoinedTransaction(producer=self.shared, claim_id=task_id.claim_id),
+            )
         return TransactionSettings(
-            transactional_id=str(transactional_id),
+            transactional_id=str(task_id),
             timeout_ms=self.timeout_ms,
             abort_flag=ids.abort_flag_id(self.scope, self.nonce),
             id_prefix=acl_prefix(self.scope.prefix),
             two_phase=self.two_phase,
         )
-
-    def _claim_id(self, query_id: str | None, batch: str, task: TaskInfo) -> str:
-        """Return the id with which an attempt of a task claims the right to write."""
-        claim = ids.ClaimId(
-            scope=self.scope,
-            query_id=query_id,
-            batch=batch,
-            nonce=self.nonce,
-            partition=task.partition_id,
-        )
-        return str(claim)
 
 
 SPECULATION = "spark.speculation"

@@ -22,7 +22,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.exactly_once.transactional_id import ClaimId, Scope, new_nonce
+from spark_kafka_sink.exactly_once.transactional_id import Scope, TaskTransactionalId, new_nonce
 from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionVersion
@@ -75,14 +75,15 @@ class PlannedBatch:
 
     def claim_id(self, task: int) -> str:
         """Return the claim ID of a task attempt."""
-        name = ClaimId(
+        name = TaskTransactionalId(
             scope=self.writes.scope,
             query_id=self.writes.query,
             batch=self.number,
             nonce=self.nonce,
             partition=task,
+            task_attempt_id=0,
         )
-        return str(name)
+        return name.claim_id
 
     def task(self, task: int, chunk: Rows | None = None) -> TaskResult:
         """Run one attempt of a task with its own partition of the topic."""
