@@ -29,9 +29,12 @@ from spark_kafka_sink.common.errors import (
     TlsError,
 )
 from spark_kafka_sink.common.text import plural, similar
+from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.diagnostics import topics as topic_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -379,3 +382,46 @@ def _creation(
     return topic_checks.Creation(
         by_sink=by_sink is not None, auto_create=auto_create, code=code, message=result.message
     )
+
+
+_UNUSED_ID: Final = "kafkaprod-doctor"
+"""Suffix after the prefix in an unused transactional id. No scope has this name."""
+_ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
+
+
+def judge_transactional_ids(
+    client: BlockingClient, config: SinkConfig, seconds: float
+) -> list[Finding]:
+    """Check that the client may use transactional ids with the prefix, as exactly-once requires.
+
+    Brokers do not report the authorized operations on transactional ids as they do for topics
+    (KIP-430). Instead, the check asks the coordinator of an unused id to abort a transaction. The
+    coordinator checks the authorization first, and there is nothing to abort. Unlike
+    InitProducerId, this leaves no state on the brokers.
+
+    Source: ``KafkaApis.handleEndTxnRequest``, ``TransactionCoordinator.endTransaction``.
+
+    Returns:
+        A finding if the write is exactly-once and the result is conclusive.
+    """
+    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin  # rarely needed
+
+    wanted = config.exactly_once
+    if not wanted.exactly_once or config.dry_run:
+        return []
+    prefix = acl_prefix(wanted.transactional_id_prefix)
+    name, deadline = f"{prefix}{_UNUSED_ID}", client.deadline(seconds)
+    nobody = OpenTransaction(
+        transactional_id=name, producer_id=0, epoch=0, version=TransactionVersion.V1
+    )
+    try:
+        code = TransactionAdmin(client).end([nobody], commit=False, deadline=deadline)[name]
+    except KafkaProdError as error:
+        return [Finding.warning(step_of_error(error), error, local=True)]
+    acl = Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
+    if code in _ALLOWED:
+        principal = topic_checks.guide_of(config.producer).principal
+        return [Finding.ok(Step.PERMISSIONS, f"{acl} is allowed to {principal}")]
+    if code != ErrorCode.transactional_id_authorization_failed:
+        return []
+    return [topic_checks.denied(acl, code, config.producer)]

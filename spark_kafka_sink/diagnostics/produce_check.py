@@ -27,7 +27,7 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
 )
 from spark_kafka_sink.diagnostics.finding import Finding, Step
-from spark_kafka_sink.diagnostics.topics import guide_of
+from spark_kafka_sink.diagnostics.topics import denied, guide_of
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.protocol.error_codes import (
@@ -96,14 +96,14 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     if code not in AUTHORIZATION_FAILED:
         refused = ProtocolError("the brokers do not assign a producer id", error=error_name(code))
         return Finding.failure(Step.PRODUCE, refused)
-    denied = AuthorizationError(
+    error = AuthorizationError(
         f"the brokers do not assign a producer id to {guide.principal}",
         error=error_name(code),
         hint=f"{guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, topic))} (enough since Kafka "
         f"2.8); earlier brokers also need: "
         f"{guide.grant(Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
     )
-    return Finding.failure(Step.PERMISSIONS, denied)
+    return Finding.failure(Step.PERMISSIONS, error)
 
 
 def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
@@ -113,16 +113,8 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
             f"the leader of {topic}-0 at {node} accepts writes of this client; nothing was written"
         )
         return Finding.ok(Step.PRODUCE, text)
-    guide = guide_of(config)
     if code == ErrorCode.topic_authorization_failed:
-        denied = AuthorizationError(
-            f"Write on topic {topic} is denied to {guide.principal}",
-            topic=topic,
-            broker=node,
-            error=error_name(code),
-            hint=guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, topic)),
-        )
-        return Finding.failure(Step.PERMISSIONS, denied)
+        return denied(Acl(Operation.WRITE, ResourceType.TOPIC, topic), code, config, node)
     if not code:
         return Finding.note(
             Step.PRODUCE, f"the server at {node} accepted a record that Kafka's brokers reject"

@@ -52,13 +52,8 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
             Step.PERMISSIONS, f"{name}: the brokers do not report permissions before Kafka 2.3"
         )
     if not operations & (_WRITE | _ALL):
-        error = AuthorizationError(
-            f"Write on topic {name} is denied to {guide.principal}",
-            topic=name,
-            error=error_name(ErrorCode.topic_authorization_failed),
-            hint=guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, name)),
-        )
-        return Finding.failure(Step.PERMISSIONS, error)
+        acl = Acl(Operation.WRITE, ResourceType.TOPIC, name)
+        return denied(acl, ErrorCode.topic_authorization_failed, config)
     lacks_cluster = of_cluster is not None and not of_cluster & (_IDEMPOTENT_WRITE | _ALL)
     if config.enable_idempotence and lacks_cluster:
         right = Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
@@ -323,6 +318,19 @@ class TopicFacts:
 def guide_of(config: ProducerConfig) -> AclGuide:
     """Return an `AclGuide` for this client's principal."""
     return AclGuide(config.security, config.bootstrap_servers[0])
+
+
+def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = None) -> Finding:
+    """Return the finding for a missing ACL, which a broker reported with this error code."""
+    guide = guide_of(config)
+    error = AuthorizationError(
+        f"{acl} is denied to {guide.principal}",
+        topic=acl.name if acl.resource is ResourceType.TOPIC else None,
+        broker=broker,
+        error=error_name(code),
+        hint=guide.grant(acl),
+    )
+    return Finding.failure(Step.PERMISSIONS, error)
 
 
 def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
