@@ -10,7 +10,8 @@ that folder.
 
 In reading order:
 
-- `datasource`: the data source that Spark loads
+- `datasource`: the data source that Spark loads, and the writer that starts Python workers before a
+  session's first write
 - `plan`: planning of a write: options of SQL tables, warnings about secrets, checks
 - `contract`: the columns that a DataFrame must have
 - `selection`: the columns that are serialized as key and value
@@ -33,7 +34,6 @@ In reading order:
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver
 - `registration`: registers the format with a session; writes micro-batches from `foreachBatch`
-- `warm_up`: the writer that starts Python workers before a session's first write
 - `spark_errors`: converts exceptions of Spark to errors of this package
 - `kafka_partitions`: repartitions a DataFrame so that each Kafka partition is in one task
 - `log_lines`: the format of log lines in Spark's Python workers

@@ -50,7 +50,7 @@ from spark_kafka_sink.spark.writer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
@@ -249,22 +249,13 @@ def _planning() -> bool:
     return _PLANNER in sys.modules or getattr(script, "name", None) == _PLANNER
 
 
+_HEADER = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
 COLUMNS = (
     types.StructField("key", types.BinaryType()),
     types.StructField("value", types.BinaryType()),
     types.StructField("topic", types.StringType()),
     types.StructField("partition", types.IntegerType()),
-    types.StructField(
-        "headers",
-        types.ArrayType(
-            types.StructType(
-                [
-                    types.StructField("key", types.StringType()),
-                    types.StructField("value", types.BinaryType()),
-                ]
-            )
-        ),
-    ),
+    types.StructField("headers", types.ArrayType(_HEADER)),
 )
 """Columns of a table that is created with this format and without columns."""
 
@@ -292,26 +283,32 @@ def table_schema(options: Mapping[str, str]) -> types.StructType:
     return types.StructType(fields)
 
 
-def _refuse_secrets(given: GivenOptions) -> None:
-    values = {**SecurityValues.parse(given.security).values}
-    names = {name: given.security.given_name(name) for name in values}
+def _stored_secrets(given: GivenOptions) -> Iterator[tuple[str, str, Secret]]:
+    """Yield the options whose value is a secret, not a reference to a secret.
+
+    Each has its name, its name as the user spelled it, and its value.
+    """
+    security = given.security
+    for name, value in SecurityValues.parse(security).values.items():
+        if is_secret(name) and isinstance(value, Secret) and not value.is_reference:
+            yield name, security.given_name(name), value
     for name, text in given.sink.items():
-        if name in REGISTRY_SECRETS:
-            values[name], names[name] = Secret(text, name), name
-    for name, value in values.items():
-        if isinstance(value, Secret) and _stores_secret(name, value):
+        if name in REGISTRY_SECRETS and not (value := Secret(text, name)).is_reference:
+            yield name, name, value
+
+
+def _refuse_secrets(given: GivenOptions) -> None:
+    for name, shown, value in _stored_secrets(given):
+        if _holds_secret(name, value):
             raise ConfigError(
-                f"option {names[name]} is a secret, but Spark shows the "
-                f"options of a table to all users",
+                f"option {shown} is a secret, but Spark shows the options of a table to all users",
                 hint="Set it on the write: INSERT INTO t WITH (...); or use env:NAME or file:PATH, "
                 "if every executor can read the value.",
             )
 
 
-def _stores_secret(name: str, value: Secret) -> bool:
-    """Return True if a value is itself a secret, not a reference to a secret."""
-    if value.is_reference or not (is_secret(name) or name in REGISTRY_SECRETS):
-        return False
+def _holds_secret(name: str, value: Secret) -> bool:
+    """Return True for a secret, and for a JAAS configuration that contains one."""
     from spark_kafka_sink.config.security.jaas import parse_jaas
     from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
 
@@ -365,24 +362,10 @@ def displayed_secrets(options: Mapping[str, str]) -> list[str]:
     Raises:
         ConfigError: see `SinkConfig.parse`, for names and security options.
     """
-    given = split_options(options)
-    security = given.security
-    displayed = [
-        security.given_name(name)
-        for name, value in SecurityValues.parse(security).values.items()
-        if isinstance(value, Secret)
-        and not value.is_reference
-        and is_secret(name)
-        and not name.endswith(".id")
-        and not is_redacted(name, value.reveal())
-    ]
-    of_registry = ((name, Secret(text, name)) for name, text in given.sink.items())
-    return displayed + [
-        name
-        for name, value in of_registry
-        if name in REGISTRY_SECRETS
-        and not value.is_reference
-        and not is_redacted(name, value.reveal())
+    return [
+        shown
+        for name, shown, value in _stored_secrets(split_options(options))
+        if not name.endswith(".id") and not is_redacted(name, value.reveal())
     ]
 
 
