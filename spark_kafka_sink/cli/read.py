@@ -20,15 +20,17 @@ from spark_kafka_sink.admin.topic_reader import (
     Verdict,
     verify_report,
 )
-from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, wait_for_broker
 from spark_kafka_sink.cli.kafka_options import (
+    TIMEOUT_S,
     GivenOptions,
     OptionsFile,
+    Timeout,
     cli_option,
     command,
     connection_options,
     expanded,
     fail,
+    wait_for_broker,
 )
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.errors import KafkaProdError

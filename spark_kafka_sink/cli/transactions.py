@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, wait_for_broker
-from spark_kafka_sink.cli.kafka_options import (
-    GivenOptions,
-    OptionsFile,
-    cli_option,
-    command,
-    connection_options,
-    fail,
-)
+from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.common.errors import KafkaProdError, TransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
@@ -178,17 +170,19 @@ class TransactionArguments:
     """The common options of all commands in this group."""
 
     prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
-    bootstrap_servers: str | None = cli_option(
+    bootstrap_servers: str | None = kafka_options.cli_option(
         "Kafka brokers; may also be set in --option or --config."
     )
-    decision_log_topic: str = cli_option("decisionLogTopic of the write.", DECISION_LOG_TOPIC)
-    option: GivenOptions = None
-    config: OptionsFile = None
-    timeout: Timeout = TIMEOUT_S
+    decision_log_topic: str = kafka_options.cli_option(
+        "decisionLogTopic of the write.", DECISION_LOG_TOPIC
+    )
+    option: kafka_options.GivenOptions = None
+    config: kafka_options.OptionsFile = None
+    timeout: kafka_options.Timeout = kafka_options.TIMEOUT_S
 
 
 @transactions.command("list")
-@command
+@kafka_options.command
 def list_open(arguments: TransactionArguments) -> None:
     """Show the open transactions, and the partitions in which they block readers."""
     with _operator(arguments) as operator:
@@ -207,7 +201,7 @@ def list_open(arguments: TransactionArguments) -> None:
 
 
 @transactions.command()
-@command
+@kafka_options.command
 def describe(
     arguments: TransactionArguments,
     transactional_id: Annotated[
@@ -223,7 +217,7 @@ def describe(
 
 
 @transactions.command()
-@command
+@kafka_options.command
 def commit(
     arguments: TransactionArguments,
     accept_loss: Annotated[
@@ -251,7 +245,7 @@ def commit(
 
 
 @transactions.command()
-@command
+@kafka_options.command
 def abort(
     arguments: TransactionArguments,
     transactional_ids: Annotated[
@@ -287,7 +281,7 @@ def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
     """Yield an operator for a command's options. Print its errors and exit with status 1."""
     try:
         parsed = SinkConfig.parse(
-            connection_options(
+            kafka_options.connection_options(
                 arguments.config, arguments.option or (), arguments.bootstrap_servers
             )
             | {
@@ -296,10 +290,10 @@ def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
                 "decisionLogTopic": arguments.decision_log_topic,
             }
         )
-        wait_for_broker(parsed.producer, arguments.timeout)
+        kafka_options.wait_for_broker(parsed.producer, arguments.timeout)
         yield TransactionOperator(parsed)
     except KafkaProdError as error:
-        fail(error)
+        kafka_options.fail(error)
 
 
 def _describe(operator: TransactionOperator, name: str) -> None:
