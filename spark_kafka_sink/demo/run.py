@@ -75,7 +75,7 @@ def major_version(printed: str) -> int | None:
 
 
 BOOTSTRAP = "kafka.bootstrap.servers"
-LOOK_EVERY_S = 0.2
+POLL_INTERVAL_S = 0.2
 LINES_SHOWN = 40
 PIPE_WIDTH = 120
 
@@ -220,9 +220,9 @@ class _Demo:
     def _step(self, name: str) -> Iterator[Callable[[str], None]]:
         """Print a line with the result and the duration after a step."""
         started = time.monotonic()
-        said: list[str] = []
-        yield said.append
-        for text in said:
+        results: list[str] = []
+        yield results.append
+        for text in results:
             seconds = time.monotonic() - started
             self._console.print(f"  {name:10}{text:66}{seconds:6.1f} s", soft_wrap=True)
 
@@ -268,7 +268,7 @@ def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
     before = topic.count()
 
     def watch() -> None:
-        while not stop.wait(LOOK_EVERY_S):
+        while not stop.wait(POLL_INTERVAL_S):
             show(topic.count() - before)
 
     with ThreadPoolExecutor(1) as pool:
@@ -296,18 +296,19 @@ def check(
         _count(source, received, sizes),
         _content(source, received),
         _order(source, received),
-        _places(received),
+        _partitions_of_keys(received),
     ]
 
 
 def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
     """Compare a delivery report with the number of records in the topic's partitions."""
-    said = {part.partition: part.persisted for part in report.partitions}
-    held = {number: size for number, size in sizes.items() if size}
-    if said == held:
-        return Finding(True, f"the delivery report agrees with all {len(held)} partitions")
+    reported = {part.partition: part.persisted for part in report.partitions}
+    counted = {number: size for number, size in sizes.items() if size}
+    if reported == counted:
+        return Finding(True, f"the delivery report agrees with all {len(counted)} partitions")
     return Finding(
-        False, f"records per partition differ: {said} in the delivery report, {held} in the topic"
+        False,
+        f"records per partition differ: {reported} in the delivery report, {counted} in the topic",
     )
 
 
@@ -327,12 +328,12 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Find
         if wanted != found:
             missing += (Counter(wanted) - Counter(found)).total()
             extra += (Counter(found) - Counter(wanted)).total()
-    strange = extra + received.strange
-    if missing or strange:
+    unexpected = extra + received.unexpected
+    if missing or unexpected:
         return Finding(
             False,
             f"{plural(missing, 'flight')} missing; "
-            f"{plural(strange, 'record')} not found in the source",
+            f"{plural(unexpected, 'record')} not found in the source",
         )
     return Finding(True, "every JSON document matches its flight and has the right key")
 
@@ -348,8 +349,8 @@ def _order(source: Mapping[str | None, list[Row]], received: Received) -> Findin
     return Finding(True, f"{plural(len(keys), 'tail number')}, each with its flights in order")
 
 
-def _places(received: Received) -> Finding:
-    torn = [key for key, where in received.partitions.items() if key and len(where) > 1]
-    if torn:
-        return Finding(False, f"{plural(len(torn), 'key')} in more than one partition")
+def _partitions_of_keys(received: Received) -> Finding:
+    divided = [key for key, where in received.partitions.items() if key and len(where) > 1]
+    if divided:
+        return Finding(False, f"{plural(len(divided), 'key')} in more than one partition")
     return Finding(True, "each tail number is in one partition")

@@ -190,7 +190,7 @@ class PipelineFacts:
         return self.report.duration_sum_ms / 1000
 
     @property
-    def each(self) -> float:
+    def seconds_per_task(self) -> float:
         """Seconds of the whole write, including Spark's part, divided by the number of tasks.
 
         0 if unknown.

@@ -337,7 +337,11 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     if tasks < TINY_TASKS:
         return None
     size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy / tasks
-    if size > TINY_BYTES or max(seconds, facts.each) > TINY_SECONDS or facts.is_of_several_writes:
+    if (
+        size > TINY_BYTES
+        or max(seconds, facts.seconds_per_task) > TINY_SECONDS
+        or facts.is_of_several_writes
+    ):
         return None
     return Advice(
         setting="the number of tasks",

@@ -304,24 +304,24 @@ def gather(
     After a batch that Spark took long to deliver, rows do not wait for the next batch. `clock`
     returns seconds.
     """
-    held: list[pa.RecordBatch] = []
+    gathered: list[pa.RecordBatch] = []
     rows = size = 0
     asked = clock()
     for batch in batches:
         is_slow = clock() - asked > SLOW_AFTER
         more = batch.nbytes
-        if held and size + more > MOST_GATHERED:
-            yield _together(held)
-            held, rows, size = [], 0, 0
-        held.append(batch)
+        if gathered and size + more > MOST_GATHERED:
+            yield _together(gathered)
+            gathered, rows, size = [], 0, 0
+        gathered.append(batch)
         rows, size = rows + batch.num_rows, size + more
         # The next batch may be just as large or slow.
         if is_slow or rows >= wanted() or size + more > MOST_GATHERED:
-            yield _together(held)
-            held, rows, size = [], 0, 0
+            yield _together(gathered)
+            gathered, rows, size = [], 0, 0
         asked = clock()
-    if held:
-        yield _together(held)
+    if gathered:
+        yield _together(gathered)
 
 
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -384,8 +384,8 @@ class _Counted:
     """Counts the rows of Arrow batches and collects their topics while they are read.
 
     Args:
-        batches: the task's Arrow batches. topic: index of the column whose names are collected, if
-            any.
+        batches: the task's Arrow batches.
+        topic: index of the column whose names are collected; None to collect no names.
     """
 
     def __init__(self, batches: Iterable[pa.RecordBatch], topic: int | None) -> None:

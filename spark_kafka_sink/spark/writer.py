@@ -3,8 +3,8 @@
 `write` runs in a task's Python worker, `commit` and `abort` in a Python worker on the driver.
 Delivery is at least once: a task that Spark runs again writes its rows again.
 
-The driver's worker processes load this module to plan and to commit. Modules that only tasks or
-only the end of a write needs are imported where they are used, because the first write of a session
+The driver's worker processes load this module to plan and to commit. Modules that only tasks need,
+or only the end of a write, are imported where they are used, because the first write of a session
 waits for the start of each of these processes.
 """
 
