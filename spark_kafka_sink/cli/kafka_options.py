@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import MISSING, field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.text import nearest, shown_name
 from spark_kafka_sink.config.names import KNOWN_NAMES, SERIALIZERS, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
@@ -23,7 +24,6 @@ from spark_kafka_sink.diagnostics.examination import connect, quiet_log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.config.model import ProducerConfig
 
 OPTION = "option"
@@ -74,10 +74,14 @@ def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterato
             yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def fail(error: KafkaProdError) -> NoReturn:
-    """Print the error on stderr, and exit with status 1."""
-    typer.echo(f"kafkaprod: {error}", err=True)
-    raise typer.Exit(1)
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """Print an error of this package on stderr, and exit with status 1."""
+    try:
+        yield
+    except KafkaProdError as error:
+        typer.echo(f"kafkaprod: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 GivenOptions = Annotated[

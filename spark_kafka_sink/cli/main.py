@@ -15,7 +15,6 @@ from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.cli.broker import BrokerArguments, serve
 from spark_kafka_sink.cli.read import read, verify
 from spark_kafka_sink.cli.transactions import transactions
-from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.demo.run import BOOTSTRAP, DemoOptions, run_demo
@@ -45,12 +44,10 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Show a delivery report, or compare two delivery reports."""
-    try:
+    with kafka_options.exit_on_error():
         parts = DeliveryReport.read_all(kafka_options.expanded(location))
         found = DeliveryReport.merge_all(parts)
         other_report = None if other is None else DeliveryReport.read(kafka_options.expanded(other))
-    except KafkaProdError as error:
-        kafka_options.fail(error)
     if other_report is not None and other is not None:
         comparison = compare(found, other_report)
         if as_json:
@@ -115,10 +112,8 @@ def doctor(
 
     Exits with status 0 if a write would work, even with warnings, and with 1 if it would fail.
     """
-    try:
+    with kafka_options.exit_on_error():
         intent = Intent(config=_config(bootstrap_servers, topic, option, config))
-    except KafkaProdError as error:
-        kafka_options.fail(error)
     produce_step = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
     with quiet_log("spark_kafka_sink"):
         findings = Doctor(intent=intent, produce=produce_step, seconds=timeout).examine()
@@ -196,10 +191,8 @@ def broker(arguments: BrokerArguments) -> None:
     """Run the embedded broker until SIGINT or SIGTERM."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("spark_kafka_sink.broker").setLevel(arguments.log_level.upper())
-    try:
+    with kafka_options.exit_on_error():
         serve(arguments.options(), arguments.ca_file)
-    except KafkaProdError as error:
-        kafka_options.fail(error)
 
 
 app.command("report")(report)
@@ -231,7 +224,7 @@ def demo(
     librdkafka reads the records back. It supports PEM truststores, and PEM and PKCS12 keystores,
     but not JKS. It requires Read on the topic and on the group kafkaprod-demo.
     """
-    try:
+    with kafka_options.exit_on_error():
         kafka = kafka_options.write_options(config, option or ())
         options = DemoOptions(
             bootstrap_servers=bootstrap_servers or kafka.get(BOOTSTRAP),
@@ -244,8 +237,6 @@ def demo(
             servers = {BOOTSTRAP: options.bootstrap_servers}
             kafka_options.wait_for_broker(ProducerConfig.parse({**kafka, **servers}), timeout)
         passed = run_demo(options)
-    except KafkaProdError as error:
-        kafka_options.fail(error)
     if not passed:
         raise typer.Exit(1)
 

@@ -28,12 +28,11 @@ from spark_kafka_sink.cli.kafka_options import (
     cli_option,
     command,
     connection_options,
+    exit_on_error,
     expanded,
-    fail,
     wait_for_broker,
 )
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.diagnostics.examination import quiet_log
@@ -254,12 +253,11 @@ def _client(arguments: ReadArguments | VerifyArguments) -> Iterator[BlockingClie
     """Yield a connected client; print errors and exit with status 1."""
     given, servers = arguments.option or (), arguments.bootstrap_servers
     try:
-        options = connection_options(arguments.config, given, servers, allow_sink_options=True)
-        config = ProducerConfig.parse(options)
-        wait_for_broker(config, arguments.timeout)
-        with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
-            yield client
-    except KafkaProdError as error:
-        fail(error)
+        with exit_on_error():
+            options = connection_options(arguments.config, given, servers, allow_sink_options=True)
+            config = ProducerConfig.parse(options)
+            wait_for_broker(config, arguments.timeout)
+            with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
+                yield client
     except KeyboardInterrupt:
         raise typer.Exit from None

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from spark_kafka_sink.cli import kafka_options
-from spark_kafka_sink.common.errors import KafkaProdError, TransactionError
+from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
 from spark_kafka_sink.config.model import SinkConfig
@@ -279,7 +279,7 @@ def abort(
 @contextmanager
 def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
     """Yield an operator for a command's options. Print its errors and exit with status 1."""
-    try:
+    with kafka_options.exit_on_error():
         parsed = SinkConfig.parse(
             kafka_options.connection_options(
                 arguments.config, arguments.option or (), arguments.bootstrap_servers
@@ -292,8 +292,6 @@ def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
         )
         kafka_options.wait_for_broker(parsed.producer, arguments.timeout)
         yield TransactionOperator(parsed)
-    except KafkaProdError as error:
-        kafka_options.fail(error)
 
 
 def _describe(operator: TransactionOperator, name: str) -> None:
