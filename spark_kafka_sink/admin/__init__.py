@@ -6,13 +6,12 @@ use it only to create topics.
 In reading order:
 
 - `blocking_client`: a Kafka client that runs on the caller's thread and is reused between calls
-- `api_driver`: sends requests for many keys, and retries each key until its result is final
 - `lookups`: determines the broker to which requests for a key are sent
+- `api_driver`: sends requests for many keys, and retries each key until its result is final
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `log_reader`: reads the committed records of one partition
-- `topic_reader`: reads the records of topics between offsets, as a consumer without a group
-- `verification`: checks that the records of a delivery report still exist
+- `topic_reader`: reads the records of topics between offsets, as a consumer without a group, and
+  checks that the records of a delivery report still exist
 - `topic_admin`: creates and describes topics, and reads topic and broker settings
-- `topic_creator`: creates the missing topics of a write
 - `appender`: appends records to one partition in a transaction
 """

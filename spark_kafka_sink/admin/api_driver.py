@@ -9,34 +9,39 @@ per request, keys are sent together. Source: ``AdminApiDriver``, ``AdminApiHandl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from zlib import crc32
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient, Call, CallOutcome
+from spark_kafka_sink.admin.lookups import MAX_WAIT_S, AnyBrokerLookup, K, LeaderLookup, Lookup
 from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.messages import Values, encode_request
+from spark_kafka_sink.protocol.transactions import find_coordinator
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.cluster_snapshot import Node
-    from spark_kafka_sink.protocol.versions import ApiKey
-
-K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 CONCURRENT_BACKOFF_MS = 10
 """Initial backoff for CONCURRENT_TRANSACTIONS, which is shorter than retry.backoff.ms, as in Java.
 """
-MAX_WAIT_S = 1.0
-"""Maximum seconds between two steps."""
 MANY_KEYS = 1_000
 """Maximum keys per request for APIs without a limit."""
+_FIRST_EXTRA_ID = -1_000_000
+_MAX_BROKERS = 1 << 31
+"""Offset for the node ids of additional connections. Other node ids do not use this range."""
+_MULTIPLE_KEYS = 4
+"""The first version of FindCoordinator that supports several keys (KIP-699)."""
 
 
 class Action(Enum):
@@ -71,6 +76,12 @@ class ApiHandler(ABC, Generic[K, V]):
     """Error codes for which `action` is `Action.RETRY`."""
     looked_up: frozenset[int] = frozenset()
     """Error codes for which `action` is `Action.LOOK_UP`, unless they are in `retried`."""
+    max_keys = 1
+    """Maximum keys per request."""
+
+    def lookup(self, client: BlockingClient) -> Lookup[K]:
+        """Return the lookup of the brokers that handle the API; by default, any broker."""
+        return AnyBrokerLookup(client)
 
     def cap(self, keys: Sequence[K]) -> int | None:  # noqa: ARG002
         """Return the maximum version of a request for these keys, or None for no limit."""
@@ -78,7 +89,7 @@ class ApiHandler(ABC, Generic[K, V]):
 
     def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
         """Return the maximum keys per request; `version` is None before the negotiation."""
-        return 1
+        return self.max_keys
 
     def body(self, keys: Sequence[K], version: int) -> list[Buffer]:
         """Return the body of a request for these keys."""
@@ -88,9 +99,14 @@ class ApiHandler(ABC, Generic[K, V]):
     def values(self, keys: Sequence[K], version: int) -> Values:
         """Return the values of a request for these keys."""
 
-    @abstractmethod
     def results(self, keys: Sequence[K], outcome: CallOutcome) -> Mapping[K, KeyResult[V]]:
         """Return the result of each key. `outcome.response` must not be None."""
+        (key,) = keys
+        return {key: self.result(key, outcome)}
+
+    def result(self, key: K, outcome: CallOutcome) -> KeyResult[V]:
+        """Return the result of a request with one key."""
+        raise NotImplementedError
 
     def action(self, code: int) -> Action:
         """Return the action for an error code, which can be a `ClientErrorCode`."""
@@ -99,18 +115,26 @@ class ApiHandler(ABC, Generic[K, V]):
         return Action.LOOK_UP if code in self.looked_up else Action.DONE
 
 
-class CoordinatorHandler(ApiHandler[K, V]):
-    """An API that coordinators handle."""
+class CoordinatorHandler(ApiHandler[str, V]):
+    """An API that the coordinators of transactional ids handle."""
 
     retried = error_codes.COORDINATOR_BUSY
     looked_up = error_codes.COORDINATOR_MOVED
 
+    def lookup(self, client: BlockingClient) -> Lookup[str]:
+        """See `ApiHandler`."""
+        return CoordinatorLookup(client)
 
-class LeaderHandler(ApiHandler[K, V]):
+
+class LeaderHandler(ApiHandler[TopicPartition, V]):
     """An API that partition leaders handle."""
 
     retried = error_codes.LEADER_BUSY
     looked_up = error_codes.INVALID_METADATA | {ErrorCode.unknown_leader_epoch}
+
+    def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
+        """See `ApiHandler`."""
+        return LeaderLookup(client)
 
 
 def only(items: Sequence[Any], outcome: CallOutcome) -> Any:
@@ -125,31 +149,6 @@ def only(items: Sequence[Any], outcome: CallOutcome) -> Any:
             broker=str(outcome.node),
         )
     return items[0]
-
-
-class Lookup(Generic[K]):
-    """Looks up the brokers that are responsible for keys."""
-
-    def __init__(self, client: BlockingClient) -> None:
-        self._client = client
-
-    def node(self, key: K) -> Node | None:
-        """Return the broker for a key, or None if it is currently unknown."""
-        raise NotImplementedError
-
-    def look_up(self, keys: Sequence[K]) -> None:
-        """Start to look up keys for which `node` returned None."""
-
-    def invalidate(self, key: K) -> None:
-        """Discard the broker that was found for a key."""
-
-    def step(self, now: float) -> Mapping[K, int]:  # noqa: ARG002
-        """Continue the lookup; return the error codes of keys whose lookup cannot succeed."""
-        return {}
-
-    def wait(self, now: float) -> float:
-        """Return the number of seconds within which `step` must be called again."""
-        return self._client.metadata.wait(now)
 
 
 @dataclass(slots=True)
@@ -170,22 +169,22 @@ class ApiDriver(Generic[K, V]):
     Args:
         client: sends the requests.
         handler: the API.
-        lookup: the lookup of the responsible brokers.
         keys: the initial keys; `add` adds more keys.
+        lookup: the lookup of the responsible brokers; None for the handler's own lookup.
     """
 
     def __init__(
         self,
         client: BlockingClient,
         handler: ApiHandler[K, V],
-        lookup: Lookup[K],
         keys: Iterable[K] = (),
+        lookup: Lookup[K] | None = None,
     ) -> None:
         self.results: dict[K, KeyResult[V]] = {}
         """Final results, until `take_results` removes them."""
         self._client = client
         self._handler = handler
-        self._lookup = lookup
+        self._lookup = lookup or handler.lookup(client)
         self._waiting: dict[K, _KeyState] = {}
         self._in_progress: dict[K, _KeyState] = {}
         """Keys with a queued request or a request in flight."""
@@ -337,3 +336,92 @@ class ApiDriver(Generic[K, V]):
         state.attempts += 1
         state.retry_at, state.code = self._client.now() + delay, result.code
         self._waiting[key] = state
+
+
+def request_one(
+    client: BlockingClient, handler: ApiHandler[K, V], key: K, deadline: float | None, what: str
+) -> KeyResult[V]:
+    """Return the final result of a single key; see `ApiDriver.complete`."""
+    return ApiDriver(client, handler, (key,)).complete(deadline, what)[key]
+
+
+class FindCoordinatorHandler(ApiHandler[str, Node]):
+    """Finds the coordinators of transactional ids."""
+
+    api = ApiKey.FIND_COORDINATOR
+    retried = error_codes.COORDINATOR_UNAVAILABLE
+
+    def keys_per_request(self, version: int | None) -> int:
+        """See `ApiHandler`."""
+        return MANY_KEYS if version is not None and version >= _MULTIPLE_KEYS else 1
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return find_coordinator(keys)
+
+    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[Node]]:
+        """See `ApiHandler`."""
+        coordinators = getattr(outcome.response, "coordinators", None)
+        if coordinators is None:
+            return {keys[0]: _coordinator(outcome.response)}
+        return {found.key: _coordinator(found) for found in coordinators}
+
+
+def _coordinator(found: object) -> KeyResult[Node]:
+    code = int(getattr(found, "error_code", 0))
+    node_id, host, port = (getattr(found, name) for name in ("node_id", "host", "port"))
+    return KeyResult(
+        code=code,
+        message=getattr(found, "error_message", None),
+        value=None if code else Node(int(node_id), host, int(port)),
+    )
+
+
+class CoordinatorLookup(Lookup[str]):
+    """Looks up the coordinators of transactional ids, which the client caches.
+
+    Args:
+        client: sends the requests.
+        connections: number of connections per coordinator, among which the ids are distributed. A
+            broker processes the requests of a connection one after another, and responds to EndTxn
+            only after its followers have replicated the new state of the transaction.
+    """
+
+    def __init__(self, client: BlockingClient, connections: int = 1) -> None:
+        super().__init__(client)
+        self._coordinators = client.coordinators
+        self._connections = connections
+        self._driver = ApiDriver(client, FindCoordinatorHandler())
+
+    def node(self, key: str) -> Node | None:
+        """See `Lookup`."""
+        node = self._coordinators.get(key)
+        number = crc32(key.encode()) % self._connections
+        if node is None or not number:
+            return node
+        node_id = _FIRST_EXTRA_ID - number * _MAX_BROKERS - node.node_id
+        return Node(node_id, node.host, node.port)
+
+    def look_up(self, keys: Sequence[str]) -> None:
+        """See `Lookup`."""
+        self._driver.add(keys)
+        self._driver.step(self._client.now())
+
+    def invalidate(self, key: str) -> None:
+        """See `Lookup`."""
+        self._coordinators.remove(key)
+
+    def step(self, now: float) -> Mapping[str, int]:
+        """See `Lookup`."""
+        self._driver.step(now)
+        failures = {}
+        for key, result in self._driver.take_results().items():
+            if result.value is None:
+                failures[key] = result.code
+            else:
+                self._coordinators.add(key, result.value)
+        return failures
+
+    def wait(self, now: float) -> float:
+        """See `Lookup`."""
+        return MAX_WAIT_S if self._driver.is_done else self._driver.wait(now)

@@ -14,16 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.admin.api_driver import (
-    MAX_WAIT_S,
-    ApiDriver,
     CoordinatorHandler,
     KeyResult,
     LeaderHandler,
     V,
     only,
+    request_one,
 )
 from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
-from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
+from spark_kafka_sink.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
 from spark_kafka_sink.admin.transaction_admin import EndTxnHandler, TransactionAdmin
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common import errors
@@ -38,7 +37,7 @@ from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader, ne
 from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
@@ -64,7 +63,7 @@ InitProducerId or after transaction.timeout.ms.
 """
 
 
-class AddPartitionsHandler(CoordinatorHandler[str, None]):
+class AddPartitionsHandler(CoordinatorHandler[None]):
     """Adds one partition to a V1 transaction; the key is the transactional id."""
 
     api = ApiKey.ADD_PARTITIONS_TO_TXN
@@ -79,14 +78,14 @@ class AddPartitionsHandler(CoordinatorHandler[str, None]):
         """See `ApiHandler`."""
         return add_partitions(self._producer, [self._partition])
 
-    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[None]]:
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
         topic = only(outcome.response.results_by_topic_v3_and_below, outcome)
         partition = only(topic.results_by_partition, outcome)
-        return {keys[0]: KeyResult(code=int(partition.partition_error_code))}
+        return KeyResult(code=int(partition.partition_error_code))
 
 
-class ProduceHandler(LeaderHandler[TopicPartition, int]):
+class ProduceHandler(LeaderHandler[int]):
     """Appends a batch to a partition; the result is the first offset of the batch.
 
     In a transaction, retries are safe: the leader detects duplicates by producer id, epoch and
@@ -97,6 +96,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
         batch: the record batch.
         producer: the producer, for a batch in a transaction, or None.
         acks: the acks value of the request; -1 for all.
+        unknown_topic_retry_s: seconds for which an unknown topic is looked up again.
     """
 
     api = ApiKey.PRODUCE
@@ -108,11 +108,17 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
         batch: Sequence[Buffer],
         producer: OpenTransaction | None = None,
         acks: int = _ALL,
+        unknown_topic_retry_s: float = _UNKNOWN_TOPIC_RETRY_S,
     ) -> None:
         self._client = client
         self._batch = batch
         self._producer = producer
         self._acks = acks
+        self._unknown_topic_retry_s = unknown_topic_retry_s
+
+    def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
+        """See `ApiHandler`."""
+        return LeaderLookup(client, self._unknown_topic_retry_s)
 
     def cap(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
@@ -137,19 +143,15 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
             timeout_ms=self._client.config.request_timeout_ms,
         )
 
-    def results(
-        self, keys: Sequence[TopicPartition], outcome: CallOutcome
-    ) -> Mapping[TopicPartition, KeyResult[int]]:
+    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[int]:  # noqa: ARG002
         """See `ApiHandler`."""
         topic = only(outcome.response.responses, outcome)
         partition = only(topic.partition_responses, outcome)
-        return {
-            keys[0]: KeyResult(
-                code=int(partition.error_code),
-                value=int(partition.base_offset),
-                message=getattr(partition, "error_message", None),
-            )
-        }
+        return KeyResult(
+            code=int(partition.error_code),
+            value=int(partition.base_offset),
+            message=getattr(partition, "error_message", None),
+        )
 
     def _topic(self, key: TopicPartition) -> Any:
         return self._client.cluster.topics[key.topic]
@@ -237,9 +239,8 @@ class TransactionalAppender:
         self, owner: OpenTransaction, key: TopicPartition, deadline: float | None
     ) -> None:
         what, name = "AddPartitionsToTxn", owner.transactional_id
-        lookup = CoordinatorLookup(self._client)
-        driver = ApiDriver(self._client, AddPartitionsHandler(owner, key), lookup, (name,))
-        result = driver.complete(deadline, f"{what} of {name}")[name]
+        handler = AddPartitionsHandler(owner, key)
+        result = request_one(self._client, handler, name, deadline, f"{what} of {name}")
         if result.code:
             raise self._rejection(what, owner, key, result)
 
@@ -256,20 +257,20 @@ class TransactionalAppender:
         batch = _batch(owner, sequence, records, client.wall_ms())
         # An unknown topic to which this appender has already appended was deleted.
         is_new = all(key != other for _, _, other in self._sequences)
-        lookup = LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S if is_new else MAX_WAIT_S)
-        driver = ApiDriver(client, ProduceHandler(client, batch, owner), lookup, (key,))
-        result = driver.complete(deadline, f"Produce to {key.topic}-{key.partition}")[key]
+        retry_s = _UNKNOWN_TOPIC_RETRY_S if is_new else MAX_WAIT_S
+        handler = ProduceHandler(client, batch, owner, unknown_topic_retry_s=retry_s)
+        what = f"Produce to {key.topic}-{key.partition}"
+        result = request_one(client, handler, key, deadline, what)
         if result.code not in {ErrorCode.none, ErrorCode.duplicate_sequence_number}:
             raise self._rejection("Produce", owner, key, result)
         self._sequences[place] = next_sequence(sequence, len(records))
 
     def _commit(self, owner: OpenTransaction, deadline: float | None) -> OpenTransaction:
         client, name = self._client, owner.transactional_id
-        handler = EndTxnHandler([owner], commit=True)
-        driver = ApiDriver(client, handler, CoordinatorLookup(client), (name,))
-        results = driver.complete(deadline, f"committing {name} (which may have succeeded)")
+        handler, what = EndTxnHandler([owner], commit=True), f"committing {name}"
+        result = request_one(client, handler, name, deadline, f"{what} (which may have succeeded)")
         try:
-            return self._following(owner, results[name], handler, deadline)
+            return self._following(owner, result, handler, deadline)
         except FencedError as error:
             if not handler.may_have_ended:
                 raise

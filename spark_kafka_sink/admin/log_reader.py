@@ -42,7 +42,7 @@ from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_kafka_sink.admin.api_driver import V
     from spark_kafka_sink.protocol.messages import Values
@@ -90,7 +90,7 @@ class Fetched:
     by_id: bool
 
 
-class FetchHandler(LeaderHandler[TopicPartition, Fetched]):
+class FetchHandler(LeaderHandler[Fetched]):
     """Fetches from a partition once, without waiting for new data."""
 
     api = ApiKey.FETCH
@@ -135,17 +135,15 @@ class FetchHandler(LeaderHandler[TopicPartition, Fetched]):
             "topics": [topic],
         }
 
-    def results(
-        self, keys: Sequence[TopicPartition], outcome: CallOutcome
-    ) -> Mapping[TopicPartition, KeyResult[Fetched]]:
+    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[Fetched]:  # noqa: ARG002
         """See `ApiHandler`."""
         if code := int(getattr(outcome.response, "error_code", 0)):
-            return {keys[0]: KeyResult(code=code)}
+            return KeyResult(code=code)
         if not outcome.response.responses:  # The response to a throttled Fetch is empty.
-            return {keys[0]: KeyResult(code=ErrorCode.throttling_quota_exceeded)}
+            return KeyResult(code=ErrorCode.throttling_quota_exceeded)
         partition = only_partition(outcome)
         fetched = _fetched(partition, outcome.version)
-        return {keys[0]: KeyResult(code=int(partition.error_code), value=fetched)}
+        return KeyResult(code=int(partition.error_code), value=fetched)
 
 
 def _fetched(partition: Any, version: int) -> Fetched:
@@ -391,7 +389,7 @@ class LogReader:
     def _read(self, position: Position | None, deadline: float | None) -> LogRead | None:
         """Make one attempt. Return None if reading must restart from the start of the log."""
         end = self._offset(LATEST, deadline)
-        topic_id = self._topic_id()
+        topic_id = _topic_id(self._client, self._key)
         if position is not None and self._is_other(position):
             return None
         start = self._offset(EARLIEST, deadline) if position is None else position.offset
@@ -417,7 +415,7 @@ class LogReader:
                     break  # Compaction has removed all records after this offset.
                 return None  # A new leader has not determined its high watermark yet.
             place = further
-        if self._topic_id() != topic_id:
+        if _topic_id(self._client, self._key) != topic_id:
             return None
         new = Position(
             topic_id=topic_id,
@@ -431,10 +429,6 @@ class LogReader:
         """Return True if the topic has been deleted and recreated since `position`."""
         info = self._client.cluster.topics.get(self._key.topic)
         return info is not None and info.is_other(position.topic_id)
-
-    def _topic_id(self) -> uuid.UUID | None:
-        info = self._client.cluster.topics.get(self._key.topic)
-        return None if info is None else info.topic_id
 
     def _offset(self, timestamp: int, deadline: float | None) -> int:
         offset = self._request(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")
@@ -474,7 +468,7 @@ def request_of_leader(
         BrokerUnavailableError: the deadline has passed.
         ProtocolError: the leader rejected the request for a different reason.
     """
-    driver = ApiDriver(client, handler, LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S), (key,))
+    driver = ApiDriver(client, handler, (key,), LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S))
     result = driver.complete(deadline, f"{what} of {key.topic}-{key.partition}")[key]
     if result.code in _RESTART:
         if result.code in TOPIC_RECREATED:

@@ -1,74 +1,55 @@
 """Look up the broker that is responsible for a key.
 
-Depending on the API, this broker is a coordinator, a leader, the controller, the broker with a
-given id, or any broker. Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.
+Depending on the API, this broker is a leader, the controller, the broker with a given id, or any
+broker; `api_driver` looks up coordinators. Source: ``PartitionLeaderStrategy``,
+``AllBrokersStrategy``; KIP-98.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from zlib import crc32
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spark_kafka_sink.admin.api_driver import (
-    MANY_KEYS,
-    MAX_WAIT_S,
-    ApiDriver,
-    ApiHandler,
-    K,
-    KeyResult,
-    Lookup,
-)
 from spark_kafka_sink.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.client.metadata_updater import is_fatal
-from spark_kafka_sink.protocol.error_codes import COORDINATOR_UNAVAILABLE, ErrorCode
-from spark_kafka_sink.protocol.transactions import find_coordinator
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
 
+K = TypeVar("K", bound=Hashable)
+
+MAX_WAIT_S = 1.0
+"""Maximum seconds between two steps."""
 _CONNECTING_WAIT_S = 0.02
 """Interval in seconds at which a broker is checked while the client connects to it."""
-_FIRST_EXTRA_ID = -1_000_000
-_MAX_BROKERS = 1 << 31
-"""Offset for the node ids of additional connections. Other node ids do not use this range."""
-_MULTIPLE_KEYS = 4
-"""The first version of FindCoordinator that supports several keys (KIP-699)."""
 
 
-class FindCoordinatorHandler(ApiHandler[str, Node]):
-    """Finds the coordinators of transactional ids."""
+class Lookup(Generic[K]):
+    """Looks up the brokers that are responsible for keys."""
 
-    api = ApiKey.FIND_COORDINATOR
-    retried = COORDINATOR_UNAVAILABLE
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
 
-    def keys_per_request(self, version: int | None) -> int:
-        """See `ApiHandler`."""
-        return MANY_KEYS if version is not None and version >= _MULTIPLE_KEYS else 1
+    def node(self, key: K) -> Node | None:
+        """Return the broker for a key, or None if it is currently unknown."""
+        raise NotImplementedError
 
-    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return find_coordinator(keys)
+    def look_up(self, keys: Sequence[K]) -> None:
+        """Start to look up keys for which `node` returned None."""
 
-    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[Node]]:
-        """See `ApiHandler`."""
-        coordinators = getattr(outcome.response, "coordinators", None)
-        if coordinators is None:
-            return {keys[0]: _coordinator(outcome.response)}
-        return {found.key: _coordinator(found) for found in coordinators}
+    def invalidate(self, key: K) -> None:
+        """Discard the broker that was found for a key."""
 
+    def step(self, now: float) -> Mapping[K, int]:  # noqa: ARG002
+        """Continue the lookup; return the error codes of keys whose lookup cannot succeed."""
+        return {}
 
-def _coordinator(found: object) -> KeyResult[Node]:
-    code = int(getattr(found, "error_code", 0))
-    node_id, host, port = (getattr(found, name) for name in ("node_id", "host", "port"))
-    return KeyResult(
-        code=code,
-        message=getattr(found, "error_message", None),
-        value=None if code else Node(int(node_id), host, int(port)),
-    )
+    def wait(self, now: float) -> float:
+        """Return the number of seconds within which `step` must be called again."""
+        return self._client.metadata.wait(now)
 
 
 class AnyBrokerLookup(Lookup[K]):
@@ -102,56 +83,6 @@ class ControllerLookup(Lookup[K]):
     def invalidate(self, key: K) -> None:  # noqa: ARG002
         """See `Lookup`."""
         self._failures += 1
-
-
-class CoordinatorLookup(Lookup[str]):
-    """Looks up the coordinators of transactional ids, which the client caches.
-
-    Args:
-        client: sends the requests.
-        connections: number of connections per coordinator, among which the ids are distributed. A
-            broker processes the requests of a connection one after another, and responds to EndTxn
-            only after its followers have replicated the new state of the transaction.
-    """
-
-    def __init__(self, client: BlockingClient, connections: int = 1) -> None:
-        super().__init__(client)
-        self._coordinators = client.coordinators
-        self._connections = connections
-        self._driver = ApiDriver(client, FindCoordinatorHandler(), AnyBrokerLookup(client))
-
-    def node(self, key: str) -> Node | None:
-        """See `Lookup`."""
-        node = self._coordinators.get(key)
-        number = crc32(key.encode()) % self._connections
-        if node is None or not number:
-            return node
-        node_id = _FIRST_EXTRA_ID - number * _MAX_BROKERS - node.node_id
-        return Node(node_id, node.host, node.port)
-
-    def look_up(self, keys: Sequence[str]) -> None:
-        """See `Lookup`."""
-        self._driver.add(keys)
-        self._driver.step(self._client.now())
-
-    def invalidate(self, key: str) -> None:
-        """See `Lookup`."""
-        self._coordinators.remove(key)
-
-    def step(self, now: float) -> Mapping[str, int]:
-        """See `Lookup`."""
-        self._driver.step(now)
-        failures = {}
-        for key, result in self._driver.take_results().items():
-            if result.value is None:
-                failures[key] = result.code
-            else:
-                self._coordinators.add(key, result.value)
-        return failures
-
-    def wait(self, now: float) -> float:
-        """See `Lookup`."""
-        return MAX_WAIT_S if self._driver.is_done else self._driver.wait(now)
 
 
 class LeaderLookup(Lookup[TopicPartition]):

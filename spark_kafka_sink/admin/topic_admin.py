@@ -1,5 +1,9 @@
 """Create and describe topics, read their offsets, and read the configs of topics and brokers.
 
+With topic.create=true, the driver creates the topic and the dead letter topic that are set in the
+options. Topics in a topic column are unknown until a row contains them, so tasks create these
+topics (`TopicCreator`).
+
 A topic description contains partitions, replicas, and the operations for which this client is
 authorized (KIP-430). Describing a topic never creates it. Source:
 ``KafkaAdminClient.describeTopics``.
@@ -13,19 +17,26 @@ from datetime import timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.admin import lookups
 from spark_kafka_sink.admin.api_driver import (
     MANY_KEYS,
     ApiDriver,
     ApiHandler,
-    K,
     KeyResult,
     LeaderHandler,
     only,
+    request_one,
 )
-from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
+from spark_kafka_sink.admin.blocking_client import (
+    BlockingClient,
+    CallOutcome,
+    borrowed_client,
+    denied,
+    on_topic,
+)
+from spark_kafka_sink.admin.lookups import BrokerLookup, ControllerLookup, K, LeaderLookup, Lookup
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
+from spark_kafka_sink.common.text import is_topic_name
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -33,7 +44,10 @@ from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
     import uuid
+    from collections.abc import Iterable
 
+    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.config.topic_creation import TopicCreation
     from spark_kafka_sink.protocol.messages import Values
 
 CLEANUP: Final = "cleanup.policy"
@@ -88,10 +102,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
 
     api = ApiKey.METADATA
     looked_up = error_codes.CONNECTION_LOST | {ErrorCode.leader_not_available}
-
-    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return MANY_KEYS
+    max_keys = MANY_KEYS
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -125,13 +136,11 @@ class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
         """See `ApiHandler`."""
         return {"topics": None, "allow_auto_topic_creation": False}
 
-    def results(
-        self, keys: Sequence[str], outcome: CallOutcome
-    ) -> Mapping[str, KeyResult[tuple[str, ...]]]:
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[tuple[str, ...]]:  # noqa: ARG002
         """See `ApiHandler`."""
         topics = outcome.response.topics
         names = tuple(sorted(topic.name for topic in topics if not topic.is_internal))
-        return {keys[0]: KeyResult(code=0, value=names)}
+        return KeyResult(code=0, value=names)
 
 
 def _description(topic: Any, cluster_operations: int | None) -> TopicDescription:
@@ -183,6 +192,10 @@ class CreateTopicsHandler(ApiHandler[str, None]):
         self._topics = {topic.name: topic for topic in topics}
         self._validate_only = validate_only
 
+    def lookup(self, client: BlockingClient) -> Lookup[str]:
+        """See `ApiHandler`."""
+        return ControllerLookup(client)
+
     def values(self, keys: Sequence[str], version: int) -> Values:
         """See `ApiHandler`."""
         return {
@@ -191,18 +204,11 @@ class CreateTopicsHandler(ApiHandler[str, None]):
             "validate_only": self._validate_only,
         }
 
-    def results(
-        self,
-        keys: Sequence[str],  # noqa: ARG002
-        outcome: CallOutcome,
-    ) -> Mapping[str, KeyResult[None]]:
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
-        return {
-            topic.name: KeyResult(
-                code=int(topic.error_code), message=getattr(topic, "error_message", None)
-            )
-            for topic in outcome.response.topics
-        }
+        topic = only(outcome.response.topics, outcome)
+        message = getattr(topic, "error_message", None)
+        return KeyResult(code=int(topic.error_code), message=message)
 
     @staticmethod
     def _topic(topic: NewTopic, version: int) -> dict[str, Any]:
@@ -247,18 +253,12 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
         }
         return {"resources": [resource]}
 
-    def results(
-        self, keys: Sequence[K], outcome: CallOutcome
-    ) -> Mapping[K, KeyResult[Mapping[str, str | None]]]:
+    def result(self, key: K, outcome: CallOutcome) -> KeyResult[Mapping[str, str | None]]:  # noqa: ARG002
         """See `ApiHandler`."""
         resource = only(outcome.response.results, outcome)
         code = int(resource.error_code)
         values = {config.name: config.value for config in resource.configs}
-        return {
-            keys[0]: KeyResult(
-                code=code, value=None if code else values, message=resource.error_message
-            )
-        }
+        return KeyResult(code=code, value=None if code else values, message=resource.error_message)
 
 
 LATEST, EARLIEST = -1, -2
@@ -275,7 +275,7 @@ class IsolationLevel(IntEnum):
     READ_COMMITTED = 1
 
 
-class ListOffsetsHandler(LeaderHandler[TopicPartition, int]):
+class ListOffsetsHandler(LeaderHandler[int]):
     """Returns the first offset of a partition, or the offset at which readers must stop.
 
     Args:
@@ -311,12 +311,10 @@ class ListOffsetsHandler(LeaderHandler[TopicPartition, int]):
             "topics": [{"name": key.topic, "partitions": [partition]}],
         }
 
-    def results(
-        self, keys: Sequence[TopicPartition], outcome: CallOutcome
-    ) -> Mapping[TopicPartition, KeyResult[int]]:
+    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[int]:  # noqa: ARG002
         """See `ApiHandler`."""
         partition = only_partition(outcome)
-        return {keys[0]: KeyResult(code=int(partition.error_code), value=int(partition.offset))}
+        return KeyResult(code=int(partition.error_code), value=int(partition.offset))
 
 
 def only_partition(outcome: CallOutcome) -> Any:
@@ -408,14 +406,11 @@ class TopicAdmin:
         """
         if not topics:
             return {}
-        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         names = [topic.name for topic in topics]
-        described = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, names)
-        results = described.complete(deadline, "describing topics")
+        results = self._describe(names, deadline, "describing topics")
         unknown = ErrorCode.unknown_topic_or_partition
         missing = [name for name in names if results[name].code == unknown]
-        controller: lookups.ControllerLookup[str] = lookups.ControllerLookup(self._client)
-        driver = ApiDriver(self._client, CreateTopicsHandler(topics), controller, missing)
+        driver = ApiDriver(self._client, CreateTopicsHandler(topics), missing)
         created = driver.complete(deadline, "creating topics") if missing else {}
         return {
             name: self._rejection(name, result.code, result.message)
@@ -425,16 +420,14 @@ class TopicAdmin:
 
     def ids(self, topics: Sequence[str], deadline: float | None) -> dict[str, uuid.UUID]:
         """Return the ids of existing topics by name. Before Kafka 2.8, the result is empty."""
-        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
-        driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, topics)
-        found = [each.value for each in driver.complete(deadline, "describing topics").values()]
-        return {each.name: each.topic_id for each in found if each and each.topic_id}
+        results = self._describe(topics, deadline, "describing topics").values()
+        found = [each.value for each in results if each.value is not None]
+        return {each.name: each.topic_id for each in found if each.topic_id}
 
     def names(self, deadline: float | None) -> tuple[str, ...]:
         """Return the names of the topics that this client can describe, except internal topics."""
-        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
-        driver = ApiDriver(self._client, ListTopicsHandler(), any_broker, (_ALL_TOPICS,))
-        return driver.complete(deadline, "listing the topics")[_ALL_TOPICS].value or ()
+        handler, what = ListTopicsHandler(), "listing the topics"
+        return request_one(self._client, handler, _ALL_TOPICS, deadline, what).value or ()
 
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None
@@ -470,9 +463,8 @@ class TopicAdmin:
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
         """Return a topic's config, or None if it is missing or this client may not read it."""
         handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC, [name])
-        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
-        driver = ApiDriver(self._client, handler, any_broker, (topic,))
-        value = driver.complete(deadline, f"reading {name} of topic {topic}")[topic].value
+        what = f"reading {name} of topic {topic}"
+        value = request_one(self._client, handler, topic, deadline, what).value
         return None if value is None else value.get(name)
 
     def broker_config(self, name: str, deadline: float | None) -> str | None:
@@ -487,7 +479,7 @@ class TopicAdmin:
         client = self._client
         client.await_metadata(deadline)
         handler: DescribeConfigsHandler[int] = DescribeConfigsHandler(ConfigResource.BROKER, [name])
-        driver = ApiDriver(client, handler, lookups.BrokerLookup(client), client.cluster.nodes)
+        driver = ApiDriver(client, handler, client.cluster.nodes, BrokerLookup(client))
         soon = client.deadline(_BROKERS_TIMEOUT_S)
         if not driver.run(soon if deadline is None else min(soon, deadline)) and not driver.results:
             raise client.unavailable(f"reading {name} from the brokers", driver.latest_code)
@@ -497,15 +489,17 @@ class TopicAdmin:
 
     def _exists(self, name: str, deadline: float | None) -> bool:
         """Return True if the topic exists and this client is authorized to describe it."""
-        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
-        driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, (name,))
-        return not driver.complete(deadline, f"describing topic {name}")[name].code
+        return not self._describe((name,), deadline, f"describing topic {name}")[name].code
+
+    def _describe(
+        self, topics: Sequence[str], deadline: float | None, what: str
+    ) -> dict[str, KeyResult[TopicDescription]]:
+        return ApiDriver(self._client, DescribeTopicsHandler(), topics).complete(deadline, what)
 
     def _create(self, topic: NewTopic, deadline: float | None) -> bool:
         """Create a topic; return False if it already exists."""
-        controller: lookups.ControllerLookup[str] = lookups.ControllerLookup(self._client)
-        driver = ApiDriver(self._client, CreateTopicsHandler([topic]), controller, (topic.name,))
-        result = driver.complete(deadline, f"creating topic {topic.name}")[topic.name]
+        handler, what = CreateTopicsHandler([topic]), f"creating topic {topic.name}"
+        result = request_one(self._client, handler, topic.name, deadline, what)
         exists = result.code == ErrorCode.topic_already_exists
         if result.code and not exists:
             raise self._rejection(topic.name, result.code, result.message)
@@ -519,8 +513,8 @@ class TopicAdmin:
         """
         key = TopicPartition(name, 0)
         client = self._client
-        leaders = lookups.LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
-        driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), leaders, (key,))
+        leaders = LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
+        driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (key,), leaders)
         code = driver.complete(deadline, f"waiting for topic {name}")[key].code
         if code == ErrorCode.topic_authorization_failed:
             raise denied(client, "ListOffsets", code, on_topic(Operation.DESCRIBE, name))
@@ -543,3 +537,61 @@ class TopicAdmin:
 
 def _as_number(value: str) -> float:
     return float(value) if value.lstrip("-").isdigit() else 0.0
+
+
+def topics_to_create(config: SinkConfig) -> tuple[NewTopic, ...]:
+    """Return the topics that the driver creates if they are missing."""
+    wanted, letters = config.topic_creation, config.dead_letters.dead_letter_topic
+    if not wanted.create:
+        return ()
+    topics = [] if config.topic is None else [_wanted_topic(config.topic, wanted)]
+    if letters not in {None, config.topic}:
+        # Without the configs, because compaction could delete rows.
+        replication = wanted.replication_factor
+        topics.append(NewTopic(name=letters, partitions=None, replication=replication))
+    return tuple(topics)
+
+
+def _wanted_topic(name: str, wanted: TopicCreation) -> NewTopic:
+    return NewTopic(
+        name=name,
+        partitions=wanted.partitions,
+        replication=wanted.replication_factor,
+        configs=dict(wanted.configs),
+    )
+
+
+class TopicCreator:
+    """Creates the missing topics of a topic column when they first occur in a task.
+
+    Args:
+        config: the connection settings.
+        wanted: the partition count, replication factor and configs of the topics.
+    """
+
+    def __init__(self, config: ProducerConfig, wanted: TopicCreation) -> None:
+        self._config = config
+        self._wanted = wanted
+        self._seen: set[str] = set()
+
+    def create_missing(self, names: Iterable[str]) -> dict[str, KafkaProdError]:
+        """Create all topics that do not exist; can block for max.block.ms.
+
+        Topics of earlier calls and invalid names are skipped.
+
+        Returns:
+            The reason for each topic that cannot be created.
+
+        Raises:
+            BrokerUnavailableError: no broker has responded within max.block.ms.
+            AuthenticationError: the brokers do not accept this client.
+        """
+        new = [name for name in names if name not in self._seen and is_topic_name(name)]
+        if not new:
+            return {}
+        with borrowed_client(self._config) as client:
+            deadline = client.deadline(self._config.max_block_ms / 1000)
+            topics = [_wanted_topic(name, self._wanted) for name in new]
+            refused = TopicAdmin(client).create_missing(topics, deadline)
+        self._seen.update(new)
+        return refused

@@ -21,16 +21,13 @@ from spark_kafka_sink.admin.api_driver import (
     ApiDriver,
     ApiHandler,
     CoordinatorHandler,
+    CoordinatorLookup,
     KeyResult,
     LeaderHandler,
+    request_one,
 )
 from spark_kafka_sink.admin.blocking_client import denied, on_topic, on_transactional_id
-from spark_kafka_sink.admin.lookups import (
-    AnyBrokerLookup,
-    BrokerLookup,
-    CoordinatorLookup,
-    LeaderLookup,
-)
+from spark_kafka_sink.admin.lookups import BrokerLookup, Lookup
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.protocol import transactions as requests
@@ -122,7 +119,7 @@ class ActiveProducer:
     transaction_start: int | None
 
 
-class InitProducerIdHandler(CoordinatorHandler[str, OpenTransaction]):
+class InitProducerIdHandler(CoordinatorHandler[OpenTransaction]):
     """Returns producer ids for transactional ids, and fences earlier producers.
 
     Args:
@@ -149,14 +146,12 @@ class InitProducerIdHandler(CoordinatorHandler[str, OpenTransaction]):
             )
         return requests.init_producer_id(keys[0], self._timeout_ms, current=current)
 
-    def results(
-        self, keys: Sequence[str], outcome: CallOutcome
-    ) -> Mapping[str, KeyResult[OpenTransaction]]:
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
         """See `ApiHandler`."""
-        return {keys[0]: _producer(keys[0], outcome.response, outcome.transaction_version)}
+        return _producer(key, outcome.response, outcome.transaction_version)
 
 
-class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
+class EndTxnHandler(CoordinatorHandler[OpenTransaction]):
     """Commits or aborts transactions; the result is the producer for the next transaction.
 
     Retries are safe: a coordinator that has already ended the transaction returns success and, with
@@ -182,15 +177,13 @@ class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
         """See `ApiHandler`."""
         return requests.end_txn(self._transactions[keys[0]], commit=self._commit)
 
-    def results(
-        self, keys: Sequence[str], outcome: CallOutcome
-    ) -> Mapping[str, KeyResult[OpenTransaction]]:
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[OpenTransaction]:
         """See `ApiHandler`."""
-        ended = self._transactions[keys[0]]
-        result = _producer(keys[0], outcome.response, ended.version)
+        ended = self._transactions[key]
+        result = _producer(key, outcome.response, ended.version)
         if result.value is not None and not ended.version.bumps_epoch:
             result.value = ended
-        return {keys[0]: result}
+        return result
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
@@ -214,14 +207,11 @@ def _producer(
     return KeyResult(code=0, value=producer)
 
 
-class DescribeTransactionsHandler(CoordinatorHandler[str, TransactionDescription]):
+class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
     """Returns the states of transactional ids."""
 
     api = ApiKey.DESCRIBE_TRANSACTIONS
-
-    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return MANY_KEYS
+    max_keys = MANY_KEYS
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -254,7 +244,7 @@ def _description(state: Any) -> TransactionDescription:
     )
 
 
-class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
+class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
     """Lists the transactions of each coordinator. The keys are broker ids.
 
     Args:
@@ -264,10 +254,16 @@ class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
     """
 
     api = ApiKey.LIST_TRANSACTIONS
+    retried = CoordinatorHandler.retried
+    looked_up = CoordinatorHandler.looked_up
 
     def __init__(self, states: Sequence[TransactionState], pattern: str | None) -> None:
         self._states = states
         self._pattern = pattern
+
+    def lookup(self, client: BlockingClient) -> Lookup[int]:
+        """See `ApiHandler`."""
+        return BrokerLookup(client)
 
     def values(self, keys: Sequence[int], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -277,20 +273,18 @@ class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
             "transactional_id_pattern": self._pattern,
         }
 
-    def results(
-        self, keys: Sequence[int], outcome: CallOutcome
-    ) -> Mapping[int, KeyResult[list[ListedTransaction]]]:
+    def result(self, key: int, outcome: CallOutcome) -> KeyResult[list[ListedTransaction]]:
         """See `ApiHandler`."""
         listed = [
             ListedTransaction(
                 transactional_id=state.transactional_id,
                 state=TransactionState(state.transaction_state),
                 producer_id=int(state.producer_id),
-                coordinator=keys[0],
+                coordinator=key,
             )
             for state in outcome.response.transaction_states
         ]
-        return {keys[0]: KeyResult(code=int(outcome.response.error_code), value=listed)}
+        return KeyResult(code=int(outcome.response.error_code), value=listed)
 
 
 class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
@@ -306,22 +300,17 @@ class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
         """See `ApiHandler`."""
         return {"topics": [], "allow_auto_topic_creation": False}
 
-    def results(
-        self, keys: Sequence[str], outcome: CallOutcome
-    ) -> Mapping[str, KeyResult[frozenset[int]]]:
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[frozenset[int]]:  # noqa: ARG002
         """See `ApiHandler`."""
         brokers = frozenset(int(broker.node_id) for broker in outcome.response.brokers)
-        return {keys[0]: KeyResult(code=0, value=brokers)}
+        return KeyResult(code=0, value=brokers)
 
 
-class DescribeProducersHandler(LeaderHandler[TopicPartition, tuple[ActiveProducer, ...]]):
+class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
     """Returns the active producers of partitions, from the leaders."""
 
     api = ApiKey.DESCRIBE_PRODUCERS
-
-    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return MANY_KEYS
+    max_keys = MANY_KEYS
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -394,14 +383,11 @@ class TransactionAdmin:
             BrokerUnavailableError: the deadline has passed.
         """
         known = None if current is None else {transactional_id: current}
-        driver = ApiDriver(
-            self._client,
+        handler, what = (
             InitProducerIdHandler(timeout_ms, known),
-            CoordinatorLookup(self._client),
-            (transactional_id,),
+            f"InitProducerId of {transactional_id}",
         )
-        what = f"InitProducerId of {transactional_id}"
-        result = driver.complete(deadline, what)[transactional_id]
+        result = request_one(self._client, handler, transactional_id, deadline, what)
         if result.value is not None:
             return result.value
         if result.code == ErrorCode.invalid_transaction_timeout:
@@ -436,7 +422,7 @@ class TransactionAdmin:
         lookup = CoordinatorLookup(
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
         )
-        driver = ApiDriver(self._client, EndTxnHandler(transactions, commit=commit), lookup, ids)
+        driver = ApiDriver(self._client, EndTxnHandler(transactions, commit=commit), ids, lookup)
         results = _run(driver, deadline)
         return [(name, results[name]) for name in dict.fromkeys(ids)]
 
@@ -447,8 +433,7 @@ class TransactionAdmin:
         a transaction, the transaction is committed.
         """
         handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
-        lookup = CoordinatorLookup(self._client)
-        results = _run(ApiDriver(self._client, handler, lookup, transactional_ids), deadline)
+        results = _run(ApiDriver(self._client, handler, transactional_ids), deadline)
         return {key: result.code for key, result in results.items()}
 
     def describe(
@@ -462,9 +447,7 @@ class TransactionAdmin:
             BrokerUnavailableError: the deadline has passed.
         """
         what = "DescribeTransactions"
-        lookup = CoordinatorLookup(self._client)
-        handler = DescribeTransactionsHandler()
-        driver = ApiDriver(self._client, handler, lookup, transactional_ids)
+        driver = ApiDriver(self._client, DescribeTransactionsHandler(), transactional_ids)
         found = {}
         for name, result in driver.complete(deadline, what).items():
             if result.value is not None:
@@ -517,8 +500,7 @@ class TransactionAdmin:
             UnknownTopicError: the partition does not exist.
             BrokerUnavailableError: the deadline has passed.
         """
-        lookup = LeaderLookup(self._client)
-        driver = ApiDriver(self._client, DescribeProducersHandler(), lookup, partitions)
+        driver = ApiDriver(self._client, DescribeProducersHandler(), partitions)
         results = driver.complete(deadline, "DescribeProducers")
         return {key: self._producers(key, result) for key, result in results.items()}
 
@@ -561,7 +543,7 @@ class TransactionAdmin:
         """Return the transactions that brokers list, or None if a broker rejects the pattern."""
         what = "ListTransactions"
         handler = ListTransactionsHandler(states, pattern)
-        driver = ApiDriver(self._client, handler, BrokerLookup(self._client), brokers)
+        driver = ApiDriver(self._client, handler, brokers)
         results = driver.complete(deadline, what).values()
         if any(result.code == ErrorCode.invalid_regular_expression for result in results):
             return None
@@ -575,9 +557,8 @@ class TransactionAdmin:
     def _brokers(self, deadline: float | None) -> frozenset[int]:
         """Return the ids of all brokers, as reported by one broker."""
         what = "Metadata"
-        any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(self._client)
-        driver = ApiDriver(self._client, ListBrokersHandler(), any_broker, (what,))
-        return driver.complete(deadline, what)[what].value or frozenset()
+        result = request_one(self._client, ListBrokersHandler(), what, deadline, what)
+        return result.value or frozenset()
 
     def _producers(
         self, key: TopicPartition, result: KeyResult[tuple[ActiveProducer, ...]]

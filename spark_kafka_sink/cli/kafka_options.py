@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import MISSING, field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.text import nearest, shown_name
 from spark_kafka_sink.config.names import KNOWN_NAMES, SERIALIZERS, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.demo.run import BOOTSTRAP
+from spark_kafka_sink.diagnostics.doctor import SECONDS
+from spark_kafka_sink.diagnostics.examination import connect, quiet_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.config.model import ProducerConfig
 
 OPTION = "option"
 """Key of a field's metadata for its `typer.Option`."""
@@ -70,10 +74,14 @@ def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterato
             yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def fail(error: KafkaProdError) -> NoReturn:
-    """Print the error on stderr, and exit with status 1."""
-    typer.echo(f"kafkaprod: {error}", err=True)
-    raise typer.Exit(1)
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """Print an error of this package on stderr, and exit with status 1."""
+    try:
+        yield
+    except KafkaProdError as error:
+        typer.echo(f"kafkaprod: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 GivenOptions = Annotated[
@@ -88,6 +96,29 @@ OptionsFile = Annotated[
     Path | None,
     typer.Option(help="Properties file with options, as for --command-config of Kafka's tools."),
 ]
+TIMEOUT_S: Final = SECONDS
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="Timeout for broker responses, in seconds.",
+    ),
+]
+
+
+def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
+    """Wait until a broker returns the cluster's metadata.
+
+    Raises:
+        KafkaProdError: no broker returned metadata within `timeout` seconds. The message contains
+            the reason, and the hint explains what to check.
+    """
+    with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
+        failure = connect(client, timeout)
+    if failure is not None and failure.error is not None:
+        raise failure.error
 
 
 def expanded(location: str) -> str:
@@ -95,7 +126,7 @@ def expanded(location: str) -> str:
     return location if "://" in location else str(Path(location).expanduser())
 
 
-def kafka_options(
+def write_options(
     config: Path | None, given: Iterable[str], *, allow_sink_options: bool = False
 ) -> dict[str, str]:
     """Return the options of a write.
@@ -123,12 +154,12 @@ def connection_options(
     *,
     allow_sink_options: bool = False,
 ) -> dict[str, str]:
-    """Return the result of `kafka_options` with the brokers from --bootstrap-servers.
+    """Return the result of `write_options` with the brokers from --bootstrap-servers.
 
     Raises:
-        ConfigError: see `kafka_options`. Also raised if no bootstrap servers are set.
+        ConfigError: see `write_options`. Also raised if no bootstrap servers are set.
     """
-    options = kafka_options(config, given, allow_sink_options=allow_sink_options)
+    options = write_options(config, given, allow_sink_options=allow_sink_options)
     if servers is not None:
         options[BOOTSTRAP] = servers
     if BOOTSTRAP not in options:

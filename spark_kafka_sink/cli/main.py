@@ -1,33 +1,32 @@
-"""``kafkaprod``: the root command, and the commands ``broker``, ``report`` and ``demo``."""
+"""The root command, and ``kafkaprod doctor``, ``report``, ``broker`` and ``demo``."""
 
 from __future__ import annotations
 
 import json
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
+from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.cli.broker import BrokerArguments, serve
-from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, doctor, wait_for_broker
-from spark_kafka_sink.cli.kafka_options import (
-    GivenOptions,
-    OptionsFile,
-    command,
-    expanded,
-    fail,
-    kafka_options,
-)
 from spark_kafka_sink.cli.read import read, verify
 from spark_kafka_sink.cli.transactions import transactions
-from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.version import __version__
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.demo.run import BOOTSTRAP, DemoOptions, run_demo
+from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
+from spark_kafka_sink.diagnostics.examination import Intent, quiet_log
+from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.figures import compare
 from spark_kafka_sink.report.tables import print_advice, print_comparison, print_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LOCATION_HELP = (
     "Delivery report, or directory with the reports of micro-batches: a path or a pyarrow.fs URI."
@@ -45,12 +44,10 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Show a delivery report, or compare two delivery reports."""
-    try:
-        parts = DeliveryReport.read_all(expanded(location))
+    with kafka_options.exit_on_error():
+        parts = DeliveryReport.read_all(kafka_options.expanded(location))
         found = DeliveryReport.merge_all(parts)
-        other_report = None if other is None else DeliveryReport.read(expanded(other))
-    except KafkaProdError as error:
-        fail(error)
+        other_report = None if other is None else DeliveryReport.read(kafka_options.expanded(other))
     if other_report is not None and other is not None:
         comparison = compare(found, other_report)
         if as_json:
@@ -69,6 +66,94 @@ def _names(before: str, after: str) -> tuple[str, str]:
     """Return the column names: the file names, or the full paths if these names are equal."""
     names = Path(before).name, Path(after).name
     return names if names[0] != names[1] else (before, after)
+
+
+_STYLES = {
+    Severity.OK: "green",
+    Severity.NOTE: "cyan",
+    Severity.WARNING: "yellow",
+    Severity.ERROR: "bold red",
+}
+
+
+def doctor(
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(help="Bootstrap servers: host:port of brokers, separated by commas."),
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="Topic to write to.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-o",
+            help="Write option, such as kafka.security.protocol=SASL_SSL or "
+            "useTimestampColumn=true; may be repeated.",
+        ),
+    ] = None,
+    config: kafka_options.OptionsFile = None,
+    produce: Annotated[
+        bool | None,
+        typer.Option(
+            "--produce/--no-produce",
+            help="Write one record, which remains in the topic, or skip the last step. By default, "
+            "check that the leader would accept a record, without writing one.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Timeout of each step, in seconds.")
+    ] = SECONDS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check the connection to Kafka and the topic, step by step.
+
+    The steps are name resolution, TCP, TLS, login, brokers, topic, permissions, a record and, if a
+    format uses it, the schema registry.
+
+    Exits with status 0 if a write would work, even with warnings, and with 1 if it would fail.
+    """
+    with kafka_options.exit_on_error():
+        intent = Intent(config=_config(bootstrap_servers, topic, option, config))
+    produce_step = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
+    with quiet_log("spark_kafka_sink"):
+        findings = Doctor(intent=intent, produce=produce_step, seconds=timeout).examine()
+        shown = list(findings) if as_json else list(_print_each(findings))
+    failed = worst(shown) is Severity.ERROR
+    if as_json:
+        output = {"ok": not failed, "findings": [each.to_json() for each in shown]}
+        typer.echo(json.dumps(output, indent=2))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _config(
+    servers: str | None, topic: str | None, option: list[str] | None, file: Path | None
+) -> SinkConfig:
+    given = kafka_options.connection_options(file, option or (), servers, allow_sink_options=True)
+    if topic is not None:
+        given["topic"] = topic
+    return SinkConfig.parse(given)
+
+
+def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Print and yield each finding immediately, because the next step can take a long time."""
+    out = Console(highlight=False)
+    for finding in findings:
+        style = _STYLES[finding.severity]
+        head = f"{finding.step.value:<16} [{style}]{finding.severity.value:<8}[/{style}] "
+        out.print(head + escape(_text(finding)), soft_wrap=True)
+        if finding.hint is not None:
+            out.print(f"{'':25} [bold]{escape(_capitalized(finding.hint))}[/bold]", soft_wrap=True)
+        yield finding
+
+
+def _text(finding: Finding) -> str:
+    code = finding.kafka_error
+    return finding.text if code is None else f"{finding.text} ({code})"
+
+
+def _capitalized(hint: str) -> str:
+    return hint[0].upper() + hint[1:]
 
 
 app = typer.Typer(
@@ -101,15 +186,13 @@ def kafkaprod(
 
 
 @app.command("broker")
-@command
+@kafka_options.command
 def broker(arguments: BrokerArguments) -> None:
     """Run the embedded broker until SIGINT or SIGTERM."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("spark_kafka_sink.broker").setLevel(arguments.log_level.upper())
-    try:
+    with kafka_options.exit_on_error():
         serve(arguments.options(), arguments.ca_file)
-    except KafkaProdError as error:
-        fail(error)
 
 
 app.command("report")(report)
@@ -132,17 +215,17 @@ def demo(
             min=1, metavar="NUMBER", help="Maximum number of flights; default: all 336,776."
         ),
     ] = None,
-    option: GivenOptions = None,
-    config: OptionsFile = None,
-    timeout: Timeout = TIMEOUT_S,
+    option: kafka_options.GivenOptions = None,
+    config: kafka_options.OptionsFile = None,
+    timeout: kafka_options.Timeout = kafka_options.TIMEOUT_S,
 ) -> None:
     """Write a data set of flights in 2013 with Spark, and verify the records with another client.
 
     librdkafka reads the records back. It supports PEM truststores, and PEM and PKCS12 keystores,
     but not JKS. It requires Read on the topic and on the group kafkaprod-demo.
     """
-    try:
-        kafka = kafka_options(config, option or ())
+    with kafka_options.exit_on_error():
+        kafka = kafka_options.write_options(config, option or ())
         options = DemoOptions(
             bootstrap_servers=bootstrap_servers or kafka.get(BOOTSTRAP),
             topic=topic,
@@ -152,10 +235,8 @@ def demo(
         )
         if options.bootstrap_servers is not None:
             servers = {BOOTSTRAP: options.bootstrap_servers}
-            wait_for_broker(ProducerConfig.parse({**kafka, **servers}), timeout)
+            kafka_options.wait_for_broker(ProducerConfig.parse({**kafka, **servers}), timeout)
         passed = run_demo(options)
-    except KafkaProdError as error:
-        fail(error)
     if not passed:
         raise typer.Exit(1)
 

@@ -13,20 +13,26 @@ import typer
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.topic_admin import IsolationLevel
-from spark_kafka_sink.admin.topic_reader import OffsetRange, TopicReader
-from spark_kafka_sink.admin.verification import PartitionCheck, Verdict, verify_report
-from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, wait_for_broker
+from spark_kafka_sink.admin.topic_reader import (
+    OffsetRange,
+    PartitionCheck,
+    TopicReader,
+    Verdict,
+    verify_report,
+)
 from spark_kafka_sink.cli.kafka_options import (
+    TIMEOUT_S,
     GivenOptions,
     OptionsFile,
+    Timeout,
     cli_option,
     command,
     connection_options,
+    exit_on_error,
     expanded,
-    fail,
+    wait_for_broker,
 )
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.diagnostics.examination import quiet_log
@@ -247,12 +253,11 @@ def _client(arguments: ReadArguments | VerifyArguments) -> Iterator[BlockingClie
     """Yield a connected client; print errors and exit with status 1."""
     given, servers = arguments.option or (), arguments.bootstrap_servers
     try:
-        options = connection_options(arguments.config, given, servers, allow_sink_options=True)
-        config = ProducerConfig.parse(options)
-        wait_for_broker(config, arguments.timeout)
-        with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
-            yield client
-    except KafkaProdError as error:
-        fail(error)
+        with exit_on_error():
+            options = connection_options(arguments.config, given, servers, allow_sink_options=True)
+            config = ProducerConfig.parse(options)
+            wait_for_broker(config, arguments.timeout)
+            with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
+                yield client
     except KeyboardInterrupt:
         raise typer.Exit from None

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, wait_for_broker
-from spark_kafka_sink.cli.kafka_options import (
-    GivenOptions,
-    OptionsFile,
-    cli_option,
-    command,
-    connection_options,
-    fail,
-)
-from spark_kafka_sink.common.errors import KafkaProdError, TransactionError
+from spark_kafka_sink.cli import kafka_options
+from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
 from spark_kafka_sink.config.model import SinkConfig
@@ -47,9 +39,10 @@ def transactions_table(overview: Overview) -> Table:
     rows = []
     for each in overview.transactions:
         age = _age_ms(each, overview.now_ms)
-        left = None if age is None else max(0, each.timeout_ms - age)
-        texts = (each.transactional_id, each.batch, each.standing.value, each.state.value)
-        rows.append((*texts, _seconds(age), _seconds(left), str(len(each.partitions))))
+        found = each.description
+        left = None if age is None else max(0, found.timeout_ms - age)
+        texts = (each.transactional_id, each.batch, each.standing.value, found.state.value)
+        rows.append((*texts, _seconds(age), _seconds(left), str(len(found.partitions))))
     title = f"Open transactions: {len(overview.transactions)}"
     return make_table(title, (*columns, ">partitions"), rows)
 
@@ -93,19 +86,19 @@ def records_table(records: Mapping[str, Record]) -> Table:
 
 def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     """Return the table with the details of one open transaction."""
-    table = Table(title=view.transactional_id, show_header=False)
-    started = "" if view.started_ms is None else _utc_time(view.started_ms)
+    table, found = Table(title=view.transactional_id, show_header=False), view.description
+    started = "" if found.started_ms is None else _utc_time(found.started_ms)
     age = _age_ms(view, now_ms)
     rows = (
         ("scope", str(view.scope)),
         ("batch", view.batch),
         ("standing", f"{view.standing.value}: {_STANDINGS[view.standing]}"),
-        ("state", view.state.value),
-        ("producer id, epoch", f"{view.producer_id}, {view.epoch}"),
+        ("state", found.state.value),
+        ("producer id, epoch", f"{found.producer_id}, {found.epoch}"),
         ("coordinator", f"broker {view.coordinator}"),
         ("open since", f"{started} ({_seconds(age)})"),
-        ("transaction.timeout.ms", f"{view.timeout_ms:,}"),
-        ("partitions", ", ".join(f"{each.topic}-{each.partition}" for each in view.partitions)),
+        ("transaction.timeout.ms", f"{found.timeout_ms:,}"),
+        ("partitions", ", ".join(f"{each.topic}-{each.partition}" for each in found.partitions)),
     )
     for row in rows:
         table.add_row(*row)
@@ -151,7 +144,8 @@ def _status(record: Record) -> str:
 
 
 def _age_ms(view: OpenTransactionView, now_ms: int) -> int | None:
-    return None if view.started_ms is None else max(0, now_ms - view.started_ms)
+    started_ms = view.description.started_ms
+    return None if started_ms is None else max(0, now_ms - started_ms)
 
 
 def _seconds(milliseconds: int | None) -> str:
@@ -176,17 +170,19 @@ class TransactionArguments:
     """The common options of all commands in this group."""
 
     prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
-    bootstrap_servers: str | None = cli_option(
+    bootstrap_servers: str | None = kafka_options.cli_option(
         "Kafka brokers; may also be set in --option or --config."
     )
-    decision_log_topic: str = cli_option("decisionLogTopic of the write.", DECISION_LOG_TOPIC)
-    option: GivenOptions = None
-    config: OptionsFile = None
-    timeout: Timeout = TIMEOUT_S
+    decision_log_topic: str = kafka_options.cli_option(
+        "decisionLogTopic of the write.", DECISION_LOG_TOPIC
+    )
+    option: kafka_options.GivenOptions = None
+    config: kafka_options.OptionsFile = None
+    timeout: kafka_options.Timeout = kafka_options.TIMEOUT_S
 
 
 @transactions.command("list")
-@command
+@kafka_options.command
 def list_open(arguments: TransactionArguments) -> None:
     """Show the open transactions, and the partitions in which they block readers."""
     with _operator(arguments) as operator:
@@ -205,7 +201,7 @@ def list_open(arguments: TransactionArguments) -> None:
 
 
 @transactions.command()
-@command
+@kafka_options.command
 def describe(
     arguments: TransactionArguments,
     transactional_id: Annotated[
@@ -221,7 +217,7 @@ def describe(
 
 
 @transactions.command()
-@command
+@kafka_options.command
 def commit(
     arguments: TransactionArguments,
     accept_loss: Annotated[
@@ -249,7 +245,7 @@ def commit(
 
 
 @transactions.command()
-@command
+@kafka_options.command
 def abort(
     arguments: TransactionArguments,
     transactional_ids: Annotated[
@@ -283,9 +279,9 @@ def abort(
 @contextmanager
 def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
     """Yield an operator for a command's options. Print its errors and exit with status 1."""
-    try:
+    with kafka_options.exit_on_error():
         parsed = SinkConfig.parse(
-            connection_options(
+            kafka_options.connection_options(
                 arguments.config, arguments.option or (), arguments.bootstrap_servers
             )
             | {
@@ -294,10 +290,8 @@ def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
                 "decisionLogTopic": arguments.decision_log_topic,
             }
         )
-        wait_for_broker(parsed.producer, arguments.timeout)
+        kafka_options.wait_for_broker(parsed.producer, arguments.timeout)
         yield TransactionOperator(parsed)
-    except KafkaProdError as error:
-        fail(error)
 
 
 def _describe(operator: TransactionOperator, name: str) -> None:

@@ -4,8 +4,8 @@ The demo uses the embedded broker, unless the user specifies a Kafka cluster.
 
 In reading order:
 
-- `run`: the steps of the demo, its options and its output
+- `run`: the steps of the demo, its options and its output; compares the records with the source and
+  with the delivery report
 - `spark_job`: the flights, the local Spark session and the write
 - `topic`: create, watch and read the topic with librdkafka
-- `check`: compare the records with the source and with the delivery report
 """

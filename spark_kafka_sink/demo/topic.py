@@ -57,7 +57,7 @@ def _truststore(store: model.TrustStore | None) -> dict[str, str]:
     if store is None:
         return {"ssl.ca.location": "probe"}
     if store.type is not model.StoreType.PEM:
-        raise _nothing_for(f"a truststore of type {store.type.value}")
+        raise _unsupported(f"a truststore of type {store.type.value}")
     if store.location is not None:
         return {"ssl.ca.location": store.location}
     return _revealed({"ssl.ca.pem": store.certificates})
@@ -65,7 +65,7 @@ def _truststore(store: model.TrustStore | None) -> dict[str, str]:
 
 def _keystore(store: model.KeyStore) -> dict[str, str]:
     if store.type is model.StoreType.JKS:
-        raise _nothing_for("a keystore of type JKS")
+        raise _unsupported("a keystore of type JKS")
     if store.type is model.StoreType.PKCS12:
         return {
             "ssl.keystore.location": store.location or "",
@@ -97,14 +97,14 @@ def _sasl(sasl: model.SaslConfig) -> dict[str, str]:
                 }
             )
         )
-    raise _nothing_for(f"this {sasl.mechanism.value} login")
+    raise _unsupported(f"this {sasl.mechanism.value} login")
 
 
 def _revealed(secrets: dict[str, Secret | None]) -> dict[str, str]:
     return {name: secret.reveal() for name, secret in secrets.items() if secret is not None}
 
 
-def _nothing_for(what: str) -> ConfigError:
+def _unsupported(what: str) -> ConfigError:
     return ConfigError(
         f"the demo reads the records with librdkafka, which does not support {what}", hint=_HINT
     )
@@ -123,7 +123,7 @@ class Received:
     rows: defaultdict[str | None, list[Row]] = field(default_factory=lambda: defaultdict(list))
     partitions: defaultdict[str | None, set[int]] = field(default_factory=lambda: defaultdict(set))
     count: int = 0
-    strange: int = 0
+    unexpected: int = 0
     """Number of records that are not JSON objects with exactly these fields."""
 
     def add(self, message: Message) -> None:
@@ -133,7 +133,7 @@ class Received:
         name = None if key is None else _bytes(key).decode()
         document = _document(message)
         if document is None or tuple(document) != self.fields:
-            self.strange += 1
+            self.unexpected += 1
             return
         self.rows[name].append(tuple(document.values()))
         self.partitions[name].add(int(message.partition() or 0))
@@ -188,8 +188,8 @@ class DemoTopic:
         admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0, **self._security})
         try:
             new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
-            made = admin.create_topics([new], request_timeout=TIMEOUT_S)
-            _wait_unless_exists(made[self.name].result)
+            created = admin.create_topics([new], request_timeout=TIMEOUT_S)
+            _wait_unless_exists(created[self.name].result)
             self._partitions = self._find_partitions()
         except KafkaException as error:
             raise BrokerUnavailableError(
@@ -202,13 +202,13 @@ class DemoTopic:
 
     def _find_partitions(self) -> list[int]:
         """Wait until all partitions have a leader, and return their numbers."""
-        give_up = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             found = self._consumer.list_topics(self.name, timeout=TIMEOUT_S).topics[self.name]
             led = [number for number, one in found.partitions.items() if one.leader >= 0]
             if led and len(led) == len(found.partitions):
                 return sorted(led)
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
             time.sleep(0.1)
 

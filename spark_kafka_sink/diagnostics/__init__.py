@@ -7,10 +7,8 @@ In reading order:
 
 - `finding`: the result of one check, with step, severity, text and hint
 - `topics`: check a topic's existence, settings and permissions against the write
-- `transactional_ids`: check that the client may use transactional ids with the prefix
 - `examination`: query the brokers for the data of these checks, with a deadline for each query
 - `produce_check`: check that a leader accepts records, by sending a probe or a single record
-- `schemas`: check schemas in the registry, without registering them
 - `preflight`: the checks that the driver runs before any task
-- `doctor`: the checks of `kafkaprod doctor`
+- `doctor`: the checks of `kafkaprod doctor`, which include schemas in the registry
 """

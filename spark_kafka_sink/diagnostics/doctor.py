@@ -7,12 +7,13 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient, Call, CallOutcome
-from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics import examination
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
-from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
+from spark_kafka_sink.formats.registry import Candidate, Registry
+from spark_kafka_sink.formats.sources import given_source, message_of, subject_of
 from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.acl import principal_of
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.channel.connection_failures import Diagnosis
     from spark_kafka_sink.client.cluster_snapshot import Node
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.formats import PartFormat
+    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.config.schema_registry import RegistryConfig
 
 SECONDS: Final = 5.0
 _MAX_POLL_S: Final = 1.0
@@ -61,8 +64,6 @@ class Doctor:
         yield from self._examine_kafka()
         formats = self.intent.config.formats
         if formats is not None and formats.registry is not None:
-            from spark_kafka_sink.diagnostics.schemas import judge_schemas  # needed for formats
-
             yield from judge_schemas(self.intent.config)
 
     def _examine_kafka(self) -> Iterator[Finding]:
@@ -120,7 +121,7 @@ class Doctor:
             yield brokers
             if brokers.severity is Severity.ERROR:
                 return
-            of_ids = judge_transactional_ids(client, self.intent.config, self.seconds)
+            of_ids = examination.judge_transactional_ids(client, self.intent.config, self.seconds)
             yield from of_ids
             if all(each.severity is not Severity.ERROR for each in of_ids):
                 yield from self._examine_topics(client)
@@ -214,4 +215,56 @@ def _ask_versions(node: Node, outcomes: dict[Node, CallOutcome]) -> Call:
         api=ApiKey.METADATA,
         body=lambda version: encode_request(ApiKey.METADATA, version, {"topics": ()}),
         done=done,
+    )
+
+
+def judge_schemas(config: SinkConfig) -> Iterator[Finding]:
+    """Yield a finding for the key and for the value if they use the registry.
+
+    A schema in the options is checked as in a dry run. A schema that is derived from columns is not
+    known yet, so only its subject is checked.
+    """
+    formats = config.formats
+    if formats is None or formats.registry is None:
+        return
+    parts = [part for part in (formats.key, formats.value) if part.format.has_registry]
+    try:
+        with Registry(formats.registry, config.producer.security.sasl) as registry:
+            for part in parts:
+                yield _judge_schema(registry, formats.registry, part, config.topic)
+    except KafkaProdError as error:
+        yield Finding.failure(Step.REGISTRY, error)
+
+
+def _judge_schema(
+    registry: Registry, config: RegistryConfig, part: PartFormat, topic: str | None
+) -> Finding:
+    if config.chooses_version:
+        subject = subject_of(config, part, topic, None)
+        found = registry.existing(subject, part.format)
+        message_of(part, found.text)
+        return Finding.ok(Step.REGISTRY, f"subject {subject} has the schema with id {found.id}")
+    source = given_source(part)
+    subject = subject_of(config, part, topic, source)
+    if source is None:
+        return _judge_subject(subject, exists=registry.has_versions(subject), config=config)
+    candidate = Candidate(part.format, source.schema)
+    if config.auto_register:
+        return Finding.ok(Step.REGISTRY, registry.check(subject, candidate))
+    found = registry.lookup(subject, candidate)
+    return Finding.ok(Step.REGISTRY, f"subject {subject} has the schema with id {found.id}")
+
+
+def _judge_subject(subject: str, *, exists: bool, config: RegistryConfig) -> Finding:
+    """Return the finding for a schema that is derived from columns."""
+    if not exists and not config.auto_register:
+        error = SchemaRegistryError(
+            f"subject {subject} does not exist, and auto.register.schemas is false",
+            hint="register the schema, or set auto.register.schemas=true",
+        )
+        return Finding.failure(Step.REGISTRY, error)
+    return Finding.note(
+        Step.REGISTRY,
+        f"subject {subject} {'exists' if exists else 'does not exist yet'}; a write with "
+        "dryRun=true checks the schema of its columns",
     )

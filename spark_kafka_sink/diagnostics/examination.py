@@ -7,32 +7,20 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.admin import topic_admin
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.lookups import AnyBrokerLookup, ControllerLookup
-from spark_kafka_sink.admin.topic_admin import (
-    ConfigResource,
-    CreateTopicsHandler,
-    DescribeConfigsHandler,
-    DescribeTopicsHandler,
-    NewTopic,
-    TopicAdmin,
-)
-from spark_kafka_sink.admin.topic_creator import topics_to_create
 from spark_kafka_sink.client.channel.connection_failures import Diagnosis, Verdict
 from spark_kafka_sink.client.channel.transport import State
-from spark_kafka_sink.common.errors import (
-    AuthenticationError,
-    BrokerUnavailableError,
-    KafkaProdError,
-    ProtocolError,
-    TlsError,
-)
+from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural, similar
+from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.diagnostics import topics as topic_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -95,13 +83,13 @@ _HINTS: Mapping[Step, str] = {
 }
 
 
-def step_of_error(error: KafkaProdError) -> Step:
+def step_of_error(error: errors.KafkaProdError) -> Step:
     """Return the step for a client error whose connection state is unknown."""
-    if isinstance(error, TlsError):
+    if isinstance(error, errors.TlsError):
         return Step.TLS
-    if isinstance(error, AuthenticationError):
+    if isinstance(error, errors.AuthenticationError):
         return Step.LOGIN
-    return Step.VERSIONS if isinstance(error, ProtocolError) else Step.CONNECT
+    return Step.VERSIONS if isinstance(error, errors.ProtocolError) else Step.CONNECT
 
 
 def passed_before(step: Step) -> tuple[Step, ...]:
@@ -119,11 +107,11 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
     """Return the finding for a failed connection attempt."""
     error = diagnosis.error
     step = STEP_OF[diagnosis.state]
-    if isinstance(error, AuthenticationError) and step is Step.METADATA:
+    if isinstance(error, errors.AuthenticationError) and step is Step.METADATA:
         step = Step.LOGIN  # The listener requires SASL, but the client sent a different request.
     if error is None:
         hint = _HINTS[step]
-        error = BrokerUnavailableError(
+        error = errors.BrokerUnavailableError(
             f"{server}: {diagnosis.reason}", hint=hint[0].lower() + hint[1:]
         )
     return Finding.failure(step, error, local=not _is_refused(diagnosis))
@@ -138,7 +126,7 @@ def _is_refused(diagnosis: Diagnosis) -> bool:
     error = diagnosis.error
     if diagnosis.verdict is not Verdict.REJECTED or error is None:
         return False
-    return error.error is not None or isinstance(error, BrokerUnavailableError)
+    return error.error is not None or isinstance(error, errors.BrokerUnavailableError)
 
 
 def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
@@ -153,7 +141,9 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
     if not findings:
         return Finding.failure(
             Step.CONNECT,
-            BrokerUnavailableError("no bootstrap server responded", hint=_HINTS[Step.CONNECT]),
+            errors.BrokerUnavailableError(
+                "no bootstrap server responded", hint=_HINTS[Step.CONNECT]
+            ),
             local=True,
         )
     first, local = findings[0], any(finding.local for finding in findings)
@@ -161,7 +151,7 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
         error = copy(first.error)
     else:
         reasons = "; ".join(finding.text for finding in findings)
-        error = BrokerUnavailableError(
+        error = errors.BrokerUnavailableError(
             f"none of {plural(servers, 'bootstrap server')} can be used: {reasons}",
             hint=_HINTS[first.step],
         )
@@ -179,7 +169,7 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
         which = "it" if brokers == 1 else f"each of {brokers}"
         return Finding.ok(Step.BROKERS, f"{which} can be reached at its advertised address")
     details = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
-    error = BrokerUnavailableError(
+    error = errors.BrokerUnavailableError(
         f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the advertised "
         f"{'address' if len(failures) == 1 else 'addresses'}. {details}",
         hint="Set advertised.listeners on the brokers to addresses that clients can reach, or "
@@ -229,7 +219,7 @@ def connect(
                 return _unreachable(client, seconds)
             left = (early if now < early else deadline) - now
             client.run_once(min(left, _MAX_POLL_S))
-    except KafkaProdError as error:
+    except errors.KafkaProdError as error:
         tried = error.broker and client.failures.diagnosis(error.broker)
         if tried:
             return judge_connection(str(error.broker), tried)
@@ -267,8 +257,10 @@ def create_topics(client: BlockingClient, config: SinkConfig) -> None:
     """
     if config.dry_run:
         return
-    for topic in topics_to_create(config):
-        TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
+    for topic in topic_admin.topics_to_create(config):
+        topic_admin.TopicAdmin(client).create(
+            topic, client.deadline(config.producer.max_block_ms / 1000)
+        )
 
 
 def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list[Finding]:
@@ -282,7 +274,7 @@ def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list
         if any(_fails(each, intent) for each in facts):
             client.pause(_PROPAGATION_S, None)
             facts = _with_similar(client, _ask(client, intent, topics, deadline), deadline)
-    except KafkaProdError as error:
+    except errors.KafkaProdError as error:
         return [Finding.warning(step_of_error(error), error, local=True)]
     return [finding for each in facts for finding in _judge(each, intent)]
 
@@ -301,8 +293,8 @@ def _with_similar(
     if not any(each.is_missing for each in facts):
         return facts
     try:
-        names = TopicAdmin(client).names(deadline)
-    except BrokerUnavailableError:
+        names = topic_admin.TopicAdmin(client).names(deadline)
+    except errors.BrokerUnavailableError:
         return facts
     return [
         replace(each, similar=similar(each.name, names)) if each.is_missing else each
@@ -332,20 +324,16 @@ def _ask(
     client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
 ) -> list[topic_checks.TopicFacts]:
     """Query the descriptions and the settings of topics concurrently."""
-    described: ApiDriver[str, Any] = ApiDriver(
-        client, DescribeTopicsHandler(), AnyBrokerLookup(client), topics
+    described = ApiDriver(client, topic_admin.DescribeTopicsHandler(), topics)
+    handler: topic_admin.DescribeConfigsHandler[str] = topic_admin.DescribeConfigsHandler(
+        topic_admin.ConfigResource.TOPIC, topic_checks.SETTINGS
     )
-    configs: ApiDriver[str, Any] = ApiDriver(
-        client,
-        DescribeConfigsHandler(ConfigResource.TOPIC, topic_checks.SETTINGS),
-        AnyBrokerLookup(client),
-        topics,
-    )
+    configs = ApiDriver(client, handler, topics)
     described.step(client.now())
     if not configs.run(deadline) or not described.run(deadline):
         raise client.unavailable("describing the topics", described.latest_code)
     found = []
-    wanted = {topic.name: topic for topic in topics_to_create(intent.config)}
+    wanted = {topic.name: topic for topic in topic_admin.topics_to_create(intent.config)}
     for name in topics:
         by_sink = wanted.get(name)
         topic, settings = described.results[name], configs.results[name]
@@ -369,14 +357,14 @@ def _ask(
 
 
 def _creation(
-    client: BlockingClient, name: str, by_sink: NewTopic | None, deadline: float
+    client: BlockingClient, name: str, by_sink: topic_admin.NewTopic | None, deadline: float
 ) -> topic_checks.Creation:
     """Return what the brokers would do to create a topic, without creating it."""
-    topic = by_sink or NewTopic(name=name, partitions=None)
-    value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
+    topic = by_sink or topic_admin.NewTopic(name=name, partitions=None)
+    value = topic_admin.TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
     auto_create = None if value is None else value == "true"
-    handler = CreateTopicsHandler([topic], validate_only=True)
-    driver = ApiDriver(client, handler, ControllerLookup(client), (name,))
+    handler = topic_admin.CreateTopicsHandler([topic], validate_only=True)
+    driver = ApiDriver(client, handler, (name,))
     if not driver.run(deadline):
         return topic_checks.Creation(by_sink=by_sink is not None, auto_create=auto_create)
     result = driver.results[name]
@@ -384,3 +372,46 @@ def _creation(
     return topic_checks.Creation(
         by_sink=by_sink is not None, auto_create=auto_create, code=code, message=result.message
     )
+
+
+_UNUSED_ID: Final = "kafkaprod-doctor"
+"""Suffix after the prefix in an unused transactional id. No scope has this name."""
+_ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
+
+
+def judge_transactional_ids(
+    client: BlockingClient, config: SinkConfig, seconds: float
+) -> list[Finding]:
+    """Check that the client may use transactional ids with the prefix, as exactly-once requires.
+
+    Brokers do not report the authorized operations on transactional ids as they do for topics
+    (KIP-430). Instead, the check asks the coordinator of an unused id to abort a transaction. The
+    coordinator checks the authorization first, and there is nothing to abort. Unlike
+    InitProducerId, this leaves no state on the brokers.
+
+    Source: ``KafkaApis.handleEndTxnRequest``, ``TransactionCoordinator.endTransaction``.
+
+    Returns:
+        A finding if the write is exactly-once and the result is conclusive.
+    """
+    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin  # rarely needed
+
+    wanted = config.exactly_once
+    if not wanted.exactly_once or config.dry_run:
+        return []
+    prefix = acl_prefix(wanted.transactional_id_prefix)
+    name, deadline = f"{prefix}{_UNUSED_ID}", client.deadline(seconds)
+    nobody = OpenTransaction(
+        transactional_id=name, producer_id=0, epoch=0, version=TransactionVersion.V1
+    )
+    try:
+        code = TransactionAdmin(client).end([nobody], commit=False, deadline=deadline)[name]
+    except errors.KafkaProdError as error:
+        return [Finding.warning(step_of_error(error), error, local=True)]
+    acl = Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
+    if code in _ALLOWED:
+        principal = topic_checks.guide_of(config.producer).principal
+        return [Finding.ok(Step.PERMISSIONS, f"{acl} is allowed to {principal}")]
+    if code != ErrorCode.transactional_id_authorization_failed:
+        return []
+    return [topic_checks.denied(acl, code, config.producer)]

@@ -93,10 +93,8 @@ def examine(intent: examination.Intent) -> list[Finding]:
         found = examination.judge_topics(client, intent, left)
         if not config.exactly_once.exactly_once:
             return found
-        from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
-
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
-        return found + judge_transactional_ids(client, config, left)
+        return found + examination.judge_transactional_ids(client, config, left)
 
 
 def _with_preflight_hint(failure: Finding) -> Finding:

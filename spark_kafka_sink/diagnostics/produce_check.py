@@ -15,27 +15,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.admin.api_driver import ApiDriver, KeyResult, LeaderHandler
+from spark_kafka_sink.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.admin.appender import ProduceHandler
-from spark_kafka_sink.admin.lookups import AnyBrokerLookup, LeaderLookup
+from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.common.errors import (
-    AuthorizationError,
-    BrokerUnavailableError,
-    KafkaProdError,
-    ProtocolError,
-)
+from spark_kafka_sink.common import errors
 from spark_kafka_sink.diagnostics.finding import Finding, Step
-from spark_kafka_sink.diagnostics.topics import guide_of
+from spark_kafka_sink.diagnostics.topics import denied, guide_of
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.protocol.error_codes import (
-    AUTHORIZATION_FAILED,
-    COORDINATOR_UNAVAILABLE,
-    ErrorCode,
-    error_name,
-)
+from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, slice_records
@@ -44,7 +34,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from typing_extensions import Buffer
 
@@ -57,34 +47,33 @@ KEY: Final = b"kafkaprod-doctor"
 VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
 
 
-class ProducerIdHandler(LeaderHandler[str, None]):
+class ProducerIdHandler(ApiHandler[str, None]):
     """A request for a producer id without a transactional id, as sent by idempotent producers."""
 
     api = ApiKey.INIT_PRODUCER_ID
-    retried = LeaderHandler.retried | COORDINATOR_UNAVAILABLE
+    retried = LeaderHandler.retried | error_codes.COORDINATOR_UNAVAILABLE
+    looked_up = LeaderHandler.looked_up
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
         return {"transactional_id": None}
 
-    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[None]]:
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
-        return {keys[0]: KeyResult(code=int(outcome.response.error_code))}
+        return KeyResult(code=int(outcome.response.error_code))
 
 
 def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
     """Request a producer id, then send the leader a batch that it must reject."""
     if client.config.enable_idempotence:
-        ids: ApiDriver[str, None] = ApiDriver(
-            client, ProducerIdHandler(), AnyBrokerLookup(client), (topic,)
-        )
+        ids = ApiDriver(client, ProducerIdHandler(), (topic,))
         if not ids.run(deadline):
             return _too_late(client, "InitProducerId", ids.latest_code)
         if code := ids.results[topic].code:
             return judge_producer_id(topic, code, client.config)
     key = TopicPartition(topic, 0)
     handler = ProduceHandler(client, _batch(client.wall_ms()), acks=INVALID_ACKS)
-    driver = ApiDriver(client, handler, LeaderLookup(client), (key,))
+    driver = ApiDriver(client, handler, (key,), LeaderLookup(client))
     if not driver.run(deadline):
         return _too_late(client, f"Produce to {topic}-0", driver.latest_code)
     result = driver.results[key]
@@ -94,45 +83,39 @@ def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
 def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     """Return the finding for an error code from InitProducerId."""
     guide = guide_of(config)
-    if code not in AUTHORIZATION_FAILED:
-        refused = ProtocolError("the brokers do not assign a producer id", error=error_name(code))
+    if code not in error_codes.AUTHORIZATION_FAILED:
+        refused = errors.ProtocolError(
+            "the brokers do not assign a producer id", error=error_codes.error_name(code)
+        )
         return Finding.failure(Step.PRODUCE, refused)
-    denied = AuthorizationError(
+    error = errors.AuthorizationError(
         f"the brokers do not assign a producer id to {guide.principal}",
-        error=error_name(code),
+        error=error_codes.error_name(code),
         hint=f"{guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, topic))} (enough since Kafka "
         f"2.8); earlier brokers also need: "
         f"{guide.grant(Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
     )
-    return Finding.failure(Step.PERMISSIONS, denied)
+    return Finding.failure(Step.PERMISSIONS, error)
 
 
 def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
     """Return the finding for the leader's response to the batch."""
-    if code == ErrorCode.invalid_required_acks:
+    if code == error_codes.ErrorCode.invalid_required_acks:
         text = (
             f"the leader of {topic}-0 at {node} accepts writes of this client; nothing was written"
         )
         return Finding.ok(Step.PRODUCE, text)
-    guide = guide_of(config)
-    if code == ErrorCode.topic_authorization_failed:
-        denied = AuthorizationError(
-            f"Write on topic {topic} is denied to {guide.principal}",
-            topic=topic,
-            broker=node,
-            error=error_name(code),
-            hint=guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, topic)),
-        )
-        return Finding.failure(Step.PERMISSIONS, denied)
+    if code == error_codes.ErrorCode.topic_authorization_failed:
+        return denied(Acl(Operation.WRITE, ResourceType.TOPIC, topic), code, config, node)
     if not code:
         return Finding.note(
             Step.PRODUCE, f"the server at {node} accepted a record that Kafka's brokers reject"
         )
-    refused = ProtocolError(
+    refused = errors.ProtocolError(
         f"the leader of {topic}-0 does not accept batches",
         topic=topic,
         broker=node,
-        error=error_name(code),
+        error=error_codes.error_name(code),
     )
     return Finding.failure(Step.PRODUCE, refused)
 
@@ -156,7 +139,7 @@ def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
             report = session.report(TaskInfo())
         finally:
             session.close()
-    except KafkaProdError as error:
+    except errors.KafkaProdError as error:
         return Finding.failure(Step.PRODUCE, error)
     finally:
         client.close()
@@ -168,7 +151,7 @@ def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
 
 
 def _too_late(client: BlockingClient, what: str, code: int | None) -> Finding:
-    error: BrokerUnavailableError = client.unavailable(what, code)
+    error: errors.BrokerUnavailableError = client.unavailable(what, code)
     return Finding.failure(Step.PRODUCE, error)
 
 

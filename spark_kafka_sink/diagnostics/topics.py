@@ -11,14 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import (
-    AuthorizationError,
-    BrokerUnavailableError,
-    ColumnError,
-    ConfigError,
-    RecordTooLargeError,
-    UnknownTopicError,
-)
+from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.diagnostics.finding import Finding, Step
@@ -52,17 +45,12 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
             Step.PERMISSIONS, f"{name}: the brokers do not report permissions before Kafka 2.3"
         )
     if not operations & (_WRITE | _ALL):
-        error = AuthorizationError(
-            f"Write on topic {name} is denied to {guide.principal}",
-            topic=name,
-            error=error_name(ErrorCode.topic_authorization_failed),
-            hint=guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, name)),
-        )
-        return Finding.failure(Step.PERMISSIONS, error)
+        acl = Acl(Operation.WRITE, ResourceType.TOPIC, name)
+        return denied(acl, ErrorCode.topic_authorization_failed, config)
     lacks_cluster = of_cluster is not None and not of_cluster & (_IDEMPOTENT_WRITE | _ALL)
     if config.enable_idempotence and lacks_cluster:
         right = Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
-        error = AuthorizationError(
+        error = errors.AuthorizationError(
             f"IdempotentWrite on the cluster is denied to {guide.principal}, and these brokers "
             f"(before Kafka 2.8) assign producer ids only with this permission",
             error=error_name(ErrorCode.cluster_authorization_failed),
@@ -137,7 +125,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         have = f"a partition of topic {name} has {facts.replicas}"
         yield Finding.warning(
             _STEP,
-            ConfigError(
+            errors.ConfigError(
                 f"{MIN_IN_SYNC}={least}, but {have}: most brokers reject every batch of such a "
                 f"topic with acks=all; newer brokers only require that all replicas are in sync",
                 topic=name,
@@ -148,7 +136,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     elif facts.in_sync < least:
         yield Finding.warning(
             _STEP,
-            BrokerUnavailableError(
+            errors.BrokerUnavailableError(
                 f"a partition of topic {name} has {facts.in_sync} of "
                 f"{plural(facts.replicas, 'replica')} in sync, but "
                 f"{MIN_IN_SYNC}={least}: its leader accepts no batches with acks=all until more "
@@ -176,7 +164,7 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     hint = f"Raise the topic's {MAX_MESSAGE}, or set kafka.batch.size={limit}: rejected batches "
     yield Finding.warning(
         _STEP,
-        RecordTooLargeError(
+        errors.RecordTooLargeError(
             f"topic {facts.name} accepts at most {MAX_MESSAGE}={limit}: {' and '.join(refused)} "
             "would be rejected",
             topic=facts.name,
@@ -192,7 +180,7 @@ def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     ours = config.producer.compression_type
     if wanted is None or wanted is ours:
         return
-    error = ConfigError(
+    error = errors.ConfigError(
         f"topic {facts.name} has {COMPRESSION}={theirs}, but kafka.compression.type is "
         f"{ours.name.lower()}: the brokers recompress every batch",
         topic=facts.name,
@@ -206,7 +194,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         return
     before = _number(facts, TIMESTAMP_BEFORE)
     if _text(facts, TIMESTAMP_TYPE) == "LogAppendTime":
-        error = ConfigError(
+        error = errors.ConfigError(
             f"topic {facts.name} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers replace the "
             "timestamp column with their own time",
             topic=facts.name,
@@ -216,7 +204,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     elif before is not None and before < _NO_LIMIT:
         yield Finding.warning(
             _STEP,
-            ConfigError(
+            errors.ConfigError(
                 f"topic {facts.name} has {TIMESTAMP_BEFORE}={before}: rows with an older timestamp "
                 "are rejected",
                 topic=facts.name,
@@ -233,7 +221,7 @@ def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> 
     if has_key is not False:
         yield Finding.note(_STEP, f"{facts.name} is compacted: rows with a null key are rejected")
         return
-    error = ColumnError(
+    error = errors.ColumnError(
         f"topic {facts.name} is compacted, but the DataFrame has no column `key`: every row "
         "would be rejected",
         topic=facts.name,
@@ -325,6 +313,19 @@ def guide_of(config: ProducerConfig) -> AclGuide:
     return AclGuide(config.security, config.bootstrap_servers[0])
 
 
+def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = None) -> Finding:
+    """Return the finding for a missing ACL, which a broker reported with this error code."""
+    guide = guide_of(config)
+    error = errors.AuthorizationError(
+        f"{acl} is denied to {guide.principal}",
+        topic=acl.name if acl.resource is ResourceType.TOPIC else None,
+        broker=broker,
+        error=error_name(code),
+        hint=guide.grant(acl),
+    )
+    return Finding.failure(Step.PERMISSIONS, error)
+
+
 def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
     """Check that the topic exists or will be created, and that it has leaders."""
     code, name = facts.code, facts.name
@@ -335,7 +336,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
     if code == ErrorCode.topic_authorization_failed:
         guide = guide_of(config)
         acl = Acl(Operation.WRITE, ResourceType.TOPIC, name)
-        error = AuthorizationError(
+        error = errors.AuthorizationError(
             f"Describe on topic {name} is denied to {guide.principal}, so it is unknown whether it "
             "exists",
             topic=name,
@@ -343,7 +344,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
             hint=guide.grant(acl),
         )
         return Finding.failure(Step.PERMISSIONS, error)
-    refused = UnknownTopicError(
+    refused = errors.UnknownTopicError(
         f"the brokers did not describe topic {name}",
         topic=name,
         error=error_name(code),
@@ -359,7 +360,7 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
     found = 0 if facts.description is None else len(facts.description.partitions)
     if not facts.exists or wanted in {None, found}:
         return []
-    error = ConfigError(
+    error = errors.ConfigError(
         f"topic {facts.name} already exists with {plural(found, 'partition')} and is not changed: "
         f"topic.partitions={wanted} has no effect",
         topic=facts.name,
@@ -391,7 +392,7 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
     if memory // count >= SMALL_BATCH:
         return [Finding.note(Step.TOPIC, text)]
     hint = f"Raise kafka.buffer.memory to {SMALL_BATCH * count} or more"
-    return [Finding.warning(Step.TOPIC, ConfigError(text, topic=facts.name, hint=hint))]
+    return [Finding.warning(Step.TOPIC, errors.ConfigError(text, topic=facts.name, hint=hint))]
 
 
 def missing_in_dry_run(facts: TopicFacts) -> Finding:
@@ -402,7 +403,7 @@ def missing_in_dry_run(facts: TopicFacts) -> Finding:
     if facts.of_dead_letters:
         why = "the first row for this topic fails the run"
         hint = "correct the name, or create the topic"
-    error = UnknownTopicError(
+    error = errors.UnknownTopicError(
         f"{facts.title} does not exist, and a dry run does not create it: {why}",
         topic=facts.name,
         error=error_name(ErrorCode.unknown_topic_or_partition),
@@ -416,7 +417,7 @@ def _leaders(facts: TopicFacts) -> Finding:
     partitions, name = facts.description.partitions, facts.name
     leaderless = [one.index for one in partitions if one.leader == NO_LEADER]
     if leaderless:
-        error = BrokerUnavailableError(
+        error = errors.BrokerUnavailableError(
             f"no leader for {len(leaderless)} of {plural(len(partitions), 'partition')} of topic "
             f"{name}, for example {leaderless[0]}",
             topic=name,
@@ -441,12 +442,12 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         why = "the brokers do not create topics (auto.create.topics.enable=false)"
     if why is not None:
         text = f"{facts.title} does not exist, and {why}"
-        error = UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
+        error = errors.UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
         return Finding.failure(Step.TOPIC, error)
     assert creation is not None
     if creation.code in AUTHORIZATION_FAILED:
         guide = guide_of(config)
-        denied = AuthorizationError(
+        denied = errors.AuthorizationError(
             f"{facts.title} does not exist, and {guide.principal} is not authorized to create it",
             topic=name,
             error=error_name(creation.code),
@@ -455,7 +456,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         )
         return Finding.failure(Step.PERMISSIONS, denied)
     if creation.code:
-        refused = ConfigError(
+        refused = errors.ConfigError(
             f"{facts.title} does not exist and cannot be created"
             + (f": {creation.message}" if creation.message else ""),
             topic=name,
@@ -468,7 +469,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return Finding.note(Step.TOPIC, f"{name} does not exist yet: the write will create it")
     if creation.auto_create is None:
         text = f"{facts.title} does not exist, and it is unknown whether the brokers create it"
-        error = UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
+        error = errors.UnknownTopicError(text, topic=name, error=absent, hint=create_hint)
         return Finding.warning(Step.TOPIC, error)
     return Finding.note(Step.TOPIC, f"{name} does not exist yet: the brokers will create it")
 

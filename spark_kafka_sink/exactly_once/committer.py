@@ -116,13 +116,7 @@ class BatchCommitter:
         """
         tasks = _transactions(results)
         shared = shared_transaction.shared_of(results)
-        caller = replace(
-            self._caller(_query_of(results), batch, nonces_of(tasks) | _nonces(nonce)),
-            run=_run_of(results),
-            rows=rows_of(results),
-            topics=topics_of(results),
-            skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
-        )
+        caller = self._caller(_query_of(results), batch, results, nonce)
         with connected_driver(self._config, self._scope) as driver:
             driver.check_topics(written)
             if shared is None or shared_transaction.all_skipped(results):
@@ -150,19 +144,11 @@ class BatchCommitter:
             FencedError: a newer driver has taken over.
         """
         transactions = _transactions(results)
-        nonces = _nonces(nonce)
         with connected_driver(self._config, self._scope) as driver:
-            if abort_needs_fence(complete=complete):
-                query = results[0].query_id if results else None
-                caller = self._caller(query, batch, nonces | nonces_of(transactions))
-                counted = replace(
-                    caller,
-                    run=_run_of(results),
-                    rows=rows_of(results),
-                    topics=topics_of(results),
-                )
-                return abort_batch(driver, counted, transactions)
-            return abort_undecided(driver, batch, transactions, nonces)
+            if not abort_needs_fence(complete=complete):
+                return abort_undecided(driver, batch, transactions, _nonces(nonce))
+            query = results[0].query_id if results else None
+            return abort_batch(driver, self._caller(query, batch, results, nonce), transactions)
 
     def abort_shared(
         self,
@@ -176,21 +162,25 @@ class BatchCommitter:
         """Abort the shared transaction unless it was committed; see `abort` for the arguments."""
         caller = None
         if results:
-            rows = rows_of(results) if complete else None
-            caller = self._caller(results[0].query_id, batch, _nonces(nonce))
-            caller = replace(caller, run=_run_of(results), rows=rows)
+            caller = self._caller(results[0].query_id, batch, results, nonce)
+            caller = replace(caller, rows=caller.rows if complete else None, topics=None)
         with connected_driver(self._config, self._scope) as driver:
             return shared_transaction.abort_shared(driver, caller, shared, batch, results)
 
-    def _caller(self, query: str | None, batch: str, nonces: frozenset[str]) -> Caller:
-        single = self._scope.kind is not ScopeKind.STREAM
+    def _caller(
+        self, query: str | None, batch: str, results: Sequence[TaskResult], nonce: str | None
+    ) -> Caller:
         return Caller(
             query=query,
             batch=batch,
             reset=self._reset,
             reset_batch=self._config.exactly_once.reset_batch,
-            single=single,
-            nonces=nonces,
+            single=self._scope.kind is not ScopeKind.STREAM,
+            skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
+            nonces=nonces_of(_transactions(results)) | _nonces(nonce),
+            run=_run_of(results),
+            rows=rows_of(results),
+            topics=topics_of(results),
         )
 
     @property

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.admin.topic_admin import LATEST, ListOffsetsHandler
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once import transactional_id as ids
@@ -23,16 +22,13 @@ from spark_kafka_sink.protocol.transactions import OPEN_STATES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.transaction_admin import (
         ActiveProducer,
-        TransactionAdmin,
         TransactionDescription,
     )
     from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.protocol.transactions import TransactionState
 
 
 class Standing(StrEnum):
@@ -52,77 +48,24 @@ class Standing(StrEnum):
 class OpenTransactionView:
     """An open transaction, according to its coordinator and the decision log."""
 
-    transactional_id: str
+    description: TransactionDescription
     scope: ids.Scope
     batch: str
     """Number or name of the batch; empty for the driver's transactions, including a transaction
     that all tasks share.
     """
     standing: Standing
-    state: TransactionState
-    producer_id: int
-    epoch: int
-    started_ms: int | None
-    """Start time on the coordinator's clock, in milliseconds since 1970."""
-    timeout_ms: int
-    partitions: tuple[TopicPartition, ...]
     coordinator: int
     """Node id of the broker."""
 
-
-def open_transactions(
-    admin: TransactionAdmin, records: DecisionRecords, prefix: str, deadline: float
-) -> list[OpenTransactionView]:
-    """Return all open transactions of drivers and tasks with this prefix, sorted by id.
-
-    Args:
-        admin: sends the requests.
-        records: the decision log, already read.
-        prefix: transactionalIdPrefix.
-        deadline: time limit in seconds of the client's clock.
-
-    Raises:
-        ProtocolError: the brokers are older than Kafka 3.0, and cannot list transactions.
-    """
-    listed = admin.list(ids.prefix_pattern(prefix), deadline)
-    descriptions = admin.describe([each.transactional_id for each in listed], deadline)
-    coordinators = {each.transactional_id: each.coordinator for each in listed}
-    # A listed transaction may have ended before it was described.
-    still_open = (each for each in descriptions.values() if each.state in OPEN_STATES)
-    views = (_view(records, each, coordinators) for each in still_open)
-    return sorted(
-        (each for each in views if each is not None), key=lambda each: each.transactional_id
-    )
-
-
-def standing_of(
-    state: ScopeState, transactional_id: str, timeout_ms: int = DRIVER_TIMEOUT_MS
-) -> Standing:
-    """Return the status of a transaction that belongs to a scope.
-
-    Args:
-        state: state of the scope, read before the transaction was listed.
-        transactional_id: id of a task or the driver.
-        timeout_ms: timeout of the transaction. With the driver's id, `DRIVER_TIMEOUT_MS` means a
-            transaction for one append; any other value means the transaction of all tasks
-            (atomicBatch=true).
-    """
-    task = ids.parse_task_id(transactional_id)
-    if task is None:
-        return Standing.DRIVER if timeout_ms == DRIVER_TIMEOUT_MS else Standing.UNDECIDED
-    if isinstance(state, Decided) and transactional_id in state.transactional_ids:
-        return Standing.DECIDED
-    candidate = Candidate(
-        transactional_id=transactional_id,
-        query=task.query_id,
-        batch=task.batch,
-        nonce=task.nonce,
-    )
-    return Standing.ORPHAN if is_orphan(state, candidate) else Standing.UNDECIDED
+    @property
+    def transactional_id(self) -> str:
+        """Id of a task attempt or a driver."""
+        return self.description.transactional_id
 
 
 def _view(
-    records: DecisionRecords, description: TransactionDescription, coordinators: dict[str, int]
+    records: DecisionRecords, description: TransactionDescription, coordinator: int
 ) -> OpenTransactionView | None:
     """Return the view, or None if the id does not belong to a scope."""
     task = ids.parse_task_id(description.transactional_id)
@@ -130,20 +73,25 @@ def _view(
     if scope is None:
         return None
     record = records.latest(scope)
-    state: ScopeState = Nothing() if record is None else record.state
     return OpenTransactionView(
-        transactional_id=description.transactional_id,
+        description=description,
         scope=scope,
         batch="" if task is None else task.batch,
-        standing=standing_of(state, description.transactional_id, description.timeout_ms),
-        state=description.state,
-        producer_id=description.producer_id,
-        epoch=description.epoch,
-        started_ms=description.started_ms,
-        timeout_ms=description.timeout_ms,
-        partitions=description.partitions,
-        coordinator=coordinators[description.transactional_id],
+        standing=_standing(Nothing() if record is None else record.state, description),
+        coordinator=coordinator,
     )
+
+
+def _standing(state: ScopeState, description: TransactionDescription) -> Standing:
+    """Return the status of a transaction, given the earlier state of its scope."""
+    candidate = Candidate.of(description.transactional_id)
+    if candidate is None:
+        # Any other timeout is that of the transaction of all tasks (atomicBatch=true).
+        is_append = description.timeout_ms == DRIVER_TIMEOUT_MS
+        return Standing.DRIVER if is_append else Standing.UNDECIDED
+    if isinstance(state, Decided) and candidate.transactional_id in state.transactional_ids:
+        return Standing.DECIDED
+    return Standing.ORPHAN if is_orphan(state, candidate) else Standing.UNDECIDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,31 +113,29 @@ class BlockedPartition:
         return self.end_offset - self.stable_offset
 
 
-def blocked_partitions(
-    client: BlockingClient,
-    admin: TransactionAdmin,
-    views: Sequence[OpenTransactionView],
-    deadline: float,
-) -> list[BlockedPartition]:
-    """Return the blocked partitions of these transactions, sorted by topic and number.
-
-    Raises:
-        ProtocolError: the brokers are older than Kafka 2.8, and cannot describe producers.
-    """
-    ours = {each.producer_id: each.transactional_id for each in views}
-    keys = {key for each in views for key in each.partitions}
+def _blocked_partitions(
+    driver: Driver, views: Sequence[OpenTransactionView]
+) -> Iterator[BlockedPartition]:
+    """Yield the blocked partitions of these transactions, sorted by topic and number."""
+    ours = {each.description.producer_id: each.transactional_id for each in views}
+    keys = {key for each in views for key in each.description.partitions}
     if not keys:
-        return []
-    producers = admin.describe_producers(keys, deadline)
-    ends = _end_offsets(client, keys, deadline)
-    found = (_blocked_partition(key, producers[key], ends, ours) for key in sorted(keys))
-    return [each for each in found if each is not None]
+        return
+    client, deadline = driver.client, driver.client.deadline(SECONDS)
+    producers = driver.admin.describe_producers(keys, deadline)
+    offsets = ApiDriver(client, ListOffsetsHandler(client, LATEST), keys)
+    offsets.run(deadline)
+    ends = {key: each.value for key, each in offsets.results.items() if each.value is not None}
+    for key in sorted(keys):
+        found = _blocked_partition(key, producers[key], ends.get(key, 0), ours)
+        if found is not None:
+            yield found
 
 
 def _blocked_partition(
     key: TopicPartition,
     producers: Sequence[ActiveProducer],
-    ends: Mapping[TopicPartition, int],
+    end: int,
     ours: Mapping[int, str],
 ) -> BlockedPartition | None:
     """Return the blocked partition, or None if it no longer has an open transaction."""
@@ -205,17 +151,9 @@ def _blocked_partition(
         topic=key.topic,
         partition=key.partition,
         stable_offset=start,
-        end_offset=max(start, ends.get(key, start)),
+        end_offset=max(start, end),
         transactional_id=ours.get(producer_id),
     )
-
-
-def _end_offsets(
-    client: BlockingClient, keys: Collection[TopicPartition], deadline: float
-) -> dict[TopicPartition, int]:
-    driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), LeaderLookup(client), keys)
-    driver.run(deadline)
-    return {key: each.value for key, each in driver.results.items() if each.value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,30 +233,10 @@ def accept_loss(driver: Driver) -> Finished:
     return _finished(str(driver.scope), record, record.state.batch, fates)
 
 
-def abort_chosen(
-    admin: TransactionAdmin,
-    views: Sequence[OpenTransactionView],
-    chosen: Collection[str],
-    deadline: float,
-    *,
-    undecided: bool,
-) -> dict[str, int]:
-    """Abort all orphans, or only the chosen open transactions.
-
-    Args:
-        admin: aborts a transaction by taking over its transactional id.
-        views: all open transactions under the prefix.
-        chosen: ids to abort; if empty, all transactions that may be aborted.
-        deadline: time limit in seconds of the client's clock.
-        undecided: also abort transactions whose batch a driver may still decide; no driver may be
-            running.
-
-    Returns:
-        Kafka's error code for each id, 0 if the transaction was aborted.
-
-    Raises:
-        TransactionError: a chosen transaction is not open, is decided, or may still be decided.
-    """
+def _to_abort(
+    views: Sequence[OpenTransactionView], chosen: Collection[str], *, undecided: bool
+) -> list[str]:
+    """Return the ids of the transactions to abort; raise an error if a chosen one must not be."""
     allowed = {Standing.ORPHAN} | ({Standing.UNDECIDED} if undecided else set())
     abortable = {each.transactional_id for each in views if each.standing in allowed}
     standings = {each.transactional_id: each.standing for each in views}
@@ -327,7 +245,7 @@ def abort_chosen(
             raise TransactionError(f"{name} is not open")
         if name not in abortable:
             raise _refusal(name, standings[name])
-    return admin.fence(sorted(abortable & set(chosen) if chosen else abortable), deadline)
+    return sorted(abortable & set(chosen) if chosen else abortable)
 
 
 def _refusal(name: str, standing: Standing) -> TransactionError:
@@ -387,10 +305,9 @@ class TransactionOperator:
         """
         with self._driver() as driver:
             views = self._views(driver)
-            deadline = driver.client.deadline(SECONDS)
-            partitions = blocked_partitions(driver.client, driver.admin, views, deadline)
+            partitions = tuple(_blocked_partitions(driver, views))
             now_ms = driver.client.wall_ms()
-        return Overview(transactions=tuple(views), partitions=tuple(partitions), now_ms=now_ms)
+        return Overview(transactions=tuple(views), partitions=partitions, now_ms=now_ms)
 
     def records(self) -> dict[str, Record]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
@@ -435,10 +352,19 @@ class TransactionOperator:
             return accept_loss(driver.of(scope))
 
     def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
-        """Abort orphans, or the given transactions; see `abort_chosen`.
+        """Abort all orphans, or only the chosen open transactions.
 
-        With `undecided`, the scopes' drivers are fenced first, so that they cannot decide a
-        transaction that is about to be aborted.
+        Args:
+            chosen: ids to abort; if empty, all transactions that may be aborted.
+            undecided: also abort transactions whose batch a driver may still decide; no driver may
+                be running. The scopes' drivers are fenced first, so that they cannot decide a
+                transaction that is about to be aborted.
+
+        Returns:
+            Kafka's error code for each id, 0 if the transaction was aborted.
+
+        Raises:
+            TransactionError: a chosen transaction is not open, is decided, or may still be decided.
         """
         with self._driver() as driver:
             views = self._views(driver)
@@ -453,8 +379,8 @@ class TransactionOperator:
                 views = [
                     each for each in self._views(driver) if each.transactional_id in still_open
                 ]
-            deadline = driver.client.deadline(SECONDS)
-            return abort_chosen(driver.admin, views, chosen, deadline, undecided=undecided)
+            names = _to_abort(views, chosen, undecided=undecided)
+            return driver.admin.fence(names, driver.client.deadline(SECONDS))
 
     @contextmanager
     def _driver(self) -> Iterator[Driver]:
@@ -462,6 +388,13 @@ class TransactionOperator:
             yield driver
 
     def _views(self, driver: Driver) -> list[OpenTransactionView]:
+        """Return all open transactions of drivers and tasks with the prefix, sorted by id."""
         records = driver.read_unfenced(create=False)
-        deadline = driver.client.deadline(SECONDS)
-        return open_transactions(driver.admin, records, self._prefix, deadline)
+        admin, deadline = driver.admin, driver.client.deadline(SECONDS)
+        listed = admin.list(ids.prefix_pattern(self._prefix), deadline)
+        coordinators = {each.transactional_id: each.coordinator for each in listed}
+        described = admin.describe(coordinators.keys(), deadline)
+        # A listed transaction may have ended before it was described.
+        still_open = [each for _, each in sorted(described.items()) if each.state in OPEN_STATES]
+        views = (_view(records, each, coordinators[each.transactional_id]) for each in still_open)
+        return [each for each in views if each is not None]

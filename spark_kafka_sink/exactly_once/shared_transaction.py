@@ -24,24 +24,11 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionAdmin
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.common.errors import (
-    BrokerUnavailableError,
-    ConfigError,
-    FencedError,
-    KafkaProdError,
-    ProtocolError,
-    TransactionError,
-)
+from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once import protocol
+from spark_kafka_sink.exactly_once import decision_record, protocol
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import (
-    DecisionRecords,
-    Fate,
-    Record,
-    ScopeState,
-)
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import fate_of, recover_scope
@@ -68,7 +55,7 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
 
     Args:
         config: connection settings.
-        claim_id: a `ClaimId`.
+        claim_id: a `TaskTransactionalId.claim_id`.
         timeout_ms: transaction.timeout.ms; can be any value that the brokers allow.
         prefix: transactionalIdPrefix, for the ACL in error messages.
 
@@ -106,7 +93,7 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
     """
     found = {each.shared for each in results}
     if len(found) > 1:
-        raise TransactionError(
+        raise errors.TransactionError(
             f"the tasks of one batch were planned {len(found)} times: the batch is not committed",
             hint=_AGAIN,
         )
@@ -156,7 +143,7 @@ def check_producers(
     if not wrong:
         return
     more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-    raise TransactionError(
+    raise errors.TransactionError(
         f"records that tasks wrote are missing from {len(wrong)} of "
         f"{plural(len(owners), 'partition')}, so the batch is not committed: "
         f"{'; '.join(wrong[:_SHOWN])}{more}",
@@ -172,7 +159,7 @@ def all_skipped(results: Sequence[TaskResult]) -> bool:
     """
     skipped = sum(each.outcome is TaskOutcome.SKIPPED for each in results)
     if 0 < skipped < len(results):
-        raise TransactionError(
+        raise errors.TransactionError(
             f"{skipped} of {len(results)} tasks skipped the batch as already written, but the "
             "others did not: the batch is not committed",
             hint=_AGAIN,
@@ -205,8 +192,8 @@ def _problem(
     return None
 
 
-def _two_owners(key: TopicPartition, first: int, second: int) -> TransactionError:
-    return TransactionError(
+def _two_owners(key: TopicPartition, first: int, second: int) -> errors.TransactionError:
+    return errors.TransactionError(
         f"tasks {first} and {second} have both written to this partition, which atomicBatch=true "
         f"does not allow: the batch is not committed",
         topic=key.topic,
@@ -220,7 +207,7 @@ _LOG = logging.getLogger(__name__)
 
 def begin_shared(
     driver: Driver, timeout_ms: int, *, reset: bool
-) -> tuple[ScopeState, OpenTransaction | None]:
+) -> tuple[decision_record.ScopeState, OpenTransaction | None]:
     """Fence earlier drivers and their tasks, then read the state of the scope.
 
     InitProducerId returns after the previous transaction has ended, so a later read of the log
@@ -266,11 +253,11 @@ def commit_shared(
     """
     try:
         return _commit(driver, caller, shared, results)
-    except FencedError as error:
+    except errors.FencedError as error:
         return _fenced(driver, caller, results, error)
-    except BrokerUnavailableError:
+    except errors.BrokerUnavailableError:
         raise
-    except KafkaProdError:
+    except errors.KafkaProdError:
         _try_abort(driver, shared)
         raise
 
@@ -309,8 +296,8 @@ def abort_shared(
 def _check_brokers(driver: Driver) -> None:
     try:
         driver.check_describes_producers()
-    except ProtocolError as error:
-        raise ConfigError(
+    except errors.ProtocolError as error:
+        raise errors.ConfigError(
             "option atomicBatch requires brokers that support DescribeProducers",
             broker=error.broker,
             error=error.error,
@@ -325,7 +312,7 @@ def _commit(
     if not owners and driver.scope.kind is ScopeKind.RUN:
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
     record = driver.read_fenced()
-    known: ScopeState = protocol.Nothing() if record is None else record.state
+    known: decision_record.ScopeState = protocol.Nothing() if record is None else record.state
     # Batches decided without atomicBatch were committed during planning, and their driver was
     # fenced.
     state = protocol.finished(known) if isinstance(known, protocol.Decided) else known
@@ -347,7 +334,7 @@ def _commit(
     # With transactions V1, an epoch can be reused after an abort. If the transaction was aborted in
     # between, the record is in a new transaction, which could be committed without the rows.
     second_check = check if owners and not shared.version.bumps_epoch else None
-    done = Record(
+    done = decision_record.Record(
         state=protocol.finished(step.decided),
         at_ms=driver.client.wall_ms(),
         transactions=1 if owners else 0,
@@ -361,14 +348,17 @@ def _commit(
 
 
 def _fenced(
-    driver: Driver, caller: protocol.Caller, results: Sequence[TaskResult], error: FencedError
+    driver: Driver,
+    caller: protocol.Caller,
+    results: Sequence[TaskResult],
+    error: errors.FencedError,
 ) -> CommitOutcome:
     """Handle a transaction that another client, or our EndTxn with a lost response, has ended."""
     state = _state_of(driver.read_unfenced(), driver.scope)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=_is_aborted(driver, results))
-    raise TransactionError(
+    raise errors.TransactionError(
         f"the transaction of batch {caller.batch} of {driver.scope} ended before it could be "
         "committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
         "newer driver has taken over",
@@ -383,14 +373,14 @@ def _is_aborted(driver: Driver, results: Iterable[TaskResult]) -> bool:
     """Return True if the tasks' records are followed by an abort marker."""
     tasks = [each.transaction for each in results if each.transaction is not None]
     deadline = driver.deadline_in(driver.max_block_s)
-    return bool(tasks) and fate_of(driver.client, tasks[0], deadline) is Fate.LOST
+    return bool(tasks) and fate_of(driver.client, tasks[0], deadline) is decision_record.Fate.LOST
 
 
 def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
     """Try to abort; if this fails, the transaction times out and is never committed."""
     try:
         driver.end_epoch(shared)
-    except KafkaProdError as error:
+    except errors.KafkaProdError as error:
         _LOG.warning(
             "transaction %s could not be aborted and will time out: %s",
             shared.transactional_id,
@@ -398,13 +388,13 @@ def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
         )
 
 
-def _state_of(records: DecisionRecords, scope: Scope) -> ScopeState:
+def _state_of(records: decision_record.DecisionRecords, scope: Scope) -> decision_record.ScopeState:
     record = records.latest(scope)
     return protocol.Nothing() if record is None else record.state
 
 
 def _outcome(
-    driver: Driver, caller: protocol.Caller, status: CommitStatus, state: ScopeState
+    driver: Driver, caller: protocol.Caller, status: CommitStatus, state: decision_record.ScopeState
 ) -> CommitOutcome:
     aborted = abort_orphans(driver, state)
     return CommitOutcome(

@@ -138,8 +138,6 @@ _STREAM_TASK: Final = re.compile(
 _BATCH_TASK: Final = re.compile(
     rf"({_PREFIX})/{_NAMED}/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
 )
-_ATTEMPT_OF_CLAIM: Final = "/0"
-"""Suffix that turns the id of a claim into the form of a task's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,25 +154,17 @@ class TaskTransactionalId:
     """Number of the Spark partition."""
     task_attempt_id: int
 
-    def __str__(self) -> str:
-        """Return the id as sent to Kafka."""
-        base = _planning_id(self.scope, self.query_id, self.batch, self.nonce)
-        return f"{base}/{self.partition}/{self.task_attempt_id}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimId:
-    """An id that only one attempt of a task can claim (atomicBatch=true)."""
-
-    scope: Scope
-    query_id: str | None
-    batch: str
-    nonce: str
-    partition: int
+    @property
+    def claim_id(self) -> str:
+        """The id that only one attempt for this Spark partition can claim (atomicBatch=true)."""
+        base = driver_id(self.scope)
+        if self.scope.kind is ScopeKind.STREAM:
+            base = f"{base}/{_quoted(self.query_id or '')}/{self.batch}"
+        return f"{base}/{self.nonce}/{self.partition}"
 
     def __str__(self) -> str:
         """Return the id as sent to Kafka."""
-        return f"{_planning_id(self.scope, self.query_id, self.batch, self.nonce)}/{self.partition}"
+        return f"{self.claim_id}/{self.task_attempt_id}"
 
 
 def new_nonce() -> str:
@@ -242,20 +232,6 @@ def nonces_of(transactions: Iterable[TaskTransaction]) -> frozenset[str]:
     return frozenset(each.nonce for each in parsed if each is not None)
 
 
-def parse_claim_id(text: str) -> ClaimId | None:
-    """Parse a claim's id; return None for any other id."""
-    task = parse_task_id(text + _ATTEMPT_OF_CLAIM)
-    if task is None:
-        return None
-    return ClaimId(
-        scope=task.scope,
-        query_id=task.query_id,
-        batch=task.batch,
-        nonce=task.nonce,
-        partition=task.partition,
-    )
-
-
 def tasks_pattern(scope: Scope) -> str:
     """Return an RE2 pattern that matches the ids of the scope's tasks, for ListTransactions."""
     base = re.escape(driver_id(scope))
@@ -266,14 +242,6 @@ def tasks_pattern(scope: Scope) -> str:
 def prefix_pattern(prefix: str) -> str:
     """Return an RE2 pattern that matches all driver and task ids with a prefix."""
     return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
-
-
-def _planning_id(scope: Scope, query_id: str | None, batch: str, nonce: str) -> str:
-    """Return the prefix that all task ids of one planning have in common."""
-    base = driver_id(scope)
-    if scope.kind is ScopeKind.STREAM:
-        base = f"{base}/{_quoted(query_id or '')}/{batch}"
-    return f"{base}/{nonce}"
 
 
 def _target_id(target: Target | None) -> str:

@@ -140,34 +140,23 @@ class PipelineFacts:
         """Metrics of the producers."""
         return self.report.metrics
 
+    def setting(self, name: str, default: str = "") -> str:
+        """Return a setting of the producers, or `default` if the report does not contain it."""
+        return dict(self.metrics.settings).get(name, default)
+
     def number(self, name: str) -> int:
         """Return a setting that is a number, or 0 if the report does not contain it."""
-        return int(dict(self.metrics.settings).get(name, 0))
+        return int(self.setting(name, "0"))
 
     @property
     def linger_ms(self) -> float:
         """The setting linger.ms, in milliseconds."""
-        return float(dict(self.metrics.settings).get("linger.ms", 0))
-
-    @property
-    def client_id(self) -> str:
-        """The client.id of the producers, or "?" if the report does not contain it."""
-        return dict(self.metrics.settings).get("client.id", "?")
+        return float(self.setting("linger.ms", "0"))
 
     @property
     def codec(self) -> str:
         """The setting compression.type."""
-        return dict(self.metrics.settings).get("compression.type", "none")
-
-    @property
-    def acks(self) -> str:
-        """The setting acks ("all", "leader" or "none"); empty if the report does not contain it."""
-        return dict(self.metrics.settings).get("acks", "")
-
-    @property
-    def partitioner(self) -> str:
-        """Name of the partitioner; empty if the report does not contain it."""
-        return dict(self.metrics.settings).get("partitioner", "")
+        return self.setting("compression.type", "none")
 
     def partition_source(self, topic: str) -> str | None:
         """Return the source of most rows' partitions, or None if the sink chose them."""
@@ -176,7 +165,8 @@ class PipelineFacts:
         records = sum(part.records for part in self.report.partitions if part.topic == topic)
         if 2 * (keyed + assigned) >= records:
             return "the keys" if keyed >= assigned else "the column partition"
-        return "the function of kafka.partitioner" if self.partitioner == "function" else None
+        is_function = self.setting("partitioner") == "function"
+        return "the function of kafka.partitioner" if is_function else None
 
     @property
     def open_batches(self) -> int:
@@ -185,7 +175,7 @@ class PipelineFacts:
         If the sink chooses the partitions, it fills one batch per topic at a time. Otherwise, each
         partition has an open batch.
         """
-        if self.partitioner in {"round_robin", "random"}:
+        if self.setting("partitioner") in ROW_BY_ROW:
             return len(self.report.partitions)
         counts = Counter(part.topic for part in self.report.partitions)
         return sum(count if self.partition_source(topic) else 1 for topic, count in counts.items())
@@ -200,7 +190,7 @@ class PipelineFacts:
         return self.report.duration_sum_ms / 1000
 
     @property
-    def each(self) -> float:
+    def seconds_per_task(self) -> float:
         """Seconds of the whole write, including Spark's part, divided by the number of tasks.
 
         0 if unknown.
@@ -408,8 +398,8 @@ def skew(facts: PipelineFacts) -> Advice | None:
 
 def row_by_row(facts: PipelineFacts) -> Advice | None:
     """Give advice if a partitioner that ignores batches causes small batches in many partitions."""
-    partitions = len(facts.report.partitions)
-    if facts.partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * FEW_BATCHES:
+    partitions, partitioner = len(facts.report.partitions), facts.setting("partitioner")
+    if partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * FEW_BATCHES:
         return None
     limit, full = facts.number("batch.size"), facts.metrics.closed_full
     if facts.batch > min(limit / 2, SMALL_BATCH) or full >= 0.5 * facts.metrics.closed:
@@ -417,7 +407,7 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the default partitioner",
         direction=Direction.SET,
-        figure=f"the partitioner {facts.partitioner} distributes the rows over "
+        figure=f"the partitioner {partitioner} distributes the rows over "
         f"{plural(partitions, 'partition')}; batches contain {facts.batch:,.0f} of "
         f"{plural(limit, 'byte')}",
         sentence="each partition fills its own batch; by default, rows without a key fill one "

@@ -86,8 +86,8 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
         direction=Direction.CHECK,
         figure=f"throttled {facts.report.throttle_ms:,} ms, {min(1, facts.throttled):.0%} of the "
         "time",
-        sentence=f"a quota of client.id {facts.client_id} or its user slows the write; raise it, "
-        "or send fewer bytes (kafka.compression.type)",
+        sentence=f"a quota of client.id {facts.setting('client.id', '?')} or its user slows the "
+        "write; raise it, or send fewer bytes (kafka.compression.type)",
     )
 
 
@@ -337,7 +337,11 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     if tasks < TINY_TASKS:
         return None
     size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy / tasks
-    if size > TINY_BYTES or max(seconds, facts.each) > TINY_SECONDS or facts.is_of_several_writes:
+    if (
+        size > TINY_BYTES
+        or max(seconds, facts.seconds_per_task) > TINY_SECONDS
+        or facts.is_of_several_writes
+    ):
         return None
     return Advice(
         setting="the number of tasks",
@@ -353,9 +357,8 @@ def _serialising(facts: PipelineFacts) -> Advice | None:
     seconds = facts.metrics.serialise_time / 1_000_000
     if seconds < MIN_SERIALISE_S or not facts.busy or seconds < MOSTLY * facts.busy:
         return None
-    settings = dict(facts.metrics.settings)
-    name = "value.format" if "value.format" in settings else "key.format"
-    is_json = settings.get(name, "").startswith("json")
+    name = "value.format" if facts.setting("value.format") else "key.format"
+    is_json = facts.setting(name).startswith("json")
     return Advice(
         setting=name,
         direction=Direction.CHECK,
@@ -385,7 +388,7 @@ def _verification(facts: PipelineFacts) -> Advice | None:
         return None
     errors = dict(facts.report.errors)
     moved = sum(errors.get(name, 0) for name in _FORMER_LEADER)
-    if facts.acks == "leader":
+    if facts.setting("acks") == "leader":
         figure = "acks=1: an acknowledged record is lost if its leader fails before a follower "
         figure += "has it"
     elif moved and 0 not in first_offsets:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -34,63 +34,44 @@ class FinishedBatch:
     """LogAppendTime in milliseconds since 1970, if the broker returned it."""
 
 
+@dataclass(slots=True)
 class _Tally:
-    """Mutable counters of one partition."""
+    """Mutable counters of one partition, with the names of `PartitionReport`."""
 
-    __slots__ = (
-        "acked_sequence",
-        "appended",
-        "batches",
-        "failed_sequence",
-        "first",
-        "last",
-        "leader",
-        "raw_bytes",
-        "records",
-        "wire_bytes",
-    )
-
-    def __init__(self) -> None:
-        self.batches = self.raw_bytes = self.wire_bytes = 0
-        self.first: int | None = None
-        self.last: int | None = None
-        self.leader: int | None = None
-        self.acked_sequence: int | None = None
-        self.failed_sequence: int | None = None
-        self.appended: tuple[int, int] | None = None
-        self.records: Counter[DeliveryStatus] = Counter()
+    records: Counter[DeliveryStatus] = field(default_factory=Counter)
+    batches: int = 0
+    bytes_uncompressed: int = 0
+    bytes_sent: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    leader: int | None = None
+    next_ack_seq: int | None = None
+    next_err_seq: int | None = None
+    first_append_time: int | None = None
+    last_append_time: int | None = None
 
     def add(self, batch: FinishedBatch, status: DeliveryStatus) -> None:
         self.batches += 1
-        self.raw_bytes += batch.raw_bytes
-        self.wire_bytes += batch.wire_bytes
+        self.bytes_uncompressed += batch.raw_bytes
+        self.bytes_sent += batch.wire_bytes
         self.records[status] += batch.records
 
-    def stretch(self, first: int, last: int) -> None:
-        self.first = first if self.first is None else min(self.first, first)
-        self.last = last if self.last is None else max(self.last, last)
+    def add_offsets(self, first: int, last: int) -> None:
+        self.first_offset = first if self.first_offset is None else min(self.first_offset, first)
+        self.last_offset = last if self.last_offset is None else max(self.last_offset, last)
 
-    def append_time(self, ms: int) -> None:
-        first, last = self.appended or (ms, ms)
-        self.appended = min(first, ms), max(last, ms)
+    def add_append_time(self, ms: int) -> None:
+        first, last = self.first_append_time, self.last_append_time
+        self.first_append_time = ms if first is None else min(first, ms)
+        self.last_append_time = ms if last is None else max(last, ms)
 
     def build(self, topic: str, partition: int) -> PartitionReport:
-        first, last = self.appended or (None, None)
-        return PartitionReport(
-            topic=topic,
-            partition=partition,
-            batches=self.batches,
-            bytes_uncompressed=self.raw_bytes,
-            bytes_sent=self.wire_bytes,
-            first_offset=self.first,
-            last_offset=self.last,
-            leader=self.leader,
-            next_ack_seq=self.acked_sequence,
-            next_err_seq=self.failed_sequence,
-            first_append_time=first,
-            last_append_time=last,
-            **{status.value: self.records[status] for status in DeliveryStatus},
-        )
+        counts = {name: getattr(self, name) for name in _COUNTERS}
+        records = {status.value: self.records[status] for status in DeliveryStatus}
+        return PartitionReport(topic=topic, partition=partition, **counts, **records)
+
+
+_COUNTERS = tuple(each.name for each in fields(_Tally) if each.name != "records")
 
 
 class ReportBuilder:
@@ -118,11 +99,11 @@ class ReportBuilder:
         tally = self._tally(batch.topic, batch.partition)
         tally.add(batch, DeliveryStatus.PERSISTED)
         if base_offset is not None and base_offset >= 0:
-            tally.stretch(base_offset, base_offset + batch.records - 1)
+            tally.add_offsets(base_offset, base_offset + batch.records - 1)
         if batch.next_sequence is not None:
-            tally.acked_sequence = tally.failed_sequence = batch.next_sequence
+            tally.next_ack_seq = tally.next_err_seq = batch.next_sequence
         if batch.append_time is not None:
-            tally.append_time(batch.append_time)
+            tally.add_append_time(batch.append_time)
 
     def sent(self, batch: FinishedBatch) -> None:
         """Count a batch sent with acks=0, for which there is no response."""
@@ -150,7 +131,7 @@ class ReportBuilder:
 
     def set_failed_sequence(self, topic: str, partition: int, next_sequence: int) -> None:
         """Set the sequence number that follows the last record of a failed batch."""
-        self._tally(topic, partition).failed_sequence = next_sequence
+        self._tally(topic, partition).next_err_seq = next_sequence
 
     def refused(self, error_name: str) -> None:
         """Count the error of a rejected batch, whose outcome is reported separately."""
@@ -187,7 +168,7 @@ class ReportBuilder:
             persisted=sum(each.records[DeliveryStatus.PERSISTED] for each in tallies),
             sent=sum(each.records[DeliveryStatus.SENT] for each in tallies),
             would_be_written=sum(each.records[DeliveryStatus.WOULD_BE_WRITTEN] for each in tallies),
-            bytes_sent=sum(each.wire_bytes for each in tallies),
+            bytes_sent=sum(each.bytes_sent for each in tallies),
             retries=self._retries,
         )
 

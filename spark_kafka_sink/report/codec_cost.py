@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.config.enums import Codec
@@ -60,13 +60,9 @@ class CodecCost:
             for codec in sorted(groups, key=Codec.named)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Parse the result of `to_dict`."""
+        """Parse the JSON object, which has the same fields."""
         counters = {name: int(data[name]) for name in _COUNTERS}
         return cls(codec=Codec.named(data["codec"]).name.lower(), **counters)
 

@@ -42,13 +42,9 @@ class PoisonCount:
     examples: tuple[str, ...] = ()
     """Descriptions of a few of these rows."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {**asdict(self), "examples": list(self.examples)}
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Parse the result of `to_dict`."""
+        """Parse the JSON object, which has the same fields."""
         return cls(
             reason=str(data["reason"]),
             dead_lettered=int(data["dead_lettered"]),
@@ -347,8 +343,8 @@ class DeliveryCounters:
             "slowest": [task.to_dict() for task in self.slowest],
             "transactions": [asdict(transaction) for transaction in self.transactions],
             "metrics": self.metrics.to_dict(),
-            "poison": [count.to_dict() for count in self.poison],
-            "codecs": [cost.to_dict() for cost in self.codecs],
+            "poison": [asdict(count) for count in self.poison],
+            "codecs": [asdict(cost) for cost in self.codecs],
             "partitions": [part.to_dict() for part in self.partitions],
             "task_columns": list(COLUMNS),
             "task_rows": [],  # `to_json` fills this last field.
@@ -372,8 +368,7 @@ class DeliveryCounters:
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
         values: dict[str, Any] = {name: str(data[name]) for name in _TEXTS}
-        values |= {name: int(data[name]) for name in ("duration_ms", *_COUNTERS)}
-        values["startup_ms"] = int(data.get("startup_ms", 0))  # Missing in old reports.
+        values |= {name: int(data[name]) for name in ("duration_ms", "startup_ms", *_COUNTERS)}
         return cls(
             **values,
             status=WriteStatus(data["status"]),

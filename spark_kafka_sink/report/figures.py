@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,13 +37,7 @@ class Change:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "before": self.before,
-            "after": self.after,
-            "percent": self.percent,
-        }
+        return {**asdict(self), "percent": self.percent}
 
 
 @dataclass(frozen=True, slots=True)

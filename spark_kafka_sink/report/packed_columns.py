@@ -73,10 +73,8 @@ class BrokerColumns:
     """Node ids and names, sorted and without duplicates."""
     counters: Numbers = field(default_factory=lambda: _empty(0, len(COUNTERS)))
     """The counters, shape n x c."""
-    totals: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
-    """Sums of the histograms, shape n x h; `lows` and `highs` have the same shape."""
-    lows: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
-    highs: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
+    summaries: Numbers = field(default_factory=lambda: _empty(3, 0, len(HISTOGRAMS)))
+    """Sum, lowest and highest value of each histogram, shape 3 x n x h."""
     cells: Numbers = field(default_factory=lambda: _empty(0))
     """m ascending numbers: the index of the histogram (0 to n x h - 1) in the upper bits, the
     bucket in the lower 16 bits.
@@ -96,16 +94,16 @@ class BrokerColumns:
             for index, histogram in enumerate(found)
             for bucket, _ in histogram.buckets
         ]
-        shape = len(ordered), len(HISTOGRAMS)
-        lows = [histogram.low if histogram.buckets else _NONE for histogram in found]
+        summaries = np.array(
+            [(each.total, each.low if each.buckets else _NONE, each.high) for each in found],
+            np.int64,
+        )
         return cls(
             brokers=tuple((each.node_id, each.name) for each in ordered),
             counters=np.array(
                 [[getattr(each, name) for name in COUNTERS] for each in ordered], np.int64
             ),
-            totals=np.array([each.total for each in found], np.int64).reshape(shape),
-            lows=np.array(lows, np.int64).reshape(shape),
-            highs=np.array([each.high for each in found], np.int64).reshape(shape),
+            summaries=summaries.T.reshape(3, len(ordered), len(HISTOGRAMS)),
             cells=np.array(cells, np.int64),
             times=np.array([times for each in found for _, times in each.buckets], np.int64),
         )
@@ -125,26 +123,22 @@ class BrokerColumns:
         for part in found:
             rows = np.array([places[each] for each in part.brokers], np.int64)
             counters[rows] += part.counters
-            totals[rows] += part.totals
-            lows[rows] = np.minimum(lows[rows], part.lows)
-            highs[rows] = np.maximum(highs[rows], part.highs)
+            added, low, high = part.summaries
+            totals[rows] += added
+            lows[rows] = np.minimum(lows[rows], low)
+            highs[rows] = np.maximum(highs[rows], high)
             cells.append(_renumbered(part.cells, rows))
         merged, groups = np.unique(np.concatenate(cells), return_inverse=True)
         times = _empty(len(merged))
         np.add.at(times, groups, np.concatenate([part.times for part in found]))
+        summaries = np.stack((totals, lows, highs))
         return cls(
-            brokers=brokers,
-            counters=counters,
-            totals=totals,
-            lows=lows,
-            highs=highs,
-            cells=merged,
-            times=times,
+            brokers=brokers, counters=counters, summaries=summaries, cells=merged, times=times
         )
 
     def to_planes(self) -> BrokerPlanes:
         """Return the columns as bytes that compress well."""
-        arrays = self.counters, self.totals, self.lows, self.highs, self.cells, self.times
+        arrays = self.counters, self.summaries, self.cells, self.times
         numbers = np.concatenate([each.ravel() for each in arrays])
         return self.brokers, to_planes(numbers[np.newaxis])
 
@@ -153,19 +147,15 @@ class BrokerColumns:
         """Return the columns from the result of `to_planes`."""
         brokers, data = planes
         (numbers,) = from_planes(data, 1)
-        counters, histograms = len(brokers) * len(COUNTERS), len(brokers) * len(HISTOGRAMS)
-        ends = counters + histograms * np.arange(4)
-        buckets = (len(numbers) - int(ends[-1])) // 2
-        parts = np.split(numbers, [*ends.tolist(), int(ends[-1]) + buckets])
-        totals, lows, highs = (each.reshape(-1, len(HISTOGRAMS)) for each in parts[1:4])
+        count, end = len(brokers), len(brokers) * (len(COUNTERS) + 3 * len(HISTOGRAMS))
+        buckets = (len(numbers) - end) // 2
+        parts = np.split(numbers, [count * len(COUNTERS), end, end + buckets])
         return cls(
             brokers=brokers,
-            counters=parts[0].reshape(-1, len(COUNTERS)),
-            totals=totals,
-            lows=lows,
-            highs=highs,
-            cells=parts[4],
-            times=parts[5],
+            counters=parts[0].reshape(count, len(COUNTERS)),
+            summaries=parts[1].reshape(3, count, len(HISTOGRAMS)),
+            cells=parts[2],
+            times=parts[3],
         )
 
     def to_metrics(self) -> tuple[BrokerMetrics, ...]:
@@ -186,15 +176,10 @@ class BrokerColumns:
 
     def _histograms(self) -> list[Histogram]:
         """Return all n x h histograms."""
-        count = self.totals.size
+        spans = self.summaries.reshape(3, -1).T.tolist()
+        count = len(spans)
         ends = np.searchsorted(self.cells, np.arange(1, count + 1) << _BUCKET_BITS).tolist()
         pairs = list(zip((self.cells & _BUCKET).tolist(), self.times.tolist(), strict=True))
-        spans = zip(
-            self.totals.ravel().tolist(),
-            self.lows.ravel().tolist(),
-            self.highs.ravel().tolist(),
-            strict=True,
-        )
         return [
             Histogram(
                 buckets=tuple(pairs[start:end]),

@@ -18,7 +18,6 @@ from spark_kafka_sink.report.partition_report import PartitionReport
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.figures import Comparison
 
@@ -166,19 +165,16 @@ def _latencies(report: DeliveryReport) -> list[tuple[str, str]]:
     if report.dry_run:
         return []
     return [
-        ("request latency", _latency(report.request_latency)),
-        ("queue latency", _latency(report.queue_latency)),
+        ("request latency", text_and_html.latency_text(report.request_latency)),
+        ("queue latency", text_and_html.latency_text(report.queue_latency)),
     ]
 
 
 def _dry_run(report: DeliveryReport) -> list[tuple[str, str]]:
     if not report.dry_run:
         return []
-    would = ("would be written", f"{report.would_be_written:,}")
-    return [
-        would,
-        *(row for row in text_and_html.dry_run_rows(report) if row[0] in {"batches", "skew"}),
-    ]
+    rows = [row for row in text_and_html.dry_run_rows(report) if row[0] in {"batches", "skew"}]
+    return [("would be written", f"{report.would_be_written:,}"), *rows]
 
 
 def _sent(report: DeliveryReport) -> str:
@@ -214,11 +210,6 @@ def _stream(report: DeliveryReport) -> list[tuple[str, str]]:
 
 def _seconds(ms: int) -> str:
     return f"{ms / 1000:,.1f} s" if ms else "unknown"
-
-
-def _latency(times: Histogram) -> str:
-    p50, p99 = times.percentile(50) / 1000, times.percentile(99) / 1000
-    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {times.high / 1000:,.1f} ms"
 
 
 def _partitions(report: DeliveryReport) -> Table:

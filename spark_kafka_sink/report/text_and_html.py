@@ -288,11 +288,14 @@ def _latencies(report: DeliveryCounters) -> list[tuple[str, str]]:
     ]
 
 
-def _latency(histogram: Histogram) -> str:
-    if not histogram.count:
-        return "none measured"
-    p50, p99 = histogram.percentile(50) / 1_000, histogram.percentile(99) / 1_000
-    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {histogram.high / 1_000:,.1f} ms"
+def _latency(times: Histogram) -> str:
+    return latency_text(times) if times.count else "none measured"
+
+
+def latency_text(times: Histogram) -> str:
+    """Return the median, the 99th percentile and the maximum in milliseconds."""
+    p50, p99 = times.percentile(50) / 1_000, times.percentile(99) / 1_000
+    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {times.high / 1_000:,.1f} ms"
 
 
 def _problems(report: DeliveryCounters) -> str:

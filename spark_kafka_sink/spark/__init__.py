@@ -10,7 +10,8 @@ that folder.
 
 In reading order:
 
-- `datasource`: the data source that Spark loads
+- `datasource`: the data source that Spark loads, and the writer that starts Python workers before a
+  session's first write
 - `plan`: planning of a write: options of SQL tables, warnings about secrets, checks
 - `contract`: the columns that a DataFrame must have
 - `selection`: the columns that are serialized as key and value
@@ -24,15 +25,15 @@ In reading order:
 - `publication`: logs a write's summary, writes its report, and exports its metrics
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
-- `worker_context`: settings, log level and shipped files that are available to a Python worker
-- `worker_start`: the startup time and the memory of a Python worker
+- `worker_context`: settings and shipped files that are available to a Python worker
+- `worker_process`: startup, memory and ancestor processes of a Python worker: the log level of the
+  driver's JVM, its terminal and its streaming queries
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
 - `last_report`: the latest report, also for clients of Spark Connect
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver
 - `registration`: registers the format with a session; writes micro-batches from `foreachBatch`
-- `warm_up`: the writer that starts Python workers before a session's first write
 - `spark_errors`: converts exceptions of Spark to errors of this package
 - `kafka_partitions`: repartitions a DataFrame so that each Kafka partition is in one task
 - `log_lines`: the format of log lines in Spark's Python workers
@@ -40,7 +41,7 @@ In reading order:
 
 from spark_kafka_sink.common.extras import missing, reject_older
 from spark_kafka_sink.spark.log_lines import install as _show_origin
-from spark_kafka_sink.spark.worker_start import freeze_loaded_modules as _freeze_loaded_modules
+from spark_kafka_sink.spark.worker_process import freeze_loaded_modules as _freeze_loaded_modules
 
 try:
     from pyspark import __version__ as _version

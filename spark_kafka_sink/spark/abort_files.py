@@ -31,7 +31,7 @@ from spark_kafka_sink.spark.report_folder import (
     report_folder,
 )
 from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID, setting
-from spark_kafka_sink.spark.worker_start import startup_ms
+from spark_kafka_sink.spark.worker_process import startup_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

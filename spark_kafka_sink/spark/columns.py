@@ -304,24 +304,24 @@ def gather(
     After a batch that Spark took long to deliver, rows do not wait for the next batch. `clock`
     returns seconds.
     """
-    held: list[pa.RecordBatch] = []
+    gathered: list[pa.RecordBatch] = []
     rows = size = 0
     asked = clock()
     for batch in batches:
         is_slow = clock() - asked > SLOW_AFTER
         more = batch.nbytes
-        if held and size + more > MOST_GATHERED:
-            yield _together(held)
-            held, rows, size = [], 0, 0
-        held.append(batch)
+        if gathered and size + more > MOST_GATHERED:
+            yield _together(gathered)
+            gathered, rows, size = [], 0, 0
+        gathered.append(batch)
         rows, size = rows + batch.num_rows, size + more
         # The next batch may be just as large or slow.
         if is_slow or rows >= wanted() or size + more > MOST_GATHERED:
-            yield _together(held)
-            held, rows, size = [], 0, 0
+            yield _together(gathered)
+            gathered, rows, size = [], 0, 0
         asked = clock()
-    if held:
-        yield _together(held)
+    if gathered:
+        yield _together(gathered)
 
 
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -361,21 +361,24 @@ def read_rows(
 
     checks = RowChecks(batch.num_rows, contract.tolerant, name)
     topics, topic_of = _topics(batch, contract, checks)
-    lists = _header_lists(batch, contract, checks)
+    entries = _column(batch, contract.headers)
+    lists = None if entries is None else read_headers(entries, checks)
     data = _serialised(batch, contract, checks, clock)
     headers = None if lists is None else encode_headers(lists)
     if data is not None and data.headers:
         headers, lists = data.add_headers(lists, keep=contract.tolerant)
     return Rows(
         columns=Columns(
-            value=_value(batch, contract) if data is None or data.value is None else data.value,
+            value=read_bytes(batch.column(cast("int", contract.value)))
+            if data is None or data.value is None
+            else data.value,
             key=_key(batch, contract) if data is None or data.key is None else data.key,
             headers=headers,
             timestamps=_timestamps(batch, contract, checks, clock),
         ),
         topics=topics,
         topic_of=topic_of,
-        partition=_partition(batch, contract),
+        partition=_column(batch, contract.partition),
         first_row=first.row,
         spark_partition=first.spark_partition,
         errors=checks.errors,
@@ -415,30 +418,15 @@ def _topic_names(
     return read_bytes(batch.column(contract.topic))
 
 
-def _partition(batch: pa.RecordBatch, contract: Contract) -> pa.Int32Array | None:
-    if contract.partition is None:
-        return None
-    return cast("pa.Int32Array", batch.column(contract.partition))
-
-
-def _value(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray:
-    return read_bytes(batch.column(cast("int", contract.value)))
+def _column(batch: pa.RecordBatch, place: int | None) -> Any:
+    """Return a column, or None if it is missing."""
+    return None if place is None else batch.column(place)
 
 
 def _key(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
     """Return the key column, or None if it is missing or contains only nulls."""
-    if contract.key is None:
-        return None
-    column = batch.column(contract.key)
-    return None if column.null_count == len(column) else read_bytes(column)
-
-
-def _header_lists(
-    batch: pa.RecordBatch, contract: Contract, checks: RowChecks
-) -> pa.ListArray[Any] | None:
-    if contract.headers is None:
-        return None
-    return read_headers(cast("pa.ListArray[Any]", batch.column(contract.headers)), checks)
+    column = _column(batch, contract.key)
+    return None if column is None or column.null_count == len(column) else read_bytes(column)
 
 
 def _timestamps(

@@ -37,6 +37,17 @@ _WITHOUT: Final = {
     "partition": "the partitioner chooses each record's partition",
 }
 """Effect of a missing column, for each optional column."""
+_MISSING: Final = {
+    "value": (
+        "Required attribute 'value' not found:",
+        "set value.format, for example to json, to write all columns; or name one column `value`",
+    ),
+    "timestamp": (
+        "useTimestampColumn=true, but",
+        "add a column `timestamp` of type TIMESTAMP, or remove the option",
+    ),
+}
+"""Start of the error message and hint for a required column that is missing."""
 _LOG = logging.getLogger(__name__)
 _NAMES = 10
 _TYPE_LENGTH = 100
@@ -109,12 +120,12 @@ class Contract:
                 or "set .option('topic', ...) or add a column `topic`",
             )
         return cls(
-            value=_value(schema) if selected is None else _raw(selected.value),
+            value=_required(schema, "value") if selected is None else _raw(selected.value),
             key=_place(schema, "key") if selected is None else _raw(selected.key),
             topic=places.get("topic"),
             partition=places.get("partition"),
             headers=places.get("headers"),
-            timestamp=_timestamp(schema) if config.use_timestamp_column else None,
+            timestamp=_required(schema, "timestamp") if config.use_timestamp_column else None,
             fixed_topic=config.topic,
             tolerant=config.dead_letters.tolerant,
             value_plan=None if selected is None else _plan(selected.value, config),
@@ -150,15 +161,14 @@ def _plan(selection: Selection | None, config: SinkConfig) -> FieldPlan | None:
     )
 
 
-def _value(schema: types.StructType) -> int:
-    place = _place(schema, "value")
+def _required(schema: types.StructType, name: str) -> int:
+    """Check a column's type and return its index; raise an error if the column is missing."""
+    place = _place(schema, name)
     if place is None:
+        problem, hint = _MISSING[name]
         raise ColumnError(
-            "Required attribute 'value' not found: the DataFrame has no column `value`, "
-            f"only {_names(schema)}",
-            hint=_rename(schema, "value")
-            or "set value.format, for example to json, to write all columns; or name one column "
-            "`value`",
+            f"{problem} the DataFrame has no column `{name}`, only {_names(schema)}",
+            hint=_rename(schema, name) or hint,
         )
     return place
 
@@ -260,18 +270,6 @@ def _is_headers(data_type: types.DataType) -> bool:
         return False
     fields = data_type.elementType.fields
     return [(field.name, type(field.dataType)) for field in fields] == _HEADER
-
-
-def _timestamp(schema: types.StructType) -> int:
-    place = _place(schema, "timestamp")
-    if place is None:
-        raise ColumnError(
-            "useTimestampColumn=true, but the DataFrame has no column `timestamp`, "
-            f"only {_names(schema)}",
-            hint=_rename(schema, "timestamp")
-            or "add a column `timestamp` of type TIMESTAMP, or remove the option",
-        )
-    return place
 
 
 def _names(schema: types.StructType) -> str:

@@ -1,22 +1,26 @@
 """`format("kafkaprod")`: the implementation of Spark's Data Source V2 API.
 
-Everything here runs on the driver. To look up the format, Spark loads this module in a separate
-process that needs only the name, so most modules are imported where they are used.
+Everything here runs on the driver, except the writer that warms up workers. To look up the format,
+Spark loads this module in a separate process that needs only the name, so most modules are imported
+where they are used.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from spark_kafka_sink.common.error_text import without_traceback
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from spark_kafka_sink.spark.warm_up import WarmUpWriter
     from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter
 
 WARM_UP = "kafkaprod.warm-up"
@@ -77,8 +81,6 @@ class KafkaProdDataSource(DataSource):
             KafkaProdError: see check_brokers; with exactly-once, the decision log cannot be read.
         """
         if WARM_UP in self.options:
-            from spark_kafka_sink.spark.warm_up import WarmUpWriter
-
             return WarmUpWriter()
         if overwrite:
             raise ConfigError(
@@ -120,3 +122,51 @@ def _only_writes() -> ConfigError:
         "format('kafkaprod') only writes",
         hint="To read, use format('kafka') with .option('subscribe', ...).",
     )
+
+
+_PACKAGE: Final = "spark_kafka_sink."
+PLANNING: Final = ("spark.plan", "config.builder", "diagnostics.preflight")
+TASK: Final = ("spark.writer", "spark.columns", "spark.commit_messages", "producer.session")
+COMMIT: Final = ("spark.writer", "spark.commit_messages", "spark.publication", "config.model")
+"""Modules of this package whose import loads everything that a worker needs to plan, write or
+commit.
+"""
+
+
+class WarmUpWriter(DataSourceArrowWriter):
+    """The writer with which `registration.warm_up` starts Python workers before a first write.
+
+    It imports the modules of a write and discards all rows. It opens no connection.
+
+    Spark starts four kinds of Python workers for a session's first write, one after another: to
+    look up the format, to plan, to write and to commit. Workers are shared only by data sources
+    with the same Python and environment variables, which differ between formats that Spark finds
+    automatically and registered formats. `warm_up` therefore writes to `format("kafkaprod")`
+    itself, with an option that is not public.
+
+    Spark keeps idle workers for a minute. It does not stop the daemons from which it forks workers,
+    and these have imported PySpark.
+    """
+
+    def __init__(self) -> None:
+        """Import the modules of planning."""
+        _load(PLANNING)
+
+    def write(  # type: ignore[override]  # declared for rows, called with Arrow batches
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
+        """Import the modules of a task, and discard the rows."""
+        for _ in iterator:
+            pass
+        _load(TASK)
+        return WriterCommitMessage()
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Import the modules of a commit."""
+        del messages
+        _load(COMMIT)
+
+
+def _load(modules: Iterable[str]) -> None:
+    for module in modules:
+        import_module(_PACKAGE + module)

@@ -19,14 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.common.errors import (
-    ConfigError,
-    KafkaProdError,
-    TornTransactionError,
-    TransactionError,
-    text_of,
-)
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
@@ -39,12 +33,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     Target,
     new_nonce,
 )
+from spark_kafka_sink.spark import commit_messages
 from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
-from spark_kafka_sink.spark.commit_messages import (
-    committed_report,
-    finished_report,
-    written_topics,
-)
 from spark_kafka_sink.spark.exactly_once_task import (
     TransactionalTaskWriter,
     TransactionMessage,
@@ -83,7 +73,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
     """
     options = config.exactly_once
     if options.reset_transactional_state or options.reset_batch is not None:
-        raise ConfigError(
+        raise errors.ConfigError(
             "option resetTransactionalState is for streams",
             hint="A written batch keeps its batchId: use another batchId.",
         )
@@ -143,13 +133,13 @@ def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None
         ConfigError: `batchId` is set, or asynchronous progress tracking is enabled.
     """
     if options.get(_ASYNC_PROGRESS.lower(), "false").strip().lower() == "true":
-        raise ConfigError(
+        raise errors.ConfigError(
             f"option {_ASYNC_PROGRESS} and deliveryGuarantee=exactly-once cannot be used together: "
             "Spark would plan written batches again with different rows",
             hint="Remove one of them.",
         )
     if config.exactly_once.batch_id is not None:
-        raise ConfigError(
+        raise errors.ConfigError(
             "option batchId is for batch writes: Spark numbers the batches of a stream itself",
             hint="Remove it; with foreachBatch, set it on the write in the function.",
         )
@@ -234,7 +224,7 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
     cap = broker_cap_ms(config.producer)
     wanted = options.transaction_timeout_ms
     if wanted is not None and wanted > cap:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}, but the brokers allow at most {cap}",
             hint=f"Lower or remove it, or raise the brokers' {MAX_TIMEOUT}.",
         )
@@ -244,7 +234,7 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
     return timeout_ms
 
 
-def _too_short(wanted: int | None, cap: int) -> ConfigError:
+def _too_short(wanted: int | None, cap: int) -> errors.ConfigError:
     """Return the error for a transaction timeout that is too short to decide a batch safely."""
     raise_cap = f"raise the brokers' {MAX_TIMEOUT}, which is {cap}"
     if wanted is None:
@@ -253,7 +243,7 @@ def _too_short(wanted: int | None, cap: int) -> ConfigError:
         where = f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}"
         hint = "Raise it, or remove it to use the brokers' maximum"
         hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
-    return ConfigError(
+    return errors.ConfigError(
         f"{where}; deliveryGuarantee=exactly-once needs at least {MIN_TIMEOUT_MS}: with a shorter "
         f"timeout, a paused driver could leave a batch partially committed",
         hint=hint,
@@ -323,18 +313,18 @@ class ExactlyOnceEnd(WriteEnd):
 
     def _commit(self, messages: Messages, batch_id: int | None) -> None:
         publication = self.publication(batch_id)
-        report = committed_report(messages, self.config.report_tasks)
+        report = commit_messages.committed_report(messages, self.config.report_tasks)
         ended = of_tasks(messages)
         results = results_of(ended)
         if len(results) != len(messages):
-            raise TransactionError(
+            raise errors.TransactionError(
                 f"{len(messages) - len(results)} of {plural(len(messages), 'task')} wrote without "
                 "a transaction: nothing is committed",
                 hint="Install the same version of this package on all executors.",
             )
         warn_of_long_transactions(publication.name, results, _CLOCK.wall_ms())
         nonce = self._plan_of(ended).nonce
-        batch, written = self._batch(batch_id), written_topics(messages)
+        batch, written = self._batch(batch_id), commit_messages.written_topics(messages)
         outcome = self._committer().commit(batch, results, nonce, written)
         self.origin.plan_file.end(nonce)
         publication.succeed(self._with_outcome(report, outcome, outcome.status.value, results))
@@ -342,14 +332,14 @@ class ExactlyOnceEnd(WriteEnd):
     def abort(self, messages: Messages, batch_id: int | None = None) -> None:
         """Abort the transactions of a failed batch, unless the batch was already decided."""
         publication = self.publication(batch_id)
-        report = finished_report(messages, self.config.report_tasks)
+        report = commit_messages.finished_report(messages, self.config.report_tasks)
         tasks = of_tasks(messages)
         planned = self._plan_of(tasks)
         complete = len(tasks) == len(messages)
         try:
             outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
         except Exception as error:  # noqa: BLE001 - Spark must raise the batch's own error
-            _LOG.warning("%s: %s", publication.name, text_of(error))
+            _LOG.warning("%s: %s", publication.name, errors.text_of(error))
             text, remedy = self._describe_failure(error, _ids(tasks, planned))
             publication.fail(replace(report, transaction_outcome=text), remedy)
             return
@@ -370,8 +360,8 @@ class ExactlyOnceEnd(WriteEnd):
         try:
             outcome = self._abort((), planned, self._scope.name, complete=False)
             left = self._describe_open(outcome.left_open, outcome.problem)
-        except KafkaProdError as error:
-            left = self._describe_open(_ids((), planned), text_of(error))
+        except errors.KafkaProdError as error:
+            left = self._describe_open(_ids((), planned), errors.text_of(error))
         if left:
             _LOG.warning(
                 "%s: an earlier micro-batch was neither committed nor aborted; %s. They end when "
@@ -405,9 +395,9 @@ class ExactlyOnceEnd(WriteEnd):
 
     def _describe_failure(self, error: Exception, names: Sequence[str]) -> tuple[str, str]:
         """Describe the outcome and the remedy if abort() itself fails with `error`."""
-        if isinstance(error, TornTransactionError):
-            return _PARTIAL, f"{_PARTIAL}: {text_of(error)}"
-        left = self._describe_open(names, text_of(error))
+        if isinstance(error, errors.TornTransactionError):
+            return _PARTIAL, f"{_PARTIAL}: {errors.text_of(error)}"
+        left = self._describe_open(names, errors.text_of(error))
         return left, f"{_UNKNOWN}; {left}. {self._remedy_if_unknown()}"
 
     def _remedy(self, left: str) -> str:

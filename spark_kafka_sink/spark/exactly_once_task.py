@@ -247,16 +247,7 @@ class WritePlan:
 
     def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
         """Return the transaction settings for one attempt of one task."""
-        if self.shared is not None:
-            return TransactionSettings(
-                transactional_id=self.shared.transactional_id,
-                timeout_ms=self.timeout_ms,
-                id_prefix=acl_prefix(self.scope.prefix),
-                joined=JoinedTransaction(
-                    producer=self.shared, claim_id=self._claim_id(query_id, batch, task)
-                ),
-            )
-        transactional_id = ids.TaskTransactionalId(
+        task_id = ids.TaskTransactionalId(
             scope=self.scope,
             query_id=query_id,
             batch=batch,
@@ -264,24 +255,20 @@ class WritePlan:
             partition=task.partition_id,
             task_attempt_id=task.task_attempt_id,
         )
+        if self.shared is not None:
+            return TransactionSettings(
+                transactional_id=self.shared.transactional_id,
+                timeout_ms=self.timeout_ms,
+                id_prefix=acl_prefix(self.scope.prefix),
+                joined=JoinedTransaction(producer=self.shared, claim_id=task_id.claim_id),
+            )
         return TransactionSettings(
-            transactional_id=str(transactional_id),
+            transactional_id=str(task_id),
             timeout_ms=self.timeout_ms,
             abort_flag=ids.abort_flag_id(self.scope, self.nonce),
             id_prefix=acl_prefix(self.scope.prefix),
             two_phase=self.two_phase,
         )
-
-    def _claim_id(self, query_id: str | None, batch: str, task: TaskInfo) -> str:
-        """Return the id with which an attempt of a task claims the right to write."""
-        claim = ids.ClaimId(
-            scope=self.scope,
-            query_id=query_id,
-            batch=batch,
-            nonce=self.nonce,
-            partition=task.partition_id,
-        )
-        return str(claim)
 
 
 SPECULATION = "spark.speculation"
@@ -398,8 +385,8 @@ class _Counted:
     """Counts the rows of Arrow batches and collects their topics while they are read.
 
     Args:
-        batches: the task's Arrow batches. topic: index of the column whose names are collected, if
-            any.
+        batches: the task's Arrow batches.
+        topic: index of the column whose names are collected; None to collect no names.
     """
 
     def __init__(self, batches: Iterable[pa.RecordBatch], topic: int | None) -> None:

@@ -121,8 +121,8 @@ def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
     def hashes(keys: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark evaluates these
         return key_hashes(partitioner, keys)
 
-    made: Callable[[Column], Column] = arrow_udf(hashes, "bigint")  # type: ignore[call-overload]
-    return made
+    udf: Callable[[Column], Column] = arrow_udf(hashes, "bigint")  # type: ignore[call-overload]
+    return udf
 
 
 def _of_topic(topic: Column | None, numbers: Mapping[str, int]) -> Column:

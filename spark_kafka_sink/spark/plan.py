@@ -11,13 +11,6 @@ Secrets: Spark includes the options of a SQL statement in its plans, and therefo
 event log. It redacts options whose name or value matches spark.redaction.regex. A Python data
 source cannot read the session's settings on the driver, so the default of spark.redaction.regex is
 assumed.
-
-``trigger(continuous=...)``: Spark passes rows to a Python sink only with ``DataWriter.writeAll``.
-Continuous processing calls ``DataWriter.write`` for each row, which does nothing in a Python sink:
-tasks run no Python code, and epochs are committed with messages that are None. An error raised in a
-commit does not help, because Spark only logs it and continues the query. Options, schema and
-environment are the same as for any other stream. The only early sign is in the driver's JVM: each
-continuous query has a thread for its epochs.
 """
 
 from __future__ import annotations
@@ -27,7 +20,6 @@ import logging
 import sys
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types
@@ -44,10 +36,11 @@ from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.spark import report_folder as folders
 from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
 from spark_kafka_sink.spark.contract import Contract, warn_of_misnamed_columns
-from spark_kafka_sink.spark.worker_context import (
-    CONTINUOUS_HINT,
+from spark_kafka_sink.spark.worker_context import with_shipped_files
+from spark_kafka_sink.spark.worker_process import (
+    latest_query_start,
     only_errors_are_logged,
-    with_shipped_files,
+    reject_continuous,
 )
 from spark_kafka_sink.spark.writer import (
     KafkaProdStreamWriter,
@@ -57,7 +50,7 @@ from spark_kafka_sink.spark.writer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
@@ -256,22 +249,13 @@ def _planning() -> bool:
     return _PLANNER in sys.modules or getattr(script, "name", None) == _PLANNER
 
 
+_HEADER = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
 COLUMNS = (
     types.StructField("key", types.BinaryType()),
     types.StructField("value", types.BinaryType()),
     types.StructField("topic", types.StringType()),
     types.StructField("partition", types.IntegerType()),
-    types.StructField(
-        "headers",
-        types.ArrayType(
-            types.StructType(
-                [
-                    types.StructField("key", types.StringType()),
-                    types.StructField("value", types.BinaryType()),
-                ]
-            )
-        ),
-    ),
+    types.StructField("headers", types.ArrayType(_HEADER)),
 )
 """Columns of a table that is created with this format and without columns."""
 
@@ -299,26 +283,32 @@ def table_schema(options: Mapping[str, str]) -> types.StructType:
     return types.StructType(fields)
 
 
-def _refuse_secrets(given: GivenOptions) -> None:
-    values = {**SecurityValues.parse(given.security).values}
-    names = {name: given.security.given_name(name) for name in values}
+def _stored_secrets(given: GivenOptions) -> Iterator[tuple[str, str, Secret]]:
+    """Yield the options whose value is a secret, not a reference to a secret.
+
+    Each has its name, its name as the user spelled it, and its value.
+    """
+    security = given.security
+    for name, value in SecurityValues.parse(security).values.items():
+        if is_secret(name) and isinstance(value, Secret) and not value.is_reference:
+            yield name, security.given_name(name), value
     for name, text in given.sink.items():
-        if name in REGISTRY_SECRETS:
-            values[name], names[name] = Secret(text, name), name
-    for name, value in values.items():
-        if isinstance(value, Secret) and _stores_secret(name, value):
+        if name in REGISTRY_SECRETS and not (value := Secret(text, name)).is_reference:
+            yield name, name, value
+
+
+def _refuse_secrets(given: GivenOptions) -> None:
+    for name, shown, value in _stored_secrets(given):
+        if _holds_secret(name, value):
             raise ConfigError(
-                f"option {names[name]} is a secret, but Spark shows the "
-                f"options of a table to all users",
+                f"option {shown} is a secret, but Spark shows the options of a table to all users",
                 hint="Set it on the write: INSERT INTO t WITH (...); or use env:NAME or file:PATH, "
                 "if every executor can read the value.",
             )
 
 
-def _stores_secret(name: str, value: Secret) -> bool:
-    """Return True if a value is itself a secret, not a reference to a secret."""
-    if value.is_reference or not (is_secret(name) or name in REGISTRY_SECRETS):
-        return False
+def _holds_secret(name: str, value: Secret) -> bool:
+    """Return True for a secret, and for a JAAS configuration that contains one."""
     from spark_kafka_sink.config.security.jaas import parse_jaas
     from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
 
@@ -372,24 +362,10 @@ def displayed_secrets(options: Mapping[str, str]) -> list[str]:
     Raises:
         ConfigError: see `SinkConfig.parse`, for names and security options.
     """
-    given = split_options(options)
-    security = given.security
-    displayed = [
-        security.given_name(name)
-        for name, value in SecurityValues.parse(security).values.items()
-        if isinstance(value, Secret)
-        and not value.is_reference
-        and is_secret(name)
-        and not name.endswith(".id")
-        and not is_redacted(name, value.reveal())
-    ]
-    of_registry = ((name, Secret(text, name)) for name, text in given.sink.items())
-    return displayed + [
-        name
-        for name, value in of_registry
-        if name in REGISTRY_SECRETS
-        and not value.is_reference
-        and not is_redacted(name, value.reveal())
+    return [
+        shown
+        for name, shown, value in _stored_secrets(split_options(options))
+        if not name.endswith(".id") and not is_redacted(name, value.reveal())
     ]
 
 
@@ -401,80 +377,3 @@ def _warn(name: str) -> None:
         "Spark with conf/spark-redaction.conf",
         name,
     )
-
-
-# Thread names of ContinuousExecution and StreamExecution, truncated as Linux does.
-_EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
-_PROC = Path("/proc")
-
-
-def reject_continuous(proc: Path = _PROC) -> None:
-    """Raise an error if every query of the driver's JVM is continuous; called during planning.
-
-    If there are other queries, this query cannot be identified, and on systems other than Linux
-    threads cannot be listed: the first commit raises instead.
-
-    Raises:
-        ConfigError: the trigger is continuous.
-    """
-    names = [_name(task) for task in _query_threads(proc)]
-    if names and names.count(_EPOCHS) == names.count(_QUERY):
-        raise ConfigError(
-            "trigger(continuous=...): Spark would count the rows as written without writing them",
-            hint=CONTINUOUS_HINT,
-        )
-
-
-def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
-    """Return when the latest query in the driver's JVM started; None if threads cannot be listed.
-
-    A planning process serves all queries of a session, and Spark passes it nothing that differs
-    between two starts of the same query. Only the query's thread differs.
-
-    Returns:
-        Clock ticks since the system's boot, and the thread's id.
-    """
-    starts = [_start(task) for task in _query_threads(proc) if _name(task) == _QUERY]
-    return max((each for each in starts if each is not None), default=None)
-
-
-def _query_threads(proc: Path) -> list[Path]:
-    """Return the threads of streaming queries in the nearest ancestor process that has any."""
-    process = "self"
-    while process != "0":
-        try:
-            tasks = list((proc / process / "task").iterdir())
-            parent = _field(proc / process, _PARENT)
-        except (OSError, ValueError):
-            return []
-        threads = [task for task in tasks if _name(task) in {_EPOCHS, _QUERY}]
-        if threads:
-            return threads
-        process = parent
-    return []
-
-
-_PARENT, _STARTED = 1, 19
-"""Indices of two fields in /proc/PID/stat, counted after the name: the parent's process id and the
-start time.
-"""
-
-
-def _field(process: Path, place: int) -> str:
-    """Return the field of `stat` at this index, counted after the name in parentheses."""
-    return (process / "stat").read_text().rpartition(")")[2].split()[place]
-
-
-def _start(task: Path) -> tuple[int, int] | None:
-    try:
-        return int(_field(task, _STARTED)), int(task.name)
-    except (OSError, ValueError, IndexError):  # The thread has ended.
-        return None
-
-
-def _name(task: Path) -> str:
-    """Return the name of a thread; empty if the thread has ended."""
-    try:
-        return (task / "comm").read_text().strip()
-    except OSError:
-        return ""

@@ -1,11 +1,7 @@
-"""Information that a Python worker has on its session: settings, log level, files, task.
+"""Information that a Python worker has on its session: settings, files, task.
 
 Spark passes the SQL settings of the session to its tasks as local properties (``SQLExecution``);
 settings that were not set are missing and have their defaults.
-
-Spark does not pass the log level to Python workers. `spark.log.level` is on the JVM's command line
-if the session's builder or `--conf` has set it. A later `setLogLevel` only changes the JVM's
-loggers, and a worker cannot detect it.
 
 Spark copies files of `--files` and `addFile` into one folder of the driver and of each executor,
 and passes the folder to Python workers. `addArtifact(file=True)` of Spark Connect copies them into
@@ -17,18 +13,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark import SparkFiles, TaskContext
 
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS
 from spark_kafka_sink.security.credentials import located
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
 """The default values in Spark 4.1 and 4.3."""
@@ -45,10 +36,6 @@ group.
 
 Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
 """
-CONTINUOUS_HINT = (
-    "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
-    ".trigger(processingTime='0 seconds') for minimum latency, or Spark's own format('kafka')"
-)
 _OF_STREAM = ("spark.sql.requireAllClusterKeysForDistribution", "spark.sql.cbo.enabled")
 """Spark sets both settings to false in its copy of the session for each run of a query. The first
 setting is internal and false by default, so nothing else sets it to false. Source:
@@ -135,60 +122,6 @@ def _number(text: str | None, default: int) -> int:
     if found is None:
         return -1
     return int(found[1]) << 10 * _UNITS.index(found[2])
-
-
-_PROC = Path("/proc")
-_LEVELS = frozenset(f"spark.log.level={level}" for level in ("ERROR", "FATAL", "OFF"))
-
-
-@cache
-def only_errors_are_logged(proc: Path = _PROC) -> bool:
-    """Return True if an ancestor process was started with spark.log.level above WARN.
-
-    Always False on systems other than Linux.
-    """
-    return any(not _LEVELS.isdisjoint(words) for _, words in _ancestors(proc))
-
-
-def _ancestors(proc: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield this process and its ancestors: the folder in `proc` and the command line of each."""
-    process = "self"
-    while process not in {"0", "1"}:
-        folder = proc / process
-        try:
-            words = (folder / "cmdline").read_text(errors="replace").split("\0")
-            stat = (folder / "stat").read_text(errors="replace")
-        except OSError:
-            return
-        yield folder, words
-        process = stat.rpartition(")")[2].split()[1]  # The third field is the parent's process id.
-
-
-_TERMINALS = ("/dev/pts/", "/dev/tty", "/dev/console")
-_KERNELS = ("ipykernel", "kernel_launcher")
-
-
-@cache
-def is_watched(proc: Path = _PROC) -> bool:
-    """Return True if a user sees the driver's stderr, in a terminal or below a notebook cell.
-
-    Python workers write to a pipe, which the driver's JVM copies to its own stderr. Always False on
-    systems other than Linux.
-    """
-    is_terminal = False
-    for folder, words in _ancestors(proc):
-        if Path(words[0]).name == "java":
-            is_terminal = _stderr_of(folder).startswith(_TERMINALS)
-        if any(kernel in word for word in words for kernel in _KERNELS):
-            return True
-    return is_terminal
-
-
-def _stderr_of(process: Path) -> str:
-    try:
-        return str((process / "fd" / "2").readlink())
-    except OSError:
-        return ""
 
 
 def session_folder() -> str | None:

@@ -3,8 +3,8 @@
 `write` runs in a task's Python worker, `commit` and `abort` in a Python worker on the driver.
 Delivery is at least once: a task that Spark runs again writes its rows again.
 
-The driver's worker processes load this module to plan and to commit. Modules that only tasks or
-only the end of a write needs are imported where they are used, because the first write of a session
+The driver's worker processes load this module to plan and to commit. Modules that only tasks need,
+or only the end of a write, are imported where they are used, because the first write of a session
 waits for the start of each of these processes.
 """
 
@@ -31,7 +31,7 @@ from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import report_folder
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
-from spark_kafka_sink.spark.worker_start import startup_ms
+from spark_kafka_sink.spark.worker_process import startup_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -141,7 +141,7 @@ class TaskWriter:
         config = self.config
         if config.topic is not None or config.dry_run or not config.topic_creation.create:
             return lambda _: None
-        from spark_kafka_sink.admin.topic_creator import TopicCreator  # rarely needed
+        from spark_kafka_sink.admin.topic_admin import TopicCreator  # rarely needed
 
         producer = with_shipped_files(config.producer, self.session_folder)
         creator = TopicCreator(producer, config.topic_creation)

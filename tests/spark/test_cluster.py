@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.storage import read_report
+from tests.spark.support.children import run_child
 from tests.spark.support.cluster_child import ROWS
 from tools.support.readers import by_confluent
 
-ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 TOPICS = ("speculation", "task-retry", "stage-retry")
 EXACTLY_ONCE = ("deliveryGuarantee=exactly-once", "transactionalIdPrefix=troubled")
 
@@ -30,23 +30,7 @@ def test_speculation_and_a_lost_executor_or_worker(
     kind: str, options: tuple[str, ...], tmp_path: Path
 ) -> None:
     with EmbeddedBroker(topics=dict.fromkeys(TOPICS, 2)) as broker:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tests.spark.support.cluster_child",
-                tmp_path,
-                broker.bootstrap_servers,
-                kind,
-                *options,
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        run_child("cluster_child", tmp_path, broker.bootstrap_servers, kind, *options)
         for topic in TOPICS:
             found = [int(r.value or b"") for r in by_confluent(broker.bootstrap_servers, topic)]
             assert set(found) == set(range(ROWS)), topic

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink import DeliveryReport
+from tests.spark.support.children import run_child
 from tools.support.jars import ROOT
 from tools.support.readers import count
 
@@ -26,15 +25,7 @@ def test_shipped_settings_write_large_rows_with_a_small_heap(
     report = tmp_path / "report.json"
     properties = ROOT / "conf" / "spark-defaults.conf"
     arguments = (str(properties), real_kafka.bootstrap_servers, topic, str(report), str(_ROWS))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.support.large_rows", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=560,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_child("large_rows", *arguments, timeout_s=560)
     assert count(real_kafka.bootstrap_servers, topic) == _ROWS
     written = DeliveryReport.from_json(report.read_text())
     assert written.persisted == _ROWS

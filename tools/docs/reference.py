@@ -346,8 +346,8 @@ def render_fields() -> str:
     parts = {
         "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),
         "transactions": (asdict(_TRANSACTION), attribute_docs(TransactionInfo)),
-        "poison": (PoisonCount(reason="").to_dict(), attribute_docs(PoisonCount)),
-        "codecs": (CodecCost(codec="").to_dict(), attribute_docs(CodecCost)),
+        "poison": (asdict(PoisonCount(reason="")), attribute_docs(PoisonCount)),
+        "codecs": (asdict(CodecCost(codec="")), attribute_docs(CodecCost)),
         "partitions": (_PART.to_dict(), attribute_docs(PartitionReport)),
     }
     rows = []

@@ -8,7 +8,6 @@ import pyarrow as pa
 from spark_kafka_sink.admin.api_driver import ApiDriver
 from spark_kafka_sink.admin.appender import AddPartitionsHandler, ProduceHandler
 from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
 from spark_kafka_sink.admin.transaction_admin import InitProducerIdHandler
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.protocol.transactions import OpenTransaction
@@ -61,8 +60,7 @@ def open_transactions(
 ) -> list[OpenTransaction]:
     """Open a transaction for each name; distribute them over the partitions."""
     deadline = client.deadline(120)
-    lookup = CoordinatorLookup(client)
-    init = ApiDriver(client, InitProducerIdHandler(TIMEOUT_MS), lookup, names)
+    init = ApiDriver(client, InitProducerIdHandler(TIMEOUT_MS), names)
     assert init.run(deadline)
     opened = []
     for number, name in enumerate(names):
@@ -77,14 +75,10 @@ def write(client: BlockingClient, owner: OpenTransaction, place: TopicPartition)
     """Write one record in an open transaction."""
     deadline, name = client.deadline(60), owner.transactional_id
     if owner.version.needs_add_partitions:
-        add = ApiDriver(
-            client, AddPartitionsHandler(owner, place), CoordinatorLookup(client), (name,)
-        )
+        add = ApiDriver(client, AddPartitionsHandler(owner, place), (name,))
         assert add.run(deadline)
         assert add.results[name].code == 0
     data = batch([name.encode()], producer=owner.producer_id, epoch=owner.epoch, sequence=0)
-    produce = ApiDriver(
-        client, ProduceHandler(client, [data], owner), LeaderLookup(client, 30.0), (place,)
-    )
+    produce = ApiDriver(client, ProduceHandler(client, [data], owner), (place,))
     assert produce.run(deadline)
     assert produce.results[place].code == 0, produce.results

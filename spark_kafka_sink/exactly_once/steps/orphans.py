@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.common.text import plural
@@ -28,7 +28,6 @@ from spark_kafka_sink.exactly_once.commit_outcome import is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.protocol import Decided, LogState, Nothing, T_co
 from spark_kafka_sink.exactly_once.transactional_id import (
-    TaskTransactionalId,
     abort_flag_id,
     parse_task_id,
     tasks_pattern,
@@ -53,6 +52,19 @@ class Candidate:
     query: str | None
     batch: str
     nonce: str
+
+    @classmethod
+    def of(cls, transactional_id: str) -> Self | None:
+        """Parse a task's transactional id; return None for any other id."""
+        task = parse_task_id(transactional_id)
+        if task is None:
+            return None
+        return cls(
+            transactional_id=transactional_id,
+            query=task.query_id,
+            batch=task.batch,
+            nonce=task.nonce,
+        )
 
 
 def is_orphan(
@@ -186,19 +198,10 @@ def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> fro
     return frozenset(
         each.transactional_id
         for each in listed
-        if (parsed := parse_task_id(each.transactional_id)) is not None
-        and (each.state is TransactionState.ONGOING or parsed.nonce in given_up)
-        and _is_orphan(state, each.transactional_id, parsed, given_up)
+        if (task := Candidate.of(each.transactional_id)) is not None
+        and (each.state is TransactionState.ONGOING or task.nonce in given_up)
+        and is_orphan(state, task, given_up=given_up)
     )
-
-
-def _is_orphan(
-    state: ScopeState, name: str, parsed: TaskTransactionalId, given_up: frozenset[str]
-) -> bool:
-    candidate = Candidate(
-        transactional_id=name, query=parsed.query_id, batch=parsed.batch, nonce=parsed.nonce
-    )
-    return is_orphan(state, candidate, given_up=given_up)
 
 
 def _result(codes: Mapping[str, int]) -> Aborted:

@@ -273,7 +273,7 @@ def test_transaction_that_ends_after_the_first_check_fails_the_batch(query: Writ
 
     with (
         stepped_driver(query, "before decide", end_one) as driver,
-        pytest.raises(TransactionError, match="cannot be committed safely"),
+        pytest.raises(TransactionError),
     ):
         commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
     assert query.committer.recover() == Nothing()

@@ -18,6 +18,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.protocol.error_codes import ErrorCode
+from tests.integration.exactly_once.seeded.plan import DRIVER_APIS
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
@@ -34,16 +35,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.simulated_writes import Writes
 
-APIS = (
-    "find_coordinator",
-    "init_producer_id",
-    "list_offsets",
-    "fetch",
-    "describe_transactions",
-    "produce",
-    "end_txn",
-    "list_transactions",
-)
 QUICK = {
     "kafka.request.timeout.ms": "300",
     "kafka.delivery.timeout.ms": "60000",
@@ -69,7 +60,7 @@ def query(broker: EmbeddedBroker, unique_topic: str) -> Iterator[Writes]:
 
 
 @pytest.mark.parametrize("effect", ["lose-request", "lose-response", "close"])
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", DRIVER_APIS)
 def test_lost_message_is_retried(
     broker: EmbeddedBroker, query: Writes, api: str, effect: str
 ) -> None:

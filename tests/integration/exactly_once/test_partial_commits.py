@@ -122,7 +122,7 @@ def test_operator_commits_other_batches_despite_partial_commit(query: Writes) ->
 def test_transactions_close_to_their_timeout_fail_before_the_decision(query: Writes) -> None:
     short = replace(query, timeout_ms=MIN_LEFT_MS - 1)
     results = short.tasks("0")
-    with pytest.raises(TransactionError, match="cannot be committed safely"):
+    with pytest.raises(TransactionError):
         query.committer.commit("0", results)
     assert query.visible() == rows_of()
     assert query.committer.commit("0", query.tasks("0")).status is CommitStatus.COMMITTED

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_kafka_sink import EmbeddedBroker
+    from spark_kafka_sink.spark.commit_messages import DeliveryMessage
     from spark_kafka_sink.spark.writer import KafkaProdWriter
     from tools.support.kafka_cluster import ZooKeeperCluster
 
@@ -292,11 +293,8 @@ def test_rows_replaced_by_another_run_are_not_reported(
 ) -> None:
     """Two runs of a batch have written their rows, and one run is committed."""
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
-    options = {"batchId": "1", "atomicBatch": atomic, "reportPath": path}
-    first = _plan(servers, unique_topic, **options)
-    written = [first.write(iter([ROWS]))]
-    second = _plan(servers, unique_topic, **options)
-    second.commit([second.write(iter([ROWS]))])
+    (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
+    second.commit(rows)
     assert _reported(path) == ("committed", 2)
     first.commit(written)
     assert _reported(path) == ("already written", 0)
@@ -310,11 +308,7 @@ def test_abort_after_another_run_reports_no_rows(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, tmp_path: Path, atomic: str
 ) -> None:
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
-    options = {"batchId": "1", "atomicBatch": atomic, "reportPath": path}
-    first = _plan(servers, unique_topic, **options)
-    written = [first.write(iter([ROWS]))]
-    second = _plan(servers, unique_topic, **options)
-    rows = [second.write(iter([ROWS]))]
+    (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
     second.commit(rows)
     first.abort(written)
     assert _reported(path) == ("already written", 0)
@@ -373,6 +367,18 @@ def _connect_settings(run: str) -> dict[str, str]:
         "spark.sql.requireAllClusterKeysForDistribution": "false",
         "spark.sql.cbo.enabled": "false",
     }
+
+
+def _two_runs(
+    servers: str, topic: str, path: str, atomic: str
+) -> list[tuple[KafkaProdWriter, list[DeliveryMessage]]]:
+    """Plan a batch twice and write its rows; the second planning follows the first write."""
+    options = {"batchId": "1", "atomicBatch": atomic, "reportPath": path}
+    runs = []
+    for _ in range(2):
+        writer = _plan(servers, topic, **options)
+        runs.append((writer, [writer.write(iter([ROWS]))]))
+    return runs
 
 
 def _reported(path: str) -> tuple[str, int]:

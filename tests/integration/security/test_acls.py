@@ -20,8 +20,8 @@ from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.diagnostics.examination import judge_transactional_ids
 from spark_kafka_sink.diagnostics.finding import Severity
-from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
 from tests.integration.support.producer_writes import numbered, produce
 from tests.integration.support.transactions import settings, transaction
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options

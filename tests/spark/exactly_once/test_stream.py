@@ -212,7 +212,7 @@ def test_stopped_query_leaves_no_open_transaction(stream: Stream, atomic: str) -
     try:
         query = stream.start(slow, **given, **{"kafka.linger.ms": "0"})
         deadline = time.monotonic() + WAIT_S
-        while not any(each.partitions for each in operator.overview().transactions):
+        while not any(each.description.partitions for each in operator.overview().transactions):
             assert time.monotonic() < deadline, "no task started to write"
         query.stop()
     finally:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.support.children import run_child
 from tests.spark.support.shipping_child import ROWS
 from tests.support.security.client_configs import ClientConfig, jaas
 from tests.support.security.listeners import Listener
@@ -19,9 +16,10 @@ from tests.support.security.users import User, password
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.security.secured_kafka import SecuredKafka
 
-ROOT = Path(__file__).resolve().parents[3]
 STORES = ("trust.pem", "client.p12")
 CERTIFICATE_CLIENT = ClientConfig(
     name="certificate",
@@ -68,16 +66,7 @@ def test_options_with_paths_of_distributed_files(
         )
         for number, client in enumerate((CERTIFICATE_CLIENT, PASSWORD_CLIENT))
     }
-    child = [sys.executable, "-m", "tests.spark.support.shipping_child"]
-    done = subprocess.run(
-        [*child, master, tmp_path, json.dumps(writes)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_child("shipping_child", master, tmp_path, json.dumps(writes))
     for topic in writes:
         found = by_confluent(secured_kafka.bootstrap_servers, topic)
         assert sorted(int(record.value or b"-1") for record in found) == list(range(ROWS))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.cli.kafka_options import write_options
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required passwo
 
 def failure(config: Path | None, *given: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        kafka_options(config, given)
+        write_options(config, given)
     assert "sentinel" not in str(caught.value)
     return str(caught.value)
 
@@ -26,7 +26,7 @@ def test_command_line_overrides_the_file(tmp_path: Path) -> None:
         "# as Kafka's tools take it\nsecurity.protocol=SASL_SSL\nkafka.sasl.mechanism=PLAIN\n"
         + LOGIN.replace("org.", "sasl.jaas.config=org.").replace(" required", " \\\n  required")
     )
-    found = kafka_options(file, ["kafka.security.protocol=SSL", "kafka.client.id=a=b"])
+    found = write_options(file, ["kafka.security.protocol=SSL", "kafka.client.id=a=b"])
     assert found == {
         "kafka.security.protocol": "SSL",
         "kafka.sasl.mechanism": "PLAIN",
@@ -36,17 +36,17 @@ def test_command_line_overrides_the_file(tmp_path: Path) -> None:
 
 
 def test_no_options() -> None:
-    assert kafka_options(None, []) == {}
+    assert write_options(None, []) == {}
 
 
 def test_prefix_is_optional() -> None:
-    assert kafka_options(None, ["security.protocol=SSL"]) == {"kafka.security.protocol": "SSL"}
+    assert write_options(None, ["security.protocol=SSL"]) == {"kafka.security.protocol": "SSL"}
 
 
 def test_serializers_in_a_properties_file_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / "producer.properties"
     file.write_text("key.serializer=a.B\nkafka.value.serializer=a.B\nacks=all\n")
-    assert kafka_options(file, []) == {"kafka.acks": "all"}
+    assert write_options(file, []) == {"kafka.acks": "all"}
 
 
 @pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sentinel"])
@@ -81,15 +81,15 @@ def test_name_without_a_value_is_repeated_if_harmless(name: str) -> None:
 )
 def test_unknown_name_is_shown_as_typed(given: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        kafka_options(None, [given], allow_sink_options=True)
+        write_options(None, [given], allow_sink_options=True)
     assert str(caught.value) == says
 
 
 def test_unrelated_name_is_accepted_as_in_a_write() -> None:
-    assert kafka_options(None, ["foo=1"], allow_sink_options=True) == {"foo": "1"}
+    assert write_options(None, ["foo=1"], allow_sink_options=True) == {"foo": "1"}
     assert "unknown option foo. It is not a Kafka producer option." in failure(None, "foo=1")
 
 
 def test_topic_setting_is_accepted() -> None:
     name = "topic.config.retention.ms"
-    assert kafka_options(None, [f"{name}=1"], allow_sink_options=True) == {name: "1"}
+    assert write_options(None, [f"{name}=1"], allow_sink_options=True) == {name: "1"}

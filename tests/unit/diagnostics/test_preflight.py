@@ -93,7 +93,7 @@ def test_fatal_findings_are_checked_again_and_off_disables_the_check() -> None:
     asked = CountingExaminer(CERTAIN)
     check = PreflightCheck(examine=asked)
     for _ in range(2):
-        with pytest.raises(KafkaProdError, match="nobody is there"):
+        with pytest.raises(KafkaProdError):
             check.check(intent(preflight="fail"), of_stream=True)
     assert asked.times == 2
     check.check(intent(preflight="off"))

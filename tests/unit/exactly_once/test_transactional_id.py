@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,14 +9,12 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.transactional_id import (
-    ClaimId,
     Scope,
     ScopeKind,
     Target,
     TaskTransactionalId,
     driver_id,
     new_nonce,
-    parse_claim_id,
     parse_driver_id,
     parse_task_id,
     prefix_pattern,
@@ -85,16 +84,15 @@ def test_ids_round_trip(scope: Scope) -> None:
 @given(SCOPES)
 def test_all_attempts_of_a_task_have_one_claim(scope: Scope) -> None:
     task = task_id(scope)
-    claim = ClaimId(scope=scope, query_id=task.query_id, batch=task.batch, nonce=NONCE, partition=3)
+    claim = task.claim_id
     assert str(task) == f"{claim}/{task.task_attempt_id}"
-    assert parse_claim_id(str(claim)) == claim
-    assert re.fullmatch(prefix_pattern(scope.prefix), str(claim))
+    assert replace(task, task_attempt_id=task.task_attempt_id + 1).claim_id == claim
+    assert replace(task, partition=task.partition + 1).claim_id != claim
+    assert re.fullmatch(prefix_pattern(scope.prefix), claim)
     # Searches for task transactions do not find it.
-    assert re.fullmatch(tasks_pattern(scope), str(claim)) is None
-    assert parse_task_id(str(claim)) is None
-    assert parse_driver_id(str(claim)) is None
-    assert parse_claim_id(str(task)) is None
-    assert parse_claim_id(driver_id(scope)) is None
+    assert re.fullmatch(tasks_pattern(scope), claim) is None
+    assert parse_task_id(claim) is None
+    assert parse_driver_id(claim) is None
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,4 +32,4 @@ def test_merging_is_associative_and_commutative(
 
 @given(counts)
 def test_counts_survive_json(many: list[PoisonCount]) -> None:
-    assert [PoisonCount.from_dict(count.to_dict()) for count in many] == many
+    assert [PoisonCount.from_dict(json.loads(json.dumps(asdict(each)))) for each in many] == many

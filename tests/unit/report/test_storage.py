@@ -200,5 +200,5 @@ def test_folder_is_checked_once(tmp_path: Path) -> None:
 def test_folder_that_is_a_file_fails_each_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for _ in range(2):
-        with pytest.raises(ReportError, match="File exists"):
+        with pytest.raises(ReportError):
             check_folder(str(tmp_path / "file"))

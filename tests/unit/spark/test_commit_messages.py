@@ -119,7 +119,7 @@ def test_topic_recreated_between_tasks_fails_the_write() -> None:
     with pytest.raises(DeliveryError, match=lost) as caught:
         batch_writer(_task()).commit(messages)
     assert caught.value.topic == "t"
-    with pytest.raises(DeliveryError, match=lost):
+    with pytest.raises(DeliveryError):
         stream_writer(_task()).commit(messages, 3)
 
 

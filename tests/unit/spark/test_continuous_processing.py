@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.spark.plan import latest_query_start, reject_continuous
+from spark_kafka_sink.spark.worker_process import latest_query_start, reject_continuous
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -68,7 +68,7 @@ def test_login_with_references_only_is_kept(login: str) -> None:
     ],
 )
 def test_login_with_a_secret_is_rejected(login: str) -> None:
-    with pytest.raises(ConfigError, match="is a secret") as caught:
+    with pytest.raises(ConfigError) as caught:
         table_schema(SECURED | {"kafka.sasl.jaas.config": login})
     assert "sentinel" not in str(caught.value)
 

@@ -199,7 +199,7 @@ def test_newer_version_is_rejected_only_for_its_scope() -> None:
         [(b"orders/stream", json.dumps(newer).encode())],
     )
     assert log.latest(Scope.stream("other")) == decided(1)
-    with pytest.raises(TransactionError, match="version 2"):
+    with pytest.raises(TransactionError):
         log.latest(ORDERS)
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.task_transaction import (
@@ -20,6 +19,7 @@ from spark_kafka_sink.spark.exactly_once_driver import (
     transaction_timeout_ms,
     warn_of_long_transactions,
 )
+from tests.support.clock import ManualClock
 
 
 def _written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
