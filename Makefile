@@ -80,7 +80,7 @@ torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200
 	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK)) $(if $(SECURED),--secured)
 
 torture-eos: java install jars ## RUNS streams under faults, read back by a foreign client (RUNS=300, SINK=exactly-once, PLANTED=1)
-	@$(PY) -m tools.torture.streams$(if $(PLANTED),.planted) $(if $(RUNS),--runs $(RUNS)) $(if $(SINK),--sink $(SINK))
+	@$(PY) -m tools.torture $(if $(PLANTED),planted,streams) --runs $(or $(RUNS),30) $(if $(SINK),--sink $(SINK))
 
 torture-commits: install ## RUNS seeded runs of tasks and drivers on the embedded broker, losing requests and dying
 	@$(PY) -m tests.integration.exactly_once.seeded $(or $(RUNS),2000) $(SEED)

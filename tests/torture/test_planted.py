@@ -9,14 +9,13 @@ import pytest
 
 from tools.torture.producer import planted
 from tools.torture.producer.plan import PATIENT_MS, ClusterFault, Partitioning, Plan
-from tools.torture.producer.run import run
 from tools.torture.proxy import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tools.torture.cluster import TortureCluster
+    from tools.torture.harness import Result
 
 _ATTEMPTS = 4
 
@@ -90,13 +89,11 @@ PLANTED = [
 
 
 @pytest.mark.parametrize("one", PLANTED, ids=lambda one: one.bug.__name__)
-def test_planted_bug_is_detected(torture_cluster: TortureCluster, one: Planted) -> None:
-    sound = run(torture_cluster, one.plan)
+def test_planted_bug_is_detected(torture: Callable[[Plan], Result[Plan]], one: Planted) -> None:
+    sound = torture(one.plan)
     assert not sound.wrong
     with one.bug():
-        runs = (
-            run(torture_cluster, replace(one.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS)
-        )
+        runs = (torture(replace(one.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS))
         found = next((each.wrong for each in runs if each.wrong), None)
     assert found
     assert any(sign in text for text in found for sign in one.signs), found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.task_report import TaskInfo
+from tools.torture.cluster import Brokers
 from tools.torture.proxy import DELAYS, LOSSES, Fault
 
 
@@ -109,10 +111,17 @@ class Plan:
     secured: bool = False
 
     @property
-    def name(self) -> str:
-        """A short name for the scenario."""
+    def brokers(self) -> Brokers:
+        """The configuration of the cluster, which is the same for all plans."""
+        return Brokers(nodes=3)
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The fields of the run's line in the ledger that do not depend on its result."""
         kinds = [*self.cluster_faults, "faults" if self.faults else "no-faults"]
-        return "+".join([*kinds, "secured"] if self.secured else kinds)
+        protocol = {"protocol": "SASL_SSL"} if self.secured else {}
+        scenario = "+".join([*kinds, "secured"] if self.secured else kinds)
+        return {"seed": self.seed, "scenario": scenario, **protocol}
 
     @property
     def must_succeed(self) -> bool:
@@ -250,7 +259,7 @@ class Writer:
         self.done: list[SessionResult] = []
         self.records = 0
         self._plan = plan
-        self._topic = topic
+        self.topic = topic
         self._random = Random(f"{plan.seed}/writer")
         named = {f"kafka.{name}": value for name, value in plan.options}
         extra = {**way, "kafka.client.id": topic}
@@ -325,7 +334,7 @@ class Writer:
                 if plan.partitioning is Partitioning.KEYED
                 else None,
             ),
-            topics=(self._topic,),
+            topics=(self.topic,),
             partition=(
                 pa.array(places, pa.int32()) if plan.partitioning is Partitioning.EXPLICIT else None
             ),

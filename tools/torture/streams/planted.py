@@ -1,15 +1,11 @@
-"""Planted bugs and the plans that must reveal them: `python -m tools.torture.streams.planted`."""
+"""Planted bugs and the plans that must reveal them: `python -m tools.torture planted`."""
 
-import sys
-import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from tools.torture.cluster import Brokers, eos_cluster
+from tools.torture.cluster import Brokers
 from tools.torture.streams.injection.hooks import Bug
 from tools.torture.streams.plan import Choice, Plan, draw
-from tools.torture.streams.run import run
+from tools.torture.streams.run import StreamScenarios
 from tools.torture.streams.scenarios import Kind, Sink, Step, Stop
 
 _SEED = 7
@@ -78,21 +74,15 @@ PLANTED = (
 )
 
 
-def main(names: Iterable[str]) -> None:
-    """Run the planted bugs; exit with status 1 if a bug is not found."""
+def find_planted_bugs() -> bool:
+    """Run the planted bugs and print the results; return True if all bugs are found."""
     missed = 0
-    wanted = set(names) or set(Bug)
-    folder = Path(tempfile.mkdtemp(prefix="torture-eos-planted-"))
-    with eos_cluster(Brokers()) as cluster:
+    scenarios = StreamScenarios()
+    with scenarios.new_cluster(Brokers()) as cluster:
         for planted in PLANTED:
-            if planted.bug in wanted:
-                result = run(cluster, planted.plan(), folder / planted.bug.name)
-                found = any(sign in text for text in result.wrong for sign in planted.signs)
-                missed += not found
-                word = "found" if found else "MISSED"
-                print(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}", flush=True)
-    sys.exit(1 if missed else 0)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+            result = scenarios.run(cluster, planted.plan())
+            found = any(sign in text for text in result.wrong for sign in planted.signs)
+            missed += not found
+            word = "found" if found else "MISSED"
+            print(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}", flush=True)
+    return not missed

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tools.torture.cluster import EosCluster
+from tools.torture.cluster import ProxiedCluster
 from tools.torture.streams.check import TopicWatch, fence_producer
 from tools.torture.streams.drivers import Driver
 from tools.torture.streams.injection.hooks import RAISE, at_file, go_file, trace, trace_size
@@ -41,7 +41,7 @@ _DELAYED = frozenset(
 class Actions:
     """The actions of a plan. `_kill_driver` implements `Action.KILL_DRIVER`, and so on."""
 
-    def __init__(self, cluster: EosCluster, supervisor: Supervisor, folder: Path) -> None:
+    def __init__(self, cluster: ProxiedCluster, supervisor: Supervisor, folder: Path) -> None:
         self._cluster = cluster
         self._supervisor = supervisor
         self._stops = supervisor.stops
@@ -128,9 +128,9 @@ class Actions:
         self._supervisor.call_later(at.fault.seconds, node.resume)
 
     def _cut_network(self, at: Reached) -> None:
-        gate = self._cluster.gates[at.fault.node]
-        gate.close_gate()
-        self._supervisor.call_later(at.fault.seconds, gate.open_gate)
+        proxy = self._cluster.proxies[at.fault.node]
+        proxy.cut()
+        self._supervisor.call_later(at.fault.seconds, proxy.heal)
 
     def _move_coordinators(self, at: Reached) -> None:
         admin = self._cluster.admin
@@ -182,7 +182,7 @@ class Reached:
 class Stops:
     """The stops of a run; `topic` is also the prefix of the transactional IDs."""
 
-    def __init__(self, cluster: EosCluster, plan: Plan, folder: Path, topic: str) -> None:
+    def __init__(self, cluster: ProxiedCluster, plan: Plan, folder: Path, topic: str) -> None:
         self._plan = plan
         self._folder = folder
         self._end_txns = cluster.end_txns
@@ -279,7 +279,9 @@ class StuckError(RuntimeError):
 class Supervisor:
     """Runs the drivers of a plan; `spec` is the command for the drivers."""
 
-    def __init__(self, cluster: EosCluster, plan: Plan, folder: Path, spec: dict[str, Any]) -> None:
+    def __init__(
+        self, cluster: ProxiedCluster, plan: Plan, folder: Path, spec: dict[str, Any]
+    ) -> None:
         self._plan = plan
         self._folder = folder
         self.spec = spec
