@@ -27,11 +27,18 @@ from tools.benchmarks.results import (
     ratio,
     take_turns,
 )
-from tools.benchmarks.spark.child import TASKS
-from tools.benchmarks.spark.contestants import FIRST_WARM_UP, WarmSpark
+from tools.benchmarks.spark.contestants import ARROW_BYTES, FIRST_WARM_UP, UNLIMITED, WarmSpark
 from tools.support.transactions import open_transactions
 
 AT_LEAST_ONCE, EXACTLY_ONCE = DeliveryGuarantee
+TASKS = 8
+"""Number of tasks of a job and of a micro-batch."""
+_CORES = 2
+_SETTINGS = {
+    ARROW_BYTES: UNLIMITED,
+    "spark.sql.files.minPartitionNum": str(TASKS),
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
 TRIGGER = "triggerExecution"
 """The phase in `StreamingQueryProgress.durationMs` that covers the whole micro-batch."""
 PHASES = ("queryPlanning", "addBatch", "walCommit", "commitOffsets")
@@ -72,7 +79,7 @@ def measure(bench: Workbench, plan: Plan) -> tables.Figures:
     """Run all measurements of this part."""
     servers, log = bench.bootstrap_servers, bench.log
     streams = {each: MicroBatches() for each in DeliveryGuarantee}
-    with WarmSpark("tools.benchmarks.spark.child", "tasks") as spark:
+    with WarmSpark(cores=_CORES, conf=_SETTINGS) as spark:
         runs = []
         for guarantee in DeliveryGuarantee:
             series = Series(guarantee)
@@ -98,7 +105,8 @@ def _job(
     folder = str(events_folder(records, TASKS))
     with new_topics(bootstrap_servers, records, markers=_markers(guarantee)) as (topic,):
         options = _options(bootstrap_servers, topic, guarantee)
-        return Sample(**spark.ask({"options": options, "job": folder, "records": records}))
+        conf = {ARROW_BYTES: UNLIMITED}
+        return spark.write("kafkaprod", options, records, events=folder, tasks=TASKS, conf=conf)
 
 
 def _stream(
@@ -109,7 +117,8 @@ def _stream(
     markers = files // TASKS * _markers(guarantee)
     with new_topics(bootstrap_servers, files * _ROWS, markers=markers) as (topic,):
         options = _options(bootstrap_servers, topic, guarantee)
-        answer: list[dict[str, int]] = spark.ask({"options": options, "stream": folder})
+        order = {"options": options, "stream": folder, "tasks": TASKS}
+        answer: list[dict[str, int]] = spark.ask(order)
         return answer[_WARM_UP_BATCHES:]
 
 

@@ -1,11 +1,11 @@
 """Scenarios with configs of topics, brokers and groups."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from tools.compat.scenarios.world import OWN, SOCKET_SECONDS, Play, Scenario, World, asks, play
+from tools.support.waiting import poll
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -38,13 +38,13 @@ def _change(world: World, resource: _Resource, *changes: tuple[int, str, str | N
 
 def _until(world: World, resource: _Resource, name: str, value: str | None) -> None:
     """Wait until a config has a value, or until it is unset if `value` is None."""
-    deadline = time.monotonic() + SOCKET_SECONDS
     asked = _asked((resource[0], world.named(resource[1])), name)
-    while time.monotonic() < deadline:
+
+    def is_set() -> bool:
         found = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **asked).results[0]
-        if {config.value for config in found.configs} == ({value} if value else set()):
-            return
-        time.sleep(0.02)
+        return {config.value for config in found.configs} == ({value} if value else set())
+
+    poll(is_set, SOCKET_SECONDS)
 
 
 _DESCRIBED: tuple[tuple[_Resource, tuple[str, ...]], ...] = (

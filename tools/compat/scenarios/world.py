@@ -27,6 +27,7 @@ from tools.support.raw_client import (
     fetch_values,
     new_producer_id,
 )
+from tools.support.waiting import poll
 
 _LEFT_OUT = {"throttle_time", "host", "port", "rack", "cluster_id", "documentation", "log_dir"}
 _TEXTS = {"error_message", "batch_index_error_message"}
@@ -344,11 +345,10 @@ class World:
 
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
         """Repeat a request while `error` occurs, because a real broker needs time to update."""
-        deadline = time.monotonic() + SOCKET_SECONDS
-        while error.name in repr(self.client.call(api, version, **self.named(values))):
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.05)
+        asked = self.named(values)
+        poll(
+            lambda: error.name not in repr(self.client.call(api, version, **asked)), SOCKET_SECONDS
+        )
 
     def named(self, value: Any) -> Any:
         """Return a copy of a value in which `OWN` is replaced."""

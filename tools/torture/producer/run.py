@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tools.support.readers import ForeignRecord, by_confluent
+from tools.support.waiting import poll
 from tools.torture.cluster import DISK_NODE, Brokers, SecuredCluster
 from tools.torture.harness import Result, Scenarios
 from tools.torture.ledger import PRODUCER
@@ -124,9 +125,8 @@ class ClusterFaults:
 
     def _full_disk(self) -> None:
         self._cluster.fill_disk()
-        node, deadline = self._cluster.node(DISK_NODE), time.monotonic() + 3
-        while node.running and time.monotonic() < deadline:
-            time.sleep(0.1)
+        node = self._cluster.node(DISK_NODE)
+        poll(lambda: not node.running, 3.0)
         self.notes.append(f"with a full disk, broker {DISK_NODE} {_END[node.running]}")
         node.kill()
         self._cluster.empty_disk()
@@ -280,12 +280,12 @@ def await_writer(writing: Future[None], cluster: SecuredCluster, result: Result[
 
 def _read(cluster: SecuredCluster, topic: str) -> list[ForeignRecord]:
     """Read the topic with an independent client after all replicas have caught up."""
-    deadline = time.monotonic() + _IN_SYNC_S
     client = cluster.admin.client()
-    while True:
+
+    def is_in_sync() -> bool:
         found = client.list_topics(topic, timeout=10).topics[topic].partitions.values()
-        if all(len(part.isrs) == 3 for part in found):
-            return by_confluent(cluster.bootstrap_servers, topic)
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"replicas of {topic} did not catch up")
-        time.sleep(0.1)
+        return all(len(part.isrs) == 3 for part in found)
+
+    if not poll(is_in_sync, _IN_SYNC_S):
+        raise TimeoutError(f"replicas of {topic} did not catch up")
+    return by_confluent(cluster.bootstrap_servers, topic)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from typing import Any
 import psutil
 
 from tools.support.jars import ROOT
+from tools.support.waiting import poll
 from tools.torture.streams.injection.hooks import RUN
 from tools.torture.streams.scenarios import Profile
 
@@ -62,12 +62,8 @@ class Driver:
         Raises:
             TimeoutError: the driver did not start in time.
         """
-        deadline = time.monotonic() + _READY_S
-        while self.alive and time.monotonic() < deadline:
-            if (self.next_message() or {}).get("ready"):
-                return
-            time.sleep(0.02)
-        raise TimeoutError(f"the driver did not start:\n{self.log.read_text()[-3000:]}")
+        if not poll(lambda: not self.alive or self.next_message(), _READY_S) or not self.alive:
+            raise TimeoutError(f"the driver did not start:\n{self.log.read_text()[-3000:]}")
 
     def send(self, command: dict[str, Any]) -> None:
         """Send a command: `start` runs a stream or a job to completion; `stop` stops the query."""
