@@ -21,8 +21,7 @@ from spark_kafka_sink.exactly_once.protocol import (
     next_planning_step,
     takes_over,
 )
-from tools.model.context import Context, Turn
-from tools.model.scenario import TASKS
+from tools.model.scenario import TASKS, Context, Turn
 from tools.model.world import (
     ENDED,
     UNFINISHED,

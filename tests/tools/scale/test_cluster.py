@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tools.scale.__main__ import TASKS, TOPIC, many_brokers, merged, write
 from tools.scale.estimate import Workload
-from tools.scale.measure import TASKS, TOPIC, many_brokers, merged, write
 
 ROWS = 10_000
 BROKERS = 50

@@ -6,9 +6,8 @@ import pytest
 
 from spark_kafka_sink import DeliveryReport
 from tools.scale import estimate as figures
-from tools.scale.__main__ import render_estimates, render_limits, shown
+from tools.scale.__main__ import Measured, render_estimates, render_limits, shown
 from tools.scale.estimate import LIMITS, Costs, Workload, estimate, tightest, touched
-from tools.scale.measure import Measured
 
 COSTS = Costs(
     message_bytes=21_100.0,
