@@ -76,8 +76,8 @@ bench: java install $(VENV41)/.installed jars ## measure this sink and its peers
 memory: java install jars ## a worker's peak memory, by writes of every kind; 10 GB to a real Kafka
 	@$(PY) -m tools.memory
 
-torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount, SECURED=1)
-	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK)) $(if $(SECURED),--secured)
+torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, SECURED=1)
+	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(SECURED),--secured)
 
 torture-eos: java install jars ## RUNS streams under faults, read back by a foreign client (RUNS=300, SINK=exactly-once, PLANTED=1)
 	@$(PY) -m tools.torture $(if $(PLANTED),planted,streams) --runs $(or $(RUNS),30) $(if $(SINK),--sink $(SINK))

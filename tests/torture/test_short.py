@@ -24,13 +24,13 @@ CLUSTER_FAULTS = (ClusterFault.KILL, ClusterFault.PAUSE, ClusterFault.RECREATE)
 
 @pytest.mark.parametrize("seed", QUICK_SEEDS)
 def test_network_faults(torture: Runner, seed: int) -> None:
-    result = torture(draw(seed, disk=False, quick=True))
+    result = torture(draw(seed, quick=True))
     assert not result.wrong
 
 
 @pytest.mark.parametrize("cluster_fault", CLUSTER_FAULTS)
 def test_broker_faults(torture: Runner, cluster_fault: ClusterFault) -> None:
-    plan = replace(draw(900_100, disk=False, quick=True), cluster_faults=(cluster_fault,))
+    plan = replace(draw(900_100, quick=True), cluster_faults=(cluster_fault,))
     result = torture(plan)
     assert not result.wrong
     assert result.line()["records"] > 0
@@ -39,7 +39,7 @@ def test_broker_faults(torture: Runner, cluster_fault: ClusterFault) -> None:
 @pytest.mark.parametrize("seed", SECURED_SEEDS)
 def test_network_faults_with_sasl_and_tls(torture: Runner, seed: int) -> None:
     """Sessions expire after two seconds, and faults also affect SASL exchanges."""
-    plan = replace(draw(seed, disk=False, quick=True), secured=True)
+    plan = replace(draw(seed, quick=True), secured=True)
     result = torture(plan)
     assert not result.wrong
     assert result.line()["protocol"] == "SASL_SSL"
@@ -47,7 +47,7 @@ def test_network_faults_with_sasl_and_tls(torture: Runner, seed: int) -> None:
 
 @pytest.mark.parametrize("cluster_fault", [ClusterFault.KILL, ClusterFault.PAUSE])
 def test_faults_of_secured_brokers(torture: Runner, cluster_fault: ClusterFault) -> None:
-    plan = draw(900_300, disk=False, quick=True)
+    plan = draw(900_300, quick=True)
     result = torture(replace(plan, cluster_faults=(cluster_fault,), secured=True))
     assert not result.wrong
     assert result.line()["records"] > 0

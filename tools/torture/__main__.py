@@ -6,7 +6,6 @@ that the stream scenarios must find. After SIGTERM, the command finishes the cur
 
 import argparse
 import sys
-from pathlib import Path
 
 from tools.torture.cluster import Release
 from tools.torture.harness import C, P, Scenarios
@@ -25,7 +24,7 @@ def main() -> None:
         sys.exit(0 if find_planted_bugs() else 1)
     if arguments.scenarios == "streams":
         sys.exit(_run_all(StreamScenarios(), stream_plans(arguments)))
-    producer = ProducerScenarios(disk=arguments.disk, verbose=arguments.seed is not None)
+    producer = ProducerScenarios(verbose=arguments.seed is not None)
     sys.exit(_run_all(producer, producer_plans(arguments)))
 
 
@@ -44,7 +43,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="repeat the run with this seed")
     producer = parser.add_argument_group("producer")
     producer.add_argument("--secured", action="store_true", help="use SASL_SSL in every run")
-    producer.add_argument("--disk", type=Path, help="folder on a small file system, to fill it up")
     streams = parser.add_argument_group("streams")
     streams.add_argument("--sink", type=Sink, choices=list(Sink), action="append")
     streams.add_argument("--kafka", type=Release, choices=list(Release), default=Release.V4_3_1)

@@ -1,11 +1,8 @@
 """Clusters to which clients connect through proxies; brokers and readers connect directly."""
 
-import contextlib
-import shutil
 import ssl
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from tools.support.certificates import CertificateAuthority
@@ -158,19 +155,11 @@ def proxied_cluster(brokers: Brokers) -> ProxiedCluster:
     return ProxiedKafka(nodes=brokers.nodes, config=config)
 
 
-DISK_NODE = 3
-"""The ID of the node whose log folder is on the small file system."""
-
-
 class SecuredCluster(ProxiedKafka):
-    """Three nodes that also have a listener with SASL_SSL, SCRAM and sessions of two seconds.
+    """Three nodes that also have a listener with SASL_SSL, SCRAM and sessions of two seconds."""
 
-    `disk` is a folder on a small file system for the logs of node `DISK_NODE`, or None.
-    """
-
-    def __init__(self, disk: Path | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(nodes=3, config={**_QUICK_TO_FAIL_OVER, **_DELETES_QUICKLY})
-        self.disk = disk
         self._certificates = self.folder / "tls"
         self.add_listener(_SECURED, self._make_certificates())
         for node in self.nodes:
@@ -192,7 +181,7 @@ class SecuredCluster(ProxiedKafka):
         }
 
     def node_settings(self, node: KafkaNode) -> dict[str, str]:
-        """Return the settings of a node's listeners and of its log folder."""
+        """Return the settings of a node's listeners."""
         security = {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self._certificates / "server.pem"),
@@ -201,35 +190,8 @@ class SecuredCluster(ProxiedKafka):
             "connections.max.reauth.ms": str(_REAUTH_MS),
         }
         prefix = f"listener.name.{_SECURED.lower()}."
-        own = super().node_settings(node)
-        own |= {f"{prefix}{name}": value for name, value in security.items()}
-        if self.disk is not None and node.node_id == DISK_NODE:
-            own["log.dirs"] = str(self.disk / "data")
-            own["metadata.log.dir"] = str(node.log_dir)
-        return own
-
-    def fill_disk(self) -> None:
-        """Fill the small file system completely."""
-        with self._ballast.open("ab", buffering=0) as ballast:
-            for step in (1 << 16, 1 << 12, 1):
-                with contextlib.suppress(OSError):
-                    while ballast.write(bytes(step)) == step:
-                        pass
-
-    def empty_disk(self) -> None:
-        """Free the space that `fill_disk` used."""
-        self._ballast.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Kill running processes and delete all files; can be called again."""
-        super().close()
-        if self.disk is not None:
-            shutil.rmtree(self.disk / "data", ignore_errors=True)
-
-    @property
-    def _ballast(self) -> Path:
-        assert self.disk is not None
-        return self.disk / "ballast"
+        own = {f"{prefix}{name}": value for name, value in security.items()}
+        return super().node_settings(node) | own
 
     def _make_certificates(self) -> Encryption:
         """Create a certificate that the brokers and proxies share."""

@@ -38,7 +38,6 @@ class ClusterFault(StrEnum):
     RECREATE = "recreate"
     FEW_REPLICAS = "few-replicas"
     SMALL_MESSAGES = "small-messages"
-    FULL_DISK = "full-disk"
 
 
 class Partitioning(StrEnum):
@@ -62,7 +61,6 @@ _WEIGHTS = {
     ClusterFault.RECREATE: 3,
     ClusterFault.FEW_REPLICAS: 2,
     ClusterFault.SMALL_MESSAGES: 5,
-    ClusterFault.FULL_DISK: 1,
 }
 _LAST = (*(each for each in ClusterFault if each not in _DELETING), *_DELETING)
 """Order of the faults. Faults that delete the topic are last, because no fault can follow them."""
@@ -158,10 +156,10 @@ class Plan:
         return bool(set(_DELETING) & set(self.cluster_faults))
 
 
-def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
+def draw(seed: int, *, quick: bool = False) -> Plan:
     """Return the plan for a seed. With `quick`, no broker is stopped."""
     random = Random(seed)
-    cluster_faults = _cluster_faults(random, disk=disk, quick=quick)
+    cluster_faults = _cluster_faults(random, quick=quick)
     faults = random.choices([mix for mix, _ in _MIXES], [weight for _, weight in _MIXES])[0]
     patient = random.random() < 0.75 and not set(_DELETING) & set(cluster_faults)
     return Plan(
@@ -185,12 +183,8 @@ def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
     ).with_long_request_timeout()
 
 
-def _cluster_faults(random: Random, *, disk: bool, quick: bool) -> tuple[ClusterFault, ...]:
-    weights = dict(_WEIGHTS)
-    if not disk:
-        del weights[ClusterFault.FULL_DISK]
-    if quick:
-        weights = {cluster_fault: weights[cluster_fault] for cluster_fault in _QUICK}
+def _cluster_faults(random: Random, *, quick: bool) -> tuple[ClusterFault, ...]:
+    weights = {fault: _WEIGHTS[fault] for fault in _QUICK} if quick else _WEIGHTS
     count = random.choice((1, 1, 1, 2))
     drawn = random.choices(list(weights), list(weights.values()), k=count)
     some = dict.fromkeys(each for each in drawn if each is not ClusterFault.NONE)

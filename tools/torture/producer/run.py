@@ -17,7 +17,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tools.support.readers import ForeignRecord, by_confluent
 from tools.support.waiting import poll
-from tools.torture.cluster import DISK_NODE, Brokers, SecuredCluster
+from tools.torture.cluster import Brokers, SecuredCluster
 from tools.torture.harness import Result, Scenarios
 from tools.torture.ledger import PRODUCER
 from tools.torture.producer.check import violations
@@ -28,7 +28,6 @@ _CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
 
 
 _WAIT_S = 20
-_END = {True: "kept running", False: "exited"}
 
 
 class ClusterFaults:
@@ -42,8 +41,6 @@ class ClusterFaults:
         self._plan = plan
         self._topic = topic
         self._random = Random(f"{plan.seed}/nemesis")
-        self.notes: list[str] = []
-        """Unusual events during the run."""
 
     def run(self) -> None:
         """Inject the cluster faults of the plan in order."""
@@ -123,15 +120,6 @@ class ClusterFaults:
         if self._random.random() < 0.5:
             self.configure("max.message.bytes", "1048588")
 
-    def _full_disk(self) -> None:
-        self._cluster.fill_disk()
-        node = self._cluster.node(DISK_NODE)
-        poll(lambda: not node.running, 3.0)
-        self.notes.append(f"with a full disk, broker {DISK_NODE} {_END[node.running]}")
-        node.kill()
-        self._cluster.empty_disk()
-        self._cluster.restart(DISK_NODE)
-
     def configure(self, name: str, value: str) -> None:
         """Change a config of the topic."""
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -167,7 +155,7 @@ _LOG_END = 1_000
 def producer_plans(arguments: argparse.Namespace) -> list[Plan]:
     """Return the plans that the command line selects."""
     seeds = [arguments.seed] if arguments.seed else PRODUCER.new_seeds(arguments.runs)
-    plans = [draw(seed, disk=arguments.disk is not None) for seed in seeds]
+    plans = map(draw, seeds)
     return [replace(plan, secured=plan.secured or arguments.secured) for plan in plans]
 
 
@@ -180,11 +168,8 @@ class ProducerScenarios(Scenarios[Plan, SecuredCluster]):
         "({failed} failed) {scenario:30} {result}"
     )
 
-    def __init__(
-        self, folder: Path | None = None, *, disk: Path | None = None, verbose: bool = False
-    ) -> None:
+    def __init__(self, folder: Path | None = None, *, verbose: bool = False) -> None:
         super().__init__(folder)
-        self._disk = disk
         self._debug = _CONTEXTS if verbose else ""
         if verbose:
             logging.basicConfig(format="%(created).3f %(message)s")
@@ -192,7 +177,7 @@ class ProducerScenarios(Scenarios[Plan, SecuredCluster]):
 
     def new_cluster(self, brokers: Brokers) -> SecuredCluster:  # noqa: ARG002
         """Return a new cluster, which is not started."""
-        return SecuredCluster(self._disk)
+        return SecuredCluster()
 
     def execute(self, cluster: SecuredCluster, result: Result[Plan], folder: Path) -> None:  # noqa: ARG002
         """Execute a plan in a new topic, and delete the topic."""
@@ -242,12 +227,10 @@ def _write(
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(writer.run, over.is_set)
         try:
-            injector = ClusterFaults(cluster, result.plan, writer.topic)
-            injector.run()
+            ClusterFaults(cluster, result.plan, writer.topic).run()
             cluster.heal()
             time.sleep(max(0.0, _MIN_S - (time.monotonic() - started)))
         finally:
-            result.facts |= {"notes": injector.notes} if injector.notes else {}
             over.set()
             time.sleep(0.3)
             schedule.heal()
