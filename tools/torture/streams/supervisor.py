@@ -530,4 +530,4 @@ def _command(process: psutil.Process) -> str:
 def _signal_all(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            process.send_signal_all(number)
+            process.send_signal(number)
