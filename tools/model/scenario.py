@@ -242,9 +242,9 @@ class Rules:
     """A task without rows also returns a transaction."""
     check: bool = True
     """commit() checks that the transactions are open before the decision and when it is made."""
-    looks_again: bool = True
+    rereads_log: bool = True
     """Before the first append with an epoch, the log is read again."""
-    minds_unclear: bool = True
+    keeps_unclear: bool = True
     """A fenced commit() does not abort transactions if one of its appends had no response."""
     deciding: tuple[Pc, ...] = (Pc.APPEND, Pc.END, Pc.DONE)
     """The steps of a commit, in order, after the check of the transactions."""
@@ -305,7 +305,7 @@ class Turn(NamedTuple):
     def is_stale(self) -> bool:
         """True if the driver's read after InitProducerId returned a stale state of the log."""
         first = self.driver.first
-        return self.context.rules.looks_again and first is not None and first != self.world.log
+        return self.context.rules.rereads_log and first is not None and first != self.world.log
 
     def has_rows(self, partition: int) -> bool:
         """Return True if the task of a partition has rows in the driver's batch."""

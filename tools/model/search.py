@@ -358,13 +358,13 @@ PLANTED = (
     ),
     Planted(
         "log not reread at the first append",
-        Rules(looks_again=False),
+        Rules(rereads_log=False),
         replace(_TWO, stale=1),
         "DOUBLED",
     ),
     Planted(
         "fenced commit() aborts a batch it may have decided",
-        Rules(minds_unclear=False),
+        Rules(keeps_unclear=False),
         replace(_TWO, unclear=1, stale=1),
         "HARMED",
     ),

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, Play, Scenario, World, asks, play
+from tools.compat.scenarios.world import OWN, Action, Scenario, World, action, asks
 
 _NEW = {"name": OWN, "num_partitions": 2, "replication_factor": 1}
 _UNKNOWN = {"name": None, "topic_id": UUID(int=9)}
@@ -55,18 +55,18 @@ _WRONG_ASSIGNMENTS = {
 }
 
 
-def _create(version: int, changes: dict[str, Any], *, validate: bool = False) -> Play:
+def _create(version: int, changes: dict[str, Any], *, validate: bool = False) -> Action:
     values = {"topics": [_NEW | changes], "validate_only": validate}
     return asks(ApiKey.CREATE_TOPICS, version, values)
 
 
-def _create_twice(version: int) -> Play:
+def _create_twice(version: int) -> Action:
     new = _NEW | {"num_partitions": 1}
     requests = ({"topics": topics} for topics in ([new], [new], [new, new]))
     return asks(ApiKey.CREATE_TOPICS, version, *requests)
 
 
-def _delete(version: int) -> Play:
+def _delete(version: int) -> Action:
     requests: list[dict[str, Any]] = [
         {"topics": [{"name": name}], "topic_names": [name]} for name in (OWN, "not-there")
     ]
@@ -74,19 +74,19 @@ def _delete(version: int) -> Play:
     return asks(ApiKey.DELETE_TOPICS, version, *requests, partitions=1)
 
 
-def _metadata(version: int, *names: str, **values: Any) -> Play:
+def _metadata(version: int, *names: str, **values: Any) -> Action:
     topics: list[Any] = [{"name": name} for name in names] or [_UNKNOWN]
     return asks(ApiKey.METADATA, version, {"topics": topics} | values, partitions=2)
 
 
-def _partitions(version: int) -> Play:
+def _partitions(version: int) -> Action:
     counts = ((OWN, 2), (OWN, 1), ("not-there", 3), (OWN, 4))
     topics = ({"name": name, "count": count, "assignments": None} for name, count in counts)
     requests = ({"topics": [topic]} for topic in topics)
     return asks(ApiKey.CREATE_PARTITIONS, version, *requests, partitions=2)
 
 
-@play
+@action
 def _versions(world: World, version: int) -> None:
     software = {"client_software_name": "raw", "client_software_version": "1"}
     found = world.client.call(ApiKey.API_VERSIONS, version, **software)
@@ -100,7 +100,7 @@ def _versions(world: World, version: int) -> None:
     }
 
 
-def _cluster(version: int) -> Play:
+def _cluster(version: int) -> Action:
     kinds = (1, 2, 3) if version >= 1 else (1,)
     return asks(ApiKey.DESCRIBE_CLUSTER, version, *({"endpoint_type": kind} for kind in kinds))
 
@@ -111,8 +111,8 @@ def topic_scenarios() -> Iterator[Scenario]:
         for version in (2, 5, 7):
             yield Scenario(f"create topics {version}, {name}", _create(version, changes))
     for name in ("as usual", "default partitions", "9 replicas", "an unknown config"):
-        play = _create(7, _TOPICS[name], validate=True)
-        yield Scenario(f"create topics 7, only validated, {name}", play)
+        action = _create(7, _TOPICS[name], validate=True)
+        yield Scenario(f"create topics 7, only validated, {name}", action)
     for version in (2, 7):
         yield Scenario(f"create topics {version}, again", _create_twice(version))
     for version in range(1, 7):
@@ -121,8 +121,8 @@ def topic_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"metadata {version}", _metadata(version, OWN))
         yield Scenario(f"metadata {version}, no such topic", _metadata(version, OWN, "nope"))
     for version in (4, 12):
-        play = _metadata(version, "a/b", "", allow_auto_topic_creation=True)
-        yield Scenario(f"metadata {version}, invalid names", play)
+        action = _metadata(version, "a/b", "", allow_auto_topic_creation=True)
+        yield Scenario(f"metadata {version}, invalid names", action)
     yield Scenario("metadata 12, no such id", _metadata(12))
 
 
@@ -147,14 +147,14 @@ _ASSIGNMENTS: dict[str, list[list[int]]] = {
 }
 
 
-def _grow(version: int, assignments: list[list[int]], *, validate: bool = False) -> Play:
+def _grow(version: int, assignments: list[list[int]], *, validate: bool = False) -> Action:
     given = [{"broker_ids": nodes} for nodes in assignments]
     topics = [{"name": OWN, "count": 4, "assignments": given}]
     values = {"topics": topics, "validate_only": validate}
     return asks(ApiKey.CREATE_PARTITIONS, version, values, partitions=2)
 
 
-def _reassign(version: int) -> Play:
+def _reassign(version: int) -> Action:
     places: tuple[tuple[str, int, list[int] | None], ...] = (
         (OWN, 0, [1]),
         (OWN, 1, [77]),
@@ -187,7 +187,7 @@ _ELECTED: tuple[list[dict[str, Any]], ...] = (
 )
 
 
-def _elect(version: int, kind: int) -> Play:
+def _elect(version: int, kind: int) -> Action:
     requests = ({"topic_partitions": topics, "election_type": kind} for topics in _ELECTED)
     return asks(ApiKey.ELECT_LEADERS, version, *requests, partitions=2)
 
@@ -197,15 +197,15 @@ def placement_scenarios() -> Iterator[Scenario]:
     for name, assignments in _ASSIGNMENTS.items():
         for version in (0, 3):
             yield Scenario(f"create partitions {version}, {name}", _grow(version, assignments))
-        play = _grow(3, assignments, validate=True)
-        yield Scenario(f"create partitions 3, only validated, {name}", play)
+        action = _grow(3, assignments, validate=True)
+        yield Scenario(f"create partitions 3, only validated, {name}", action)
     for name, changes in _WRONG_ASSIGNMENTS.items():
         yield Scenario(f"create topics 7, assignments {name}", _create(7, changes))
     for version in range(2):
         yield Scenario(f"alter partition reassignments {version}", _reassign(version))
     listed = ({"topics": topics} for topics in _LISTED)
-    play = asks(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, *listed, partitions=2)
-    yield Scenario("list partition reassignments 0", play)
+    action = asks(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, *listed, partitions=2)
+    yield Scenario("list partition reassignments 0", action)
     for version in range(3):
         yield Scenario(f"elect leaders {version}", _elect(version, 0))
     for kind in (1, 7):

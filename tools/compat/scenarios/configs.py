@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, SOCKET_SECONDS, Play, Scenario, World, asks, play
+from tools.compat.scenarios.world import OWN, SOCKET_SECONDS, Action, Scenario, World, action, asks
 from tools.support.waiting import poll
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
@@ -70,14 +70,14 @@ _ALTERED = (
 )
 
 
-def _described(version: int) -> Play:
+def _described(version: int) -> Action:
     requests = [
         _asked(resource, *names) | {"include_synonyms": False} for resource, names in _DESCRIBED
     ]
     return asks(ApiKey.DESCRIBE_CONFIGS, version, *requests, partitions=1, retention_ms="5000")
 
 
-def _altered(version: int) -> Play:
+def _altered(version: int) -> Action:
     requests = [_changed((TOPIC, OWN), change) for change in _ALTERED]
     requests.append(_changed((TOPIC, "not-there")))
     api = ApiKey.INCREMENTAL_ALTER_CONFIGS
@@ -106,7 +106,7 @@ def _brokers(world: World) -> None:
     _describe(world, one, FLUSH)
 
 
-def _refused_of_brokers(name: str) -> Play:
+def _refused_of_brokers(name: str) -> Action:
     changes = (
         ((SET, "node.id", "5"),),
         ((SET, "num.partitions", "5"),),
@@ -153,7 +153,7 @@ def _groups(world: World) -> None:
     _describe(world, group)
 
 
-@play
+@action
 def _legacy(world: World, version: int) -> None:
     """Send AlterConfigs, which replaces all configs."""
 

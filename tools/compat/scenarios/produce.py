@@ -11,7 +11,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.records.varint import varint
-from tools.compat.scenarios.world import BATCHES, Scenario, World, asks, play
+from tools.compat.scenarios.world import BATCHES, Scenario, World, action, asks
 from tools.support.raw_client import batch
 
 HEADER = varint(1) + varint(1) + b"h" + varint(1) + b"v"
@@ -185,7 +185,7 @@ STEPS: dict[str, list[tuple[str, int, int, int]]] = {
 }
 
 
-@play
+@action
 def _one(world: World, /, name: str, version: int, **configs: str) -> None:
     world.create(1, **configs)
     world.produce(BATCHES[name](), version)
@@ -193,7 +193,7 @@ def _one(world: World, /, name: str, version: int, **configs: str) -> None:
     world.fetch(0)
 
 
-@play
+@action
 def _sequences(world: World, steps: list[tuple[str, int, int, int]]) -> None:
     world.create()
     for name, epoch, sequence, count in steps:
@@ -201,7 +201,7 @@ def _sequences(world: World, steps: list[tuple[str, int, int, int]]) -> None:
     world.fetch(0)
 
 
-@play
+@action
 def _acks(world: World, acks: int, version: int, *, good: bool) -> None:
     world.create()
     records = bytes(batch(2)) if good else BATCHES["a wrong checksum"]()
@@ -209,13 +209,13 @@ def _acks(world: World, acks: int, version: int, *, good: bool) -> None:
     world.fetch(0)
 
 
-@play
+@action
 def _place(world: World, /, version: int, **changes: object) -> None:
     world.create()
     world.produce(bytes(batch(1)), version, **changes)
 
 
-@play
+@action
 def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bool = True) -> None:
     """Send a request that contains a partition several times, in one or several topic items."""
     world.create()
@@ -275,7 +275,7 @@ TOPICS = {
 }
 
 
-@play
+@action
 def _records(world: World, /, body: Body, codec: Codec, **configs: str) -> None:
     world.create(1, **configs)
     world.produce(body.batch(codec))
@@ -293,8 +293,8 @@ def _record_scenarios() -> Iterator[Scenario]:
     for config, configs in RECORD_TOPICS.items():
         for name in RECORDS_THERE:
             for codec in WITH_FLAWS:
-                play = _records(BODIES[name], codec, **configs)
-                yield Scenario(f"records to {config}, {codec.name.lower()}, {name}", play)
+                action = _records(BODIES[name], codec, **configs)
+                yield Scenario(f"records to {config}, {codec.name.lower()}, {name}", action)
 
 
 def produce_scenarios() -> Iterator[Scenario]:
@@ -315,8 +315,8 @@ def produce_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"produce {version}, zstd's first", _one("zstd", version))
         yield Scenario(f"produce {version}, partition 5 of 1", _place(version, partition=5))
         yield Scenario(f"produce {version}, partition -1", _place(version, partition=-1))
-        play = asks(ApiKey.PRODUCE, version, {"acks": -1, "topic_data": []})
-        yield Scenario(f"produce {version}, no topics", play)
+        action = asks(ApiKey.PRODUCE, version, {"acks": -1, "topic_data": []})
+        yield Scenario(f"produce {version}, no topics", action)
     for version in (3, 9, 12):
         yield Scenario(f"produce {version}, no such topic", _place(version, topic="not-there"))
     yield Scenario("produce 13, no such topic id", _place(13, topic_id=UUID(int=9)))

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, Scenario, World, play
+from tools.compat.scenarios.world import OWN, Scenario, World, action
 from tools.support.raw_client import batch, produce
 
 _FETCHES: dict[str, dict[str, object]] = {
@@ -43,7 +43,7 @@ def _filled(world: World) -> None:
         produce(world.client, world.topic, batch(count, timestamp=time))
 
 
-@play
+@action
 def _fetch(world: World, version: int, changes: dict[str, Any]) -> None:
     _filled(world)
     world.fetch(version=version, **changes)
@@ -57,7 +57,7 @@ def _ask_offset(
     world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
 
 
-@play
+@action
 def _list(world: World, /, version: int, timestamp: int, **changes: int) -> None:
     _filled(world)
     _ask_offset(world, version, timestamp, **changes)
@@ -69,7 +69,7 @@ def _list_empty(world: World) -> None:
         _ask_offset(world, 9, timestamp)
 
 
-@play
+@action
 def _epochs(world: World, version: int) -> None:
     _filled(world)
     for current, wanted in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
@@ -78,7 +78,7 @@ def _epochs(world: World, version: int) -> None:
         world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 
 
-@play
+@action
 def _delete_records(world: World, version: int) -> None:
     _filled(world)
     for offset in (3, 99, -5, 2, -1):

@@ -247,16 +247,16 @@ class SessionResult:
 
 
 class Writer:
-    """Writes in a separate thread; `way` contains the options to connect to the cluster."""
+    """Writes in a separate thread; `connection` contains the options to connect to the cluster."""
 
-    def __init__(self, plan: Plan, way: Mapping[str, str], topic: str, debug: str) -> None:
+    def __init__(self, plan: Plan, connection: Mapping[str, str], topic: str, debug: str) -> None:
         self.done: list[SessionResult] = []
         self.records = 0
         self._plan = plan
         self.topic = topic
         self._random = Random(f"{plan.seed}/writer")
         named = {f"kafka.{name}": value for name, value in plan.options}
-        extra = {**way, "kafka.client.id": topic}
+        extra = {**connection, "kafka.client.id": topic}
         if debug:
             extra["kafka.debug"] = debug
         self._config = ProducerConfig.parse({**named, **extra})

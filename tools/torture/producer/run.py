@@ -185,8 +185,8 @@ class ProducerScenarios(Scenarios[Plan, SecuredCluster]):
         schedule = Schedule(seed=plan.seed, kinds=plan.faults, rate=plan.rate)
         topic = f"torture-{plan.seed}-{time.time_ns() // 1_000_000 % 1_000_000}"
         create(cluster, plan, topic)
-        way = cluster.client_options(secured=plan.secured)
-        writer = Writer(plan, way, topic, self._debug)
+        connection = cluster.client_options(secured=plan.secured)
+        writer = Writer(plan, connection, topic, self._debug)
         for proxy in cluster.all_proxies:
             proxy.schedule = schedule
         try:
