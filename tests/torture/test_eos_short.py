@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from tools.torture.cluster import Brokers
-from tools.torture.ledger import OK, TORN
+from tools.torture.harness import OK, TORN
 from tools.torture.streams.plan import Choice, draw
 from tools.torture.streams.run import StreamScenarios
 from tools.torture.streams.scenarios import Kind, Sink, Step

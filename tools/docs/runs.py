@@ -7,7 +7,7 @@ from typing import Any
 from tools.docs.pages import table
 from tools.model.scenario import FULL, SCENARIOS, Scenario
 from tools.model.search import PLANTED
-from tools.torture.ledger import OK, STREAMS, TORN, Ledger
+from tools.torture.harness import OK, STREAMS, TORN, Ledger
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
 
 _SUMS = ("lost", "doubled", "torn")

@@ -10,8 +10,7 @@ import sys
 from tools.torture.cluster import Release
 from tools.torture.harness import C, P, Scenarios
 from tools.torture.producer.run import ProducerScenarios, producer_plans
-from tools.torture.streams.planted import find_planted_bugs
-from tools.torture.streams.run import StreamScenarios, stream_plans
+from tools.torture.streams.run import StreamScenarios, find_planted_bugs, stream_plans
 from tools.torture.streams.scenarios import Sink
 
 _SETS = ("producer", "streams", "planted")

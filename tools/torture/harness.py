@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
+from itertools import count, groupby, islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -22,7 +23,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from tools.support.jars import ROOT
 from tools.support.kafka_node import NodeError
 from tools.torture.cluster import Brokers, ProxiedCluster
-from tools.torture.ledger import OK, TORN, Ledger
 
 
 class Plan(Protocol):
@@ -171,3 +171,40 @@ class Scenarios(ABC, Generic[P, C]):
         further = [*result.wrong[1:6], f"see {self.folder_of(result.plan)}"]
         text = self.shown.format(**result.line())
         print("\n           ".join([text, *(further if result.wrong else [])]), flush=True)
+
+
+OK, TORN = "ok", "torn"
+"""Outcomes of successful runs: no violation, or an expected torn batch that was detected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The results of all runs, in the file `path`."""
+
+    path: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the results of all runs."""
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
+
+    def new_seeds(self, wanted: int, **labels: object) -> list[int]:
+        """Return the `wanted` lowest seeds that no run with these labels has used."""
+        done = {line["seed"] for line in self.lines() if labels.items() <= line.items()}
+        return list(islice((seed for seed in count(1) if seed not in done), wanted))
+
+    def latest_streams(self) -> list[dict[str, Any]]:
+        """Return the latest result for each sink and seed."""
+        defaults = {"kafka": "4.3.1", "two_phase": False}
+        lines = ({**defaults, **line} for line in self.lines())
+        return list({(line["sink"], line["seed"]): line for line in lines}.values())
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Append the result of a run."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+PRODUCER = Ledger(Path(__file__).parent / "producer" / "ledger.jsonl")
+STREAMS = Ledger(Path(__file__).parent / "streams" / "ledger.jsonl")

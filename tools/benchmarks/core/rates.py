@@ -20,7 +20,7 @@ from tools.benchmarks.core.contestants import (
     Kind,
     present,
 )
-from tools.benchmarks.core.ours import RATE as RATE_OPTION
+from tools.benchmarks.core.contestants import RATE as RATE_OPTION
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import EVENTS, RANDOM, lines_file, values_file
 from tools.benchmarks.results import Series, find, ratio, take_turns

@@ -18,8 +18,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from tools.support.readers import ForeignRecord, by_confluent
 from tools.support.waiting import poll
 from tools.torture.cluster import Brokers, SecuredCluster
-from tools.torture.harness import Result, Scenarios
-from tools.torture.ledger import PRODUCER
+from tools.torture.harness import PRODUCER, Result, Scenarios
 from tools.torture.producer.check import violations
 from tools.torture.producer.plan import ClusterFault, Plan, Writer, close_sessions, draw
 from tools.torture.proxy import Schedule

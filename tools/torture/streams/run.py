@@ -3,6 +3,7 @@
 import argparse
 import time
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,11 @@ from confluent_kafka.admin import NewTopic
 
 from tools.support.readers import UNCOMMITTED
 from tools.torture.cluster import Brokers, ProxiedCluster, proxied_cluster
-from tools.torture.harness import Result, Scenarios
-from tools.torture.ledger import STREAMS, TORN
+from tools.torture.harness import STREAMS, TORN, Result, Scenarios
 from tools.torture.streams.check import await_stable, findings, read, unmet_aim
-from tools.torture.streams.injection.hooks import BUG, trace
+from tools.torture.streams.injection.hooks import BUG, Bug, trace
 from tools.torture.streams.plan import Choice, Plan, draw
-from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
+from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink, Step, Stop
 from tools.torture.streams.supervisor import Supervisor
 
 _DECISIONS = "__kafkaprod_decisions"
@@ -153,3 +153,83 @@ def _check(
         result.wrong += found.wrong
         result.wrong += ["the torn batch was not detected"] if plan.must_tear else []
     result.facts["lost"] = 0 if result.outcome == TORN else found.lost
+
+
+_SEED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A bug, and the kind of fault that reveals it at `steps` of batch 0.
+
+    The result of the run must contain one of `signs`.
+    """
+
+    bug: Bug
+    kind: Kind
+    steps: tuple[Stop, ...]
+    signs: tuple[str, ...]
+
+    def plan(self) -> Plan:
+        """Return a small deterministic plan that reveals the bug."""
+        plan = draw(_SEED, Sink.EXACTLY_ONCE, Choice(kind=self.kind, nodes=1))
+        source = replace(
+            plan.source,
+            rows=(45, 50, 45, 0, 45, 45),
+            files_per_batch=2,
+            partitions=3,
+            dead=frozenset(),
+            slow=frozenset(),
+        )
+        faults = tuple(
+            replace(fault, stop=stop) for fault, stop in zip(plan.faults, self.steps, strict=False)
+        )
+        return replace(plan, source=source, faults=faults, bug=self.bug)
+
+
+def _at(step: Step, hit: int = 1, after: int | None = None) -> Stop:
+    return Stop(step=step, batch=0, hit=hit, after=after)
+
+
+PLANTED = (
+    Planted(
+        Bug.MARKER_NOT_CHECKED,
+        Kind.DRIVER_KILLED_AFTER_COMMIT,
+        (_at(Step.COMMIT_ENDED),),
+        ("DOUBLED",),
+    ),
+    Planted(Bug.QUERY_NOT_COMPARED, Kind.OTHER_CHECKPOINT, (), ("is not rejected",)),
+    Planted(
+        Bug.READ_BEFORE_FENCE,
+        Kind.DRIVERS_INTERLEAVED,
+        (_at(Step.FENCING), _at(Step.APPENDED, 2, after=0)),
+        ("DOUBLED",),
+    ),
+    Planted(Bug.ABORT_DOES_NOT_READ, Kind.COMMIT_RAISES, (_at(Step.APPENDED),), ("torn:", "LOST")),
+    Planted(
+        Bug.DECIDED_AFTER_END, Kind.DRIVER_KILLED_DECIDING, (_at(Step.APPENDING),), ("DOUBLED",)
+    ),
+    Planted(
+        Bug.ATTEMPT_LEFT_OUT,
+        Kind.TASK_WAKES_LATE,
+        (_at(Step.TASK_OPENING), _at(Step.APPENDED, after=0)),
+        ("torn:", "LOST"),
+    ),
+    Planted(
+        Bug.FENCED_IS_SUCCESS, Kind.TORN_BY_OTHERS, (_at(Step.APPENDED),), ("LOST", "not noticed")
+    ),
+)
+
+
+def find_planted_bugs() -> bool:
+    """Run the planted bugs and print the results; return True if all bugs are found."""
+    missed = 0
+    scenarios = StreamScenarios()
+    with scenarios.new_cluster(Brokers()) as cluster:
+        for planted in PLANTED:
+            result = scenarios.run(cluster, planted.plan())
+            found = any(sign in text for text in result.wrong for sign in planted.signs)
+            missed += not found
+            word = "found" if found else "MISSED"
+            print(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}", flush=True)
+    return not missed
