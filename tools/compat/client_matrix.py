@@ -511,7 +511,7 @@ def _elsewhere(*arguments: str) -> str:
 
     The arguments are a task and bootstrap servers. Without them, the version of pyspark is printed.
     """
-    line = [str(PYTHON), "-m", "tools.compat.client_matrix", *arguments]
+    line = [str(PYTHON), "-m", "tools.compat.client_matrix", _SPARK_TASK, *arguments]
     return _run(line, cwd=ROOT, env=os.environ | {"PYSPARK_PYTHON": str(PYTHON)})
 
 
