@@ -1,4 +1,4 @@
-# `make demo` shows it, `make test` proves it, `make help` lists the rest.
+# `make demo` runs the demo, `make test` the tests; `make help` lists all targets.
 SHELL := /bin/bash
 VENV := .venv
 VENV41 := .venv-pyspark41
@@ -8,54 +8,54 @@ PY := $(VENV)/bin/python
 WORKERS ?= 4
 PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --no-loadscope-reorder --durations=30
 
-# The default python3 where it will do, else the newest that does; venv needs ensurepip.
-FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+# The default python3 if it is suitable, otherwise the newest suitable one; venv needs ensurepip.
+FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
 	&& { echo $$p; exit 0; }; done; \
-	echo 'Python 3.11 or newer with venv is needed: install it, or name it with make PYTHON=...' >&2; \
+	echo 'Python 3.11 or newer with venv is needed: install it, or specify it with make PYTHON=...' >&2; \
 	exit 1
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
 
-# Each worker of Spark's would compile the package anew.
+# Otherwise, each Spark worker would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python test-lowest torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks site clean
+.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python test-lowest torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks release-check site clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-venv: $(VENV)/bin/python ## make the virtual environment
+venv: $(VENV)/bin/python ## create the virtual environment
 
 install: $(VENV)/.installed ## install the package and all tools into it
 
-demo: java $(VENV)/.demo ## Spark writes 336,776 flights to the embedded broker; a foreign client checks
+demo: java $(VENV)/.demo ## write 336,776 flights to the embedded broker with Spark, and check them with another client
 	@$(PY) -m spark_kafka_sink.cli.main demo
 
-bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
+bench-tiny-tasks: java install jars ## measure what tasks save by reusing sessions
 	@$(PY) -m tools.benchmarks.spark.tiny_tasks
 
-test: needs test-install ## lint, and the tests that every change must pass (WORKERS=2 for fewer processes)
+test: needs test-install ## run lint and the tests that every change must pass (WORKERS=2 for fewer processes)
 	@$(MAKE) --no-print-directory -j2 lint test-quick
 
 test-quick:
 	@$(PY) $(PYTEST) -m 'not deep' tests
 
-test-deep: needs test-install $(VENV41)/.installed ## all other tests: old releases, all listeners, faults, memory, a cluster, packaging
+test-deep: needs test-install $(VENV41)/.installed ## run all other tests: old releases, all listeners, faults, memory, a cluster, packaging
 	@$(PY) $(PYTEST) -m deep tests
 	@$(VENV41)/bin/python $(PYTEST) -m 'not deep' tests/spark
 
 test-install: install $(VENV)/.kerberos jars
 
-test-python: needs ## the unit tests and the wheel's with another Python: make test-python PYTHON=python3.13
-	@test -n '$(PYTHON)' || { echo 'Name it: make test-python PYTHON=python3.13' >&2; exit 1; }
+test-python: needs ## run the unit and packaging tests with another Python: make test-python PYTHON=python3.13
+	@test -n '$(PYTHON)' || { echo 'Specify it: make test-python PYTHON=python3.13' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip'
 	@$(MAKE) --no-print-directory install VENV=$(VENV)-$(notdir $(PYTHON))
 	@$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest tests/unit tests/packaging
 
-# Other tools come in their newest version; tests of generated pages need the versions of `make install`.
-test-lowest: ## the unit tests with the lowest versions of dependencies that pyproject.toml allows
+# Test tools have their newest versions. Tests of generated pages need the versions of `make install`.
+test-lowest: ## run the unit tests with the lowest versions of dependencies that pyproject.toml allows
 	@python=$$($(FIND_PYTHON)) && $$python -m venv $(LOWEST)
 	@$(LOWEST)/bin/python $(PIP) uv
 	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
@@ -64,37 +64,37 @@ test-lowest: ## the unit tests with the lowest versions of dependencies that pyp
 	kafka-python python-snappy aiokafka psutil hatchling 'opentelemetry-sdk<1.25'
 	@$(LOWEST)/bin/python -m pytest tests/unit tests/property --ignore tests/unit/docs
 
-stages: java install jars ## where the CPU time of a Spark write goes, stage by stage
+stages: java install jars ## measure the CPU time of each stage of a Spark write
 	@$(PY) -m tools.stages
 
-scale: java install ## what 10,000 tasks, 1,000 partitions and 100 brokers take, on paper; 50 embedded brokers
+scale: java install ## estimate the costs of 10,000 tasks, 1,000 partitions and 100 brokers
 	@$(PY) -m tools.scale
 
-bench: java install $(VENV41)/.installed jars ## measure this sink and its peers, side by side
+bench: java install $(VENV41)/.installed jars ## compare this sink with similar sinks
 	@$(PY) -m tools.benchmarks
 
-memory: java install jars ## a worker's peak memory, by writes of every kind; 10 GB to a real Kafka
+memory: java install jars ## measure a worker's peak memory in writes of different kinds
 	@$(PY) -m tools.memory
 
-torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount, SECURED=1)
-	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK)) $(if $(SECURED),--secured)
+torture: install jars ## run RUNS more seeds of faults against a real Kafka (RUNS=200, SECURED=1)
+	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(SECURED),--secured)
 
-torture-eos: java install jars ## RUNS streams under faults, read back by a foreign client (RUNS=300, SINK=exactly-once, PLANTED=1)
-	@$(PY) -m tools.torture.streams$(if $(PLANTED),.planted) $(if $(RUNS),--runs $(RUNS)) $(if $(SINK),--sink $(SINK))
+torture-eos: java install jars ## run RUNS streams under faults for each sink (RUNS=30, SINK=exactly-once, PLANTED=1)
+	@$(PY) -m tools.torture $(if $(PLANTED),planted,streams) --runs $(or $(RUNS),30) $(if $(SINK),--sink $(SINK))
 
-torture-commits: install ## RUNS seeded runs of tasks and drivers on the embedded broker, losing requests and dying
+torture-commits: install ## run RUNS seeds of tasks and drivers that lose requests and crash, on the embedded broker
 	@$(PY) -m tests.integration.exactly_once.seeded $(or $(RUNS),2000) $(SEED)
 
-model: install ## search every run of the model of exactly once (FULL=1: minutes)
+model: install ## search all runs of the exactly-once model (FULL=1 takes minutes)
 	@$(PY) -m tools.model $(if $(FULL),--full)
 
-fuzz: install ## a million frames of garbage for the protocol and records decoders
+fuzz: install ## fuzz the decoders of the protocol and of records (FRAMES=1000000)
 	@$(PY) -m tools.torture.fuzz $(or $(FRAMES),1000000)
 
 release-check: java install ## build the sdist and the wheel, and run the README's batch example on the wheel
 	@$(PY) -m tools.checks.release
 
-lint: install ## ruff, mypy, import-linter, function sizes, package docstrings
+lint: install ## run ruff, mypy and import-linter, and check function sizes and package docstrings
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff check --preview --select RUF027 spark_kafka_sink tools
 	@$(PY) -m ruff format --check .
@@ -102,16 +102,16 @@ lint: install ## ruff, mypy, import-linter, function sizes, package docstrings
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()'
 	@$(PY) -m tools.checks.sizes
 
-format: install ## write the code as ruff would
+format: install ## format the code with ruff
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
 
 notebooks: java install ## run the notebooks and save their outputs
 	@$(PY) -m tools.notebooks
 
-docs: install ## write what README.md and docs/ have from the code
+docs: install ## update the generated parts of README.md and docs/
 	@$(PY) -m tools.docs
 
-clean: ## remove everything that make made
+clean: ## remove all files that make has created
 	rm -rf $(VENV) $(VENV)-* .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	rm -rf .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find spark_kafka_sink tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -139,11 +139,11 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@if [ $(VENV)/.installed -nt $< ]; then touch $@; else \
-	echo 'Installing what the demo needs into $(VENV): about 600 MB to download once, 1 GB on disk'; \
+	echo 'Installing the packages for the demo into $(VENV): 600 MB to download, 1 GB on disk'; \
 	set -o pipefail; $(PY) $(subst --quiet,,$(PIP)) -e '.[demo]' \
 	| sed -un -E 's/^(Collecting [^ ]+|Building wheel for [^ ]+|Installing collected).*/  \1/p' && touch $@; fi
 
-# There is no wheel of it: it is compiled against MIT's library, and so for the tests alone.
+# gssapi has no wheels for Linux. It is compiled with MIT's library, only for the tests.
 $(VENV)/.kerberos: $(VENV)/.installed
 	@echo 'compiling gssapi' && $(PY) $(PIP) -e '.[gssapi]' && touch $@
 

@@ -21,10 +21,7 @@ _LEADING = ("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
 
 
 class Environment:
-    """An empty virtual environment without pip.
-    / Args:
-        folder: the environment's folder.
-    """
+    """An empty virtual environment without pip, in a new folder."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder, symlinks=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
+
+from tools.support.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,15 +15,10 @@ _POLL_INTERVAL_S = 0.02
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait up to a minute until `condition` returns True."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "timeout"
-        time.sleep(_POLL_INTERVAL_S)
+    assert poll(condition, _TIMEOUT_S, _POLL_INTERVAL_S), "timeout"
 
 
 def wait_until_equal(read: Callable[[], object], expected: object) -> None:
     """Wait up to a minute until `read` returns `expected`."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    while (found := read()) != expected and time.monotonic() < deadline:
-        time.sleep(_POLL_INTERVAL_S)
-    assert found == expected
+    if not poll(lambda: read() == expected, _TIMEOUT_S, _POLL_INTERVAL_S):
+        assert read() == expected

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.torture.cluster import TortureCluster
+from tools.torture.cluster import SecuredCluster
+from tools.torture.producer.run import ProducerScenarios
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from tools.torture.harness import Result
+    from tools.torture.producer.plan import Plan
 
 
 @pytest.fixture(scope="session")
-def torture_cluster() -> Iterator[TortureCluster]:
-    """Run three nodes behind proxies; all are healthy after each run."""
-    with TortureCluster() as cluster:
-        yield cluster
+def torture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Plan], Result[Plan]]]:
+    """Yield a function that runs a plan on three nodes; all are healthy after each run."""
+    scenarios = ProducerScenarios(tmp_path_factory.mktemp("torture"))
+    with SecuredCluster() as cluster:
+        yield partial(scenarios.run, cluster)

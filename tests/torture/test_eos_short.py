@@ -6,27 +6,30 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from tools.torture.cluster import Brokers, eos_cluster
-from tools.torture.ledger import OK, TORN
+from tools.torture.cluster import Brokers
+from tools.torture.harness import OK, TORN
 from tools.torture.streams.plan import Choice, draw
-from tools.torture.streams.run import Result, run
+from tools.torture.streams.run import StreamScenarios
 from tools.torture.streams.scenarios import Kind, Sink, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Runner: TypeAlias = "Callable[[int, Sink, Kind, Step | None], Result]"
+    from tools.torture.harness import Result
+    from tools.torture.streams.plan import Plan
+
+Runner: TypeAlias = "Callable[[int, Sink, Kind, Step | None], Result[Plan]]"
 
 
 @pytest.fixture(scope="module")
 def torture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     """Yield a function that runs a plan, on a shared Kafka."""
-    folder = tmp_path_factory.mktemp("torture-eos")
-    with eos_cluster(Brokers()) as cluster:
+    scenarios = StreamScenarios(tmp_path_factory.mktemp("torture-eos"))
+    with scenarios.new_cluster(Brokers()) as cluster:
 
-        def run_plan(seed: int, sink: Sink, kind: Kind, step: Step | None) -> Result:
+        def run_plan(seed: int, sink: Sink, kind: Kind, step: Step | None) -> Result[Plan]:
             plan = draw(seed, sink, Choice(kind=kind, step=step, nodes=1))
-            return run(cluster, plan, folder / f"{sink}-{seed}")
+            return scenarios.run(cluster, plan)
 
         yield run_plan
 
@@ -35,8 +38,8 @@ def test_at_least_once_has_duplicates_but_no_loss(torture: Runner) -> None:
     """The harness detects that the batch is written twice."""
     result = torture(900_001, Sink.AT_LEAST_ONCE, Kind.COMMIT_KILLED, Step.COMMIT_ENDED)
     assert result.outcome == OK
-    assert result.found.lost == 0
-    assert result.found.doubled > 0
+    assert result.facts["lost"] == 0
+    assert result.facts["doubled"] > 0
 
 
 SHORT = (

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 
-from tools.torture.producer import planted
+from spark_kafka_sink.producer.send import response_handler
+from spark_kafka_sink.producer.send.response_handler import (
+    Action,
+    Decision,
+    Facts,
+    ResponseHandler,
+    decide,
+)
+from spark_kafka_sink.producer.send.sender import Sender
 from tools.torture.producer.plan import PATIENT_MS, ClusterFault, Partitioning, Plan
-from tools.torture.producer.run import run
-from tools.torture.proxy import Fault
+from tools.torture.proxy import DUPLICATE_SEQUENCE, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from tools.torture.cluster import TortureCluster
+    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.send.batch_split import Answer
+    from spark_kafka_sink.producer.send.partition_state import PartitionState
+    from tools.torture.harness import Result
 
 _ATTEMPTS = 4
 
@@ -65,24 +78,94 @@ def _plan(
     ).with_long_request_timeout()
 
 
+@contextmanager
+def sequence_reused_after_a_timeout() -> Iterator[None]:
+    """Treat a batch without a response as not sent, so that the next batch reuses its sequence."""
+    original = Sender._complete
+
+    def complete(self: Sender, completion: Completion) -> None:
+        original(self, completion)
+        for state in self._partitions:
+            for batch in reversed(state.retries):
+                if batch.ambiguous and batch.sequence >= 0:
+                    _rewind(state, batch.sequence)
+                    batch.unnumber()
+
+    with patch.object(Sender, "_complete", complete):
+        yield
+
+
+@contextmanager
+def duplicate_is_a_failure() -> Iterator[None]:
+    """Treat DUPLICATE_SEQUENCE_NUMBER like any other error."""
+
+    def wrong(code: int, facts: Facts) -> Decision:
+        if code == DUPLICATE_SEQUENCE:
+            return Decision(Action.FAIL)
+        return decide(code, facts)
+
+    with patch.object(response_handler, "decide", wrong):
+        yield
+
+
+@contextmanager
+def split_without_drain() -> Iterator[None]:
+    """Renumber the parts of a split batch as if it were the last batch that was sent."""
+    original = ResponseHandler._split
+
+    def split(
+        self: ResponseHandler, state: PartitionState, batch: ProducerBatch, size: int
+    ) -> None:
+        original(self, state, batch, size)
+        for piece in [one for one in state.retries if one.order[:-1] == batch.order]:
+            piece.unnumber()
+        _rewind(state, batch.sequence)
+
+    with patch.object(ResponseHandler, "_split", split):
+        yield
+
+
+@contextmanager
+def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
+    """Start a new epoch immediately, without waiting for outstanding responses."""
+    original = ResponseHandler._retry
+
+    def retry(self: ResponseHandler, answer: Answer, *rest: Any) -> None:
+        original(self, answer, *rest)
+        state = answer.state
+        if state._must_renumber:
+            in_flight, state._in_flight = state._in_flight, []
+            known_by = state._known_by
+            self._completion.renumber(state)
+            state._in_flight, state._known_by = in_flight, known_by
+
+    with patch.object(ResponseHandler, "_retry", retry):
+        yield
+
+
+def _rewind(state: PartitionState, sequence: int) -> None:
+    if state._next is not None:
+        state._next = state._next._replace(sequence=sequence)
+
+
 PLANTED = [
     Planted(
-        planted.sequence_reused_after_a_timeout,
+        sequence_reused_after_a_timeout,
         _plan(Fault.LOSE_RESPONSE),
         ("OUT_OF_ORDER", "LOST", "do not contain", "reported twice"),
     ),
     Planted(
-        planted.duplicate_is_a_failure,
+        duplicate_is_a_failure,
         _plan(Fault.DUPLICATE),
         ("rows, persisted", "DUPLICATE_SEQUENCE_NUMBER"),
     ),
     Planted(
-        planted.split_without_drain,
+        split_without_drain,
         _plan(Fault.DELAY_RESPONSE, cluster_fault=ClusterFault.SMALL_MESSAGES, rate=0.5),
         ("OUT_OF_ORDER", "LOST", "do not contain", "reported twice"),
     ),
     Planted(
-        planted.epoch_bumped_while_batches_are_under_way,
+        epoch_bumped_while_batches_are_under_way,
         _plan(Fault.FORGET),
         ("INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER", "order:"),
     ),
@@ -90,13 +173,11 @@ PLANTED = [
 
 
 @pytest.mark.parametrize("one", PLANTED, ids=lambda one: one.bug.__name__)
-def test_planted_bug_is_detected(torture_cluster: TortureCluster, one: Planted) -> None:
-    sound = run(torture_cluster, one.plan)
+def test_planted_bug_is_detected(torture: Callable[[Plan], Result[Plan]], one: Planted) -> None:
+    sound = torture(one.plan)
     assert not sound.wrong
     with one.bug():
-        runs = (
-            run(torture_cluster, replace(one.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS)
-        )
+        runs = (torture(replace(one.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS))
         found = next((each.wrong for each in runs if each.wrong), None)
     assert found
     assert any(sign in text for text in found for sign in one.signs), found

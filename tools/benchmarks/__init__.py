@@ -6,8 +6,7 @@
 - `payload`: the records to send
 - `core`: the producer core, compared with librdkafka and Java's producer
 - `spark`: whole Spark writes, compared with Spark's own sink and with hand-written code
-- `exactly_once`: the cost of exactly-once delivery
-- `encryption`: the cost of TLS
+- `costs`: the costs of exactly-once delivery and of TLS
 - `page`: the tables and charts of docs/benchmarks.md and the README
 - `broker`: the embedded broker (`python -m tools.benchmarks.broker`)
 - `installation`: stubs for modules that are installed only for tests

@@ -269,7 +269,7 @@ _FEATURES = (
         "librdkafka's mock cluster",
     ),
     (
-        "only there",
+        "unique features",
         "exactly once, reports, dead letters",
         "reading; Scala, Java; `trigger(continuous=...)`",
     )

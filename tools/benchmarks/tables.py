@@ -47,13 +47,28 @@ at_least = partial(_target, ">=")
 at_most = partial(_target, "<=")
 
 
-def cpu_target(what: str, most: float, ours: Series | None, theirs: Series | None) -> Target:
-    """Return the target for the ratio of CPU per record."""
-    share = ratio(ours, theirs, "cpu_us")
-    figure = (
-        f"{share:.2f}x ({ours.cpu_us:.3f} to {theirs.cpu_us:.3f} us)" if ours and theirs else ""
-    )
-    return at_most(what, most, "x", share, figure)
+def _ratio_target(
+    sign: str,
+    name: str,
+    shown: Callable[[float], str],
+    unit: str,
+    what: str,
+    wanted: float,
+    pair: tuple[Series | None, Series | None],
+) -> Target:
+    """Return the target for the ratio of a figure of two series, which are also shown."""
+    share, (ours, theirs) = ratio(*pair, name), pair
+    figure = ""
+    if ours and theirs:
+        both = (shown(getattr(each, name)) for each in (ours, theirs))
+        figure = f"{share:.2f}x ({' to '.join(both)} {unit})"
+    return _target(sign, what, wanted, "x", share, figure)
+
+
+rate_target = partial(_ratio_target, ">=", "rate", lambda rate: f"{rate / 1e6:.2f}", "M rec/s")
+cpu_target = partial(_ratio_target, "<=", "cpu_us", lambda us: f"{us:.3f}", "us")
+time_target = partial(_ratio_target, "<=", "seconds", lambda s: f"{s:.2f}", "s")
+"""Functions that return a target for two series, given what, the wanted ratio, and the series."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.compat.scenarios.admin import cluster_scenarios, placement_scenarios, topic_scenarios
-from tools.compat.scenarios.configs import config_scenarios
+from tools.compat.scenarios.admin import (
+    cluster_scenarios,
+    config_scenarios,
+    placement_scenarios,
+    topic_scenarios,
+)
 from tools.compat.scenarios.groups import group_scenarios
-from tools.compat.scenarios.produce import produce_scenarios
-from tools.compat.scenarios.read import read_scenarios
+from tools.compat.scenarios.produce import produce_scenarios, read_scenarios
 from tools.compat.scenarios.world import Scenario, differing, keep_everything, run
 from tools.docs.pages import table, write_block
 from tools.support.kafka_cluster import KafkaCluster

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tools.docs.pages import table
-from tools.model.planted import PLANTED
 from tools.model.scenario import FULL, SCENARIOS, Scenario
-from tools.torture.ledger import OK, STREAMS, TORN, Ledger
+from tools.model.search import PLANTED
+from tools.torture.harness import OK, STREAMS, TORN, Ledger
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
 
 _SUMS = ("lost", "doubled", "torn")

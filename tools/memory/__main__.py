@@ -5,19 +5,22 @@ retains 2 GB. The exit status is 1 if a worker uses more than 200 MB in addition
 """
 
 import argparse
-import json
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
+from pathlib import Path
 
+from spark_kafka_sink import DeliveryReport
 from tools.benchmarks.kafka import MeasuredKafka
-from tools.benchmarks.results import ContestantError, describe, python, run_json
-from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
+from tools.benchmarks.results import ContestantError, describe, python
+from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS, WarmSpark
 from tools.docs.pages import table, write_block
 from tools.support.jars import ROOT
 
@@ -189,39 +192,45 @@ def _stall(process: subprocess.Popen[str], over: threading.Event) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Measurements of a write.
-
-    `idle` is the worker's peak memory in bytes after a write of one row; `peak` is the peak after
-    the measured write. `persisted` is the number of acknowledged rows.
-    """
+    """The worker's peak memory in bytes: after a write of one row, and after the measured write."""
 
     idle: int
     peak: int
-    persisted: int
 
 
 def measure(case: Case) -> Reading:
     """Write the rows of a case, and return the worker's peak memory.
 
+    The first write has one row, so that the worker imports all modules. Spark reuses the worker for
+    the second write.
+
     Raises:
         ContestantError: Spark failed, or some rows were not acknowledged.
     """
-    with broker_for(case) as servers:
+    with (
+        broker_for(case) as servers,
+        tempfile.TemporaryDirectory() as folder,
+        WarmSpark(hidden=[str(_HIDDEN)], conf=dict(case.conf)) as spark,
+    ):
         options = {
             "kafka.bootstrap.servers": servers,
             "topic": TOPIC,
             "kafka.buffer.memory": str(case.buffer),
+            "reportPath": f"{folder}/report.json",
             **case.options,
         }
-        order = {"columns": case.columns, "count": case.count, "options": options}
-        order["conf"] = {ARROW_BYTES: str(case.arrow), **case.conf}
-        command = python("tools.memory.spark_write", json.dumps(order))
-        reading = Reading(**run_json(command, timeout_s=_LONGEST_S))
-    if reading.persisted != case.count:
-        raise ContestantError(f"{case}: {reading.persisted:,} of {case.count:,} rows are persisted")
-    return reading
+        conf = {ARROW_BYTES: str(case.arrow), **case.conf}
+        write = partial(spark.write, "kafkaprod", options, select=case.columns, conf=conf)
+        idle, peak = (
+            int(write(rows, timeout_s=_LONGEST_S).peak_mib * MIB) for rows in (1, case.count)
+        )
+        persisted = DeliveryReport.read(options["reportPath"]).persisted
+    if persisted != case.count:
+        raise ContestantError(f"{case}: {persisted:,} of {case.count:,} rows are persisted")
+    return Reading(idle=idle, peak=peak)
 
 
+_HIDDEN = Path(__file__).parent / "installation"
 _LONGEST_S = 1_800
 HEADING = (
     "rows",

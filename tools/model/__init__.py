@@ -5,9 +5,8 @@ simulates drivers, tasks and their lost attempts, Kafka's coordinator, the decis
 commit log. In reading order:
 
 - `world`: the state of the model, the transactions at their coordinators, and equivalent states
-- `scenario`: start states and faults of the searches, and the searches of `make test`
-- `context`: the product's decision functions, and a driver's turn in a world
+- `scenario`: start states and faults of the searches, the searches of `make test`, the product's
+  decision functions, and a driver's turn in a world
 - `steps`: the steps of drivers and tasks, and the faults
-- `search`: the invariants, the search, and descriptions of counterexamples
-- `planted`: bugs that the search must find
+- `search`: the invariants, the search, descriptions of counterexamples, and planted bugs
 """

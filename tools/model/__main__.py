@@ -3,9 +3,8 @@
 import sys
 import time
 
-from tools.model.planted import PLANTED
 from tools.model.scenario import FULL, SCENARIOS
-from tools.model.search import describe, search
+from tools.model.search import PLANTED, describe, search
 
 
 def main() -> int:

@@ -21,8 +21,7 @@ from spark_kafka_sink.exactly_once.protocol import (
     next_planning_step,
     takes_over,
 )
-from tools.model.context import Context, Turn
-from tools.model.scenario import TASKS
+from tools.model.scenario import TASKS, Context, Turn
 from tools.model.world import (
     ENDED,
     UNFINISHED,
@@ -83,7 +82,7 @@ def _start_tasks(turn: Turn) -> Turn:
     """Start the tasks with an unused nonce."""
     world = turn.world
     used = {each.nonce for each, _ in world.transactions}
-    for known in (world.zombies, world.drivers, world.plannings):
+    for known in (world.lost_attempts, world.drivers, world.plannings):
         used.update(each.nonce for each in known)
     return turn.now(pc=Pc.TASKS, nonce=_unused(f"d{turn.number + 1}", used), decided=None)
 
@@ -119,18 +118,18 @@ def run_tasks(turn: Turn) -> Successors:
 def _write(turn: Turn, lost: tuple[bool, ...]) -> tuple[str, Turn]:
     world = turn.world
     messages: list[Transaction | None] = []
-    zombies, budget = list(world.zombies), list(world.budget.lost)
+    lost_attempts, budget = list(world.lost_attempts), list(world.budget.lost)
     for partition in range(TASKS):
         if lost[partition]:
             budget[partition] -= 1
-            zombies.append(turn.attempt(partition, 0))
+            lost_attempts.append(turn.attempt(partition, 0))
         attempt, rows = turn.attempt(partition, int(lost[partition])), turn.has_rows(partition)
         opens = rows or turn.context.rules.commits_empty
         if opens:
             world = world.begin(attempt, Status.OPEN if rows else Status.EMPTY)
         messages.append(attempt if opens else None)
     world = world._replace(
-        zombies=tuple(sorted(zombies)), budget=world.budget._replace(lost=tuple(budget))
+        lost_attempts=tuple(sorted(lost_attempts)), budget=world.budget._replace(lost=tuple(budget))
     )
     retried = "".join(f", task {each} in its second attempt" for each in range(TASKS) if lost[each])
     return f"the tasks write{retried}", _returned(turn.on(world), tuple(messages))
@@ -278,8 +277,8 @@ def _fenced(turn: Turn) -> Turn:
     product's `never_decided` also considers earlier calls for the same tasks, which the model does
     not have.
     """
-    minds = turn.driver.unclear and turn.context.rules.minds_unclear
-    return raised(turn if minds else turn.abort(turn.driver.ours))
+    keeps = turn.driver.unclear and turn.context.rules.keeps_unclear
+    return raised(turn if keeps else turn.abort(turn.driver.ours))
 
 
 def _ask_commit(turn: Turn) -> Turn:
@@ -472,11 +471,11 @@ def successors(context: Context, world: World) -> Iterator[tuple[str, str, World
 def _faults(turns: list[Turn]) -> Iterator[tuple[str, str, Turn]]:
     """Yield the faults and delayed events that occur independently of a driver's steps."""
     any_turn, world = turns[0], turns[0].world
-    for zombie in sorted(set(world.zombies)):
-        left = list(world.zombies)
-        left.remove(zombie)
-        woken = world._replace(zombies=tuple(left)).begin(zombie, Status.OPEN)
-        yield "lost attempt", f"wakes up and writes {zombie.name}", any_turn.on(woken)
+    for attempt in sorted(set(world.lost_attempts)):
+        left = list(world.lost_attempts)
+        left.remove(attempt)
+        woken = world._replace(lost_attempts=tuple(left)).begin(attempt, Status.OPEN)
+        yield "lost attempt", f"wakes up and writes {attempt.name}", any_turn.on(woken)
     for each, status in world.transactions:
         if world.budget.timeouts and status is Status.OPEN:
             after = any_turn.spend(timeouts=1)

@@ -181,7 +181,7 @@ class World(NamedTuple):
     transactions: tuple[tuple[Transaction, Status], ...] = ()
     visible: tuple[tuple[str | None, str, int], ...] = ()
     """(query, batch, partition) of each committed transaction, whose rows are visible."""
-    zombies: tuple[Transaction, ...] = ()
+    lost_attempts: tuple[Transaction, ...] = ()
     """Attempts that are paused before InitProducerId."""
 
     # The requests to transaction coordinators.

@@ -9,26 +9,27 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
+from unittest.mock import patch
 
 import pyspark
 
 from spark_kafka_sink.spark import warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
-from tools.benchmarks.kafka import MeasuredKafka, new_topics
-from tools.benchmarks.payload import events_file
+from tools.benchmarks.kafka import MeasuredKafka
 from tools.benchmarks.results import describe
-from tools.benchmarks.spark.contestants import WarmSpark
+from tools.benchmarks.spark.contestants import SINK, SparkWrite, WarmSpark
 from tools.benchmarks.tables import Table
 from tools.docs.pages import write_block
-from tools.stages.child import STAGES
+from tools.stages.clock import FOLDER, STAGES, take_seconds
 from tools.support.jars import ROOT
 
-_CHILD = "tools.stages.child"
+_STAGED = replace(SINK, writer="tools.stages.clock:StagedDataSource")
 _ROUNDS = 5
 _STEPS = ("Python", "pyspark.daemon", "the worker's module", "pyarrow", "this sink", "pandas")
 
@@ -107,8 +108,10 @@ def measure_first_writes(servers: str) -> Table:
     """Return a table of the median CPU milliseconds of the processes in a session's first write."""
     found: list[dict[str, list[float]]] = []
     for _ in range(_FIRST_ROUNDS):
-        with WarmSpark(_CHILD) as spark:
-            found.append(_ask(spark, servers, _FIRST_RECORDS))
+        with WarmSpark() as spark:
+            write = SparkWrite(contestant=SINK, records=_FIRST_RECORDS)
+            write.run(spark, servers, _FIRST_RECORDS, warm_up=0)
+            found.append(spark.ask({"daemons": True}))
     rows = [
         (
             process,
@@ -123,31 +126,24 @@ def measure_first_writes(servers: str) -> Table:
     return Table(title, ("process", *WORKERS), rows)
 
 
-def _ask(spark: WarmSpark, servers: str, records: int, **more: Any) -> Any:
-    with new_topics(servers, records) as (topic,):
-        events = str(events_file(records))
-        order = {"events": events, "bootstrap_servers": servers, "topic": topic}
-        return spark.ask({**order, **more})
-
-
 def measure_stages(servers: str, records: int) -> Table:
     """Return a table of the median CPU microseconds per record of each stage."""
     timed, plain = [], []
-    with WarmSpark(_CHILD) as spark:
-        for _ in range(_ROUNDS + 1):
-            timed.append(_ask(spark, servers, records, timed=True))
-            plain.append(_ask(spark, servers, records, timed=False))
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, {FOLDER: folder}):
+        sinks = [SparkWrite(contestant=each.keyed(), records=records) for each in (_STAGED, SINK)]
+        with WarmSpark() as spark:
+            for _ in range(_ROUNDS + 1):
+                _, sample = (each.run(spark, servers, records, warm_up=0) for each in sinks)
+                timed.append(take_seconds(Path(folder)))
+                plain.append(sample)
 
     def us(values: list[float]) -> str:
         return f"{median(values[1:]) / records * 1e6:.3f}"  # The first round is a warm-up.
 
     rows = [
-        ("JVM", "reads Parquet, builds Arrow batches", us([each["jvm_cpu_s"] for each in plain])),
-        *(
-            (one.thread, one.name, us([each["stages"].get(one.name, 0.0) for each in timed]))
-            for one in STAGES
-        ),
-        ("worker", "total, without the clock", us([each["workers_cpu_s"] for each in plain])),
+        ("JVM", "reads Parquet, builds Arrow batches", us([each.jvm_cpu_s for each in plain])),
+        *((one.thread, one.name, us([each[one.name] for each in timed])) for one in STAGES),
+        ("worker", "total, without the clock", us([each.workers_cpu_s for each in plain])),
     ]
     title = f"{records:,} keyed events of 131 bytes, local[1]: CPU us a record"
     return Table(title, ("where", "stage", "us"), rows)

@@ -1,12 +1,13 @@
 """Manage the topics and leaders of a cluster with independent clients."""
 
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
+
+from tools.support.waiting import poll
 
 _WAIT_S = 60
 _QUIET = logging.getLogger("tools.support.librdkafka")
@@ -97,14 +98,16 @@ class Admin:
             mover.alter_partition_reassignments({PurePartition(topic, partition): replicas})
         finally:
             mover.close()
-        deadline = time.monotonic() + _WAIT_S
-        while self.leader(topic, partition) != to:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"broker {to} did not become the leader of {topic}-{partition}")
-            client = self.client()
-            wanted = [TopicPartition(topic, partition)]
+
+        def is_elected() -> bool:
+            if self.leader(topic, partition) == to:
+                return True
+            client, wanted = self.client(), [TopicPartition(topic, partition)]
             client.elect_leaders(ElectionType.PREFERRED, wanted).result(_WAIT_S)
-            time.sleep(0.1)
+            return False
+
+        if not poll(is_elected, _WAIT_S, 0.1):
+            raise TimeoutError(f"broker {to} did not become the leader of {topic}-{partition}")
 
     def _topic(self, topic: str) -> TopicMetadata:
         client = self.client()
@@ -112,11 +115,8 @@ class Admin:
 
 
 def _await_served(client: AdminClient, partitions: list[TopicPartition]) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    while not _are_served(client, partitions):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not served: {partitions}")
-        time.sleep(0.05)
+    if not poll(lambda: _are_served(client, partitions), _WAIT_S):
+        raise TimeoutError(f"not served: {partitions}")
 
 
 def _are_served(client: AdminClient, partitions: list[TopicPartition]) -> bool:

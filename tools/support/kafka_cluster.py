@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from tools.support.admin import Admin
 from tools.support.jars import OLD_KAFKA, JarSet
 from tools.support.java import command
 from tools.support.kafka_node import KafkaNode, NodeError, free_port, new_folder
+from tools.support.waiting import poll
 
 _READY_S = 180
 
@@ -106,12 +106,14 @@ class Cluster(ABC):
         up = [node for node in self.nodes if node.running]
         for node in up:
             node.wait_listening()
-        deadline = time.monotonic() + _READY_S
-        while self.admin.broker_ids() != {node.node_id for node in up}:
-            if time.monotonic() > deadline or not all(node.running for node in up):
-                ends = "\n".join(node.log_end() for node in up)
-                raise NodeError(f"the cluster {self.bootstrap_servers} is not ready:\n{ends}")
-            time.sleep(0.1)
+        ids = {node.node_id for node in up}
+
+        def is_ready() -> bool:
+            return self.admin.broker_ids() == ids or not all(node.running for node in up)
+
+        if not poll(is_ready, _READY_S) or not all(node.running for node in up):
+            ends = "\n".join(node.log_end() for node in up)
+            raise NodeError(f"the cluster {self.bootstrap_servers} is not ready:\n{ends}")
 
     def _run_all(self) -> None:
         for node in self.nodes:

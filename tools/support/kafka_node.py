@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import psutil
 
 from tools.support.jars import KAFKA, JarSet
 from tools.support.java import command, run_tool
+from tools.support.waiting import poll
 
 _PREFIX = "sks-kafka-"
 
@@ -161,14 +161,13 @@ class KafkaNode:
         Raises:
             NodeError: the process exited, or did not listen within three minutes.
         """
-        deadline = time.monotonic() + _UP_S
-        while time.monotonic() < deadline:
-            if not self.running:
-                break
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                return
-            time.sleep(0.05)
-        raise NodeError(f"Kafka node {self.node_id} did not start:\n{self.log_end()}")
+        if not poll(lambda: not self.running or self._is_listening(), _UP_S) or not self.running:
+            raise NodeError(f"Kafka node {self.node_id} did not start:\n{self.log_end()}")
+
+    def _is_listening(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+        return False
 
     def stop(self) -> None:
         """Shut down the node in a controlled way with SIGTERM; kill the process if it hangs."""

@@ -15,6 +15,7 @@ from spark_kafka_sink.protocol.messages import build, read_response, request_fra
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
+from tools.support.waiting import poll
 
 SOCKET_SECONDS = 60
 TIMEOUT = timedelta(seconds=10)
@@ -143,18 +144,13 @@ def create(client: RawClient, name: str, partitions: int = 1, **configs: str) ->
     }
     response = client.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
     assert response.topics[0].error_code == 0, response.topics[0].error_message
-    _wait_for_leader(client, name)
+    if not poll(lambda: _has_leaders(client, name), SOCKET_SECONDS):
+        raise TimeoutError(name)
 
 
-def _wait_for_leader(client: RawClient, name: str) -> None:
-    deadline = time.monotonic() + SOCKET_SECONDS
-    while time.monotonic() < deadline:
-        response = client.call(ApiKey.METADATA, 8, topics=[{"name": name}])
-        found = response.topics[0]
-        if found.error_code == 0 and all(_leads(client, name, p) for p in found.partitions):
-            return
-        time.sleep(0.05)
-    raise TimeoutError(name)
+def _has_leaders(client: RawClient, name: str) -> bool:
+    found = client.call(ApiKey.METADATA, 8, topics=[{"name": name}]).topics[0]
+    return found.error_code == 0 and all(_leads(client, name, each) for each in found.partitions)
 
 
 def _leads(client: RawClient, name: str, described: Any) -> bool:

@@ -1,69 +1,52 @@
-"""Run N new seeds: `python -m tools.torture --runs N`. `--seed N` repeats a seed."""
+"""Run N new seeds: `python -m tools.torture [streams] --runs N`. `--seed N` repeats a seed.
+
+The scenarios are those with producer sessions, or those with Spark streams. `planted` runs each bug
+that the stream scenarios must find. After SIGTERM, the command finishes the current runs and exits.
+"""
 
 import argparse
-import signal
 import sys
-from collections import deque
-from dataclasses import replace
-from pathlib import Path
 
-from tools.support.kafka_node import NodeError
-from tools.torture.cluster import TortureCluster
-from tools.torture.ledger import PRODUCER
-from tools.torture.producer.plan import draw
-from tools.torture.producer.run import CONTEXTS, Result, log_everything, run
+from tools.torture.cluster import Release
+from tools.torture.harness import C, P, Scenarios
+from tools.torture.producer.run import ProducerScenarios, producer_plans
+from tools.torture.streams.run import StreamScenarios, find_planted_bugs, stream_plans
+from tools.torture.streams.scenarios import Sink
+
+_SETS = ("producer", "streams", "planted")
 
 
 def main() -> None:
-    """Run the seeds; exit with status 1 if a run fails."""
+    """Run the scenarios; exit with status 1 if a run fails."""
     arguments = _arguments()
-    # SIGTERM's default action would not delete the cluster's files.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    seeds = deque([arguments.seed] if arguments.seed else PRODUCER.new_seeds(arguments.runs))
-    bad: list[int] = []
-    while seeds:
-        try:
-            _run_seeds(seeds, bad, arguments)
-        except NodeError as error:
-            print(f"starting a new cluster: {error}", flush=True)
-    print(f"{len(bad)} runs failed{': ' if bad else ''}{bad or ''}", flush=True)
-    sys.exit(1 if bad else 0)
+    if arguments.scenarios == "planted":
+        sys.exit(0 if find_planted_bugs() else 1)
+    if arguments.scenarios == "streams":
+        sys.exit(_run_all(StreamScenarios(), stream_plans(arguments)))
+    producer = ProducerScenarios(verbose=arguments.seed is not None)
+    sys.exit(_run_all(producer, producer_plans(arguments)))
+
+
+def _run_all(scenarios: Scenarios[P, C], plans: list[P]) -> int:
+    """Run plans, print a summary, and return the exit status."""
+    scenarios.run_all(plans)
+    failed = f": {scenarios.failed}" if scenarios.failed else ""
+    print(f"{scenarios.done} of {len(plans)} runs, {len(scenarios.failed)} failed{failed}")
+    return 1 if scenarios.failed or scenarios.done < len(plans) else 0
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tools.torture")
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--seed", type=int, help="repeat the run with this seed, with debug logs")
-    parser.add_argument("--secured", action="store_true", help="use SASL_SSL in every run")
-    parser.add_argument(
-        "--disk", type=Path, help="folder on a small file system, for tests with a full disk"
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.torture", description=__doc__)
+    parser.add_argument("scenarios", nargs="?", choices=_SETS, default="producer")
+    parser.add_argument("--runs", type=int, default=200, help="number of runs, of each sink")
+    parser.add_argument("--seed", type=int, help="repeat the run with this seed")
+    producer = parser.add_argument_group("producer")
+    producer.add_argument("--secured", action="store_true", help="use SASL_SSL in every run")
+    streams = parser.add_argument_group("streams")
+    streams.add_argument("--sink", type=Sink, choices=list(Sink), action="append")
+    streams.add_argument("--kafka", type=Release, choices=list(Release), default=Release.V4_3_1)
+    streams.add_argument("--two-phase", action="store_true", help="with twoPhaseCommit")
     return parser.parse_args()
-
-
-def _run_seeds(seeds: deque[int], bad: list[int], arguments: argparse.Namespace) -> None:
-    """Run the seeds on one cluster; add the seeds of failed runs to `bad`."""
-    with TortureCluster(arguments.disk) as cluster:
-        if arguments.seed:
-            log_everything()
-        while seeds:
-            plan = draw(seeds.popleft(), disk=arguments.disk is not None)
-            plan = replace(plan, secured=plan.secured or arguments.secured)
-            result = run(cluster, plan, debug=CONTEXTS if arguments.seed else "")
-            if not arguments.seed:
-                PRODUCER.append(result.line())
-            _show(result)
-            bad += [plan.seed] if result.wrong else []
-
-
-def _show(result: Result) -> None:
-    print(
-        "seed {seed:5} {seconds:5.1f} s {records:6} records {sessions:3} sessions "
-        "({failed} failed) {scenario:30} {outcome}".format(**result.line()),
-        flush=True,
-    )
-    for text in result.wrong[1:6]:
-        print(f"           {text}", flush=True)
 
 
 if __name__ == "__main__":

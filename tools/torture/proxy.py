@@ -1,4 +1,4 @@
-"""Faults that a proxy injects into requests and responses."""
+"""Proxies between clients and brokers, which inject faults into requests and responses."""
 
 from __future__ import annotations
 
@@ -199,22 +199,78 @@ class Encryption:
     to_broker: ssl.SSLContext
 
 
+_MAX_HOLD_S = 60.0
+
+
+@dataclass(slots=True)
+class EndTxns:
+    """Delays the commit of one transaction at all proxies of a cluster.
+
+    The transaction is the `wanted`th whose ID matches `pattern` at its start. A transaction is
+    identified by its transactional ID, producer ID and producer epoch.
+    """
+
+    pattern: str = ""
+    wanted: int = 0
+    reached: Event = field(default_factory=Event)
+    released: Event = field(default_factory=Event)
+    _seen: set[tuple[str, int, int]] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock)
+
+    def arm(self, pattern: str, wanted: int) -> None:
+        """Select the commit to delay; `wanted` is 0 to delay none."""
+        with self._lock:
+            self.pattern, self.wanted, self._seen = pattern, wanted, set()
+            self.reached.clear()
+            self.released.clear()
+
+    def wait_if_held(self, frame: bytes) -> None:
+        """Block while the EndTxn request must be delayed."""
+        transaction, commit = _parse(frame)
+        if not self.wanted or not commit or not re.match(self.pattern, transaction[0]):
+            return
+        with self._lock:
+            self._seen.add(transaction)
+            held = len(self._seen) >= self.wanted
+        if held and not self.released.is_set():
+            self.reached.set()
+            self.released.wait(_MAX_HOLD_S)
+
+
+def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
+    """Parse an EndTxn request.
+
+    Return (transactional ID, producer ID, producer epoch), and True if the request is a commit.
+    """
+    header = read_request_header(frame)
+    request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)
+    transaction = (request.transactional_id, request.producer_id, request.producer_epoch)
+    return transaction, request.committed
+
+
 class Proxy:
     """A listener for the clients of one broker; `schedule` can be changed between runs.
 
-    With `encryption`, the proxy uses TLS on both sides.
+    The proxy can delay commits (`end_txns`), and it can be closed temporarily, which resets all
+    connections. With `encryption`, it uses TLS on both sides.
     """
 
     def __init__(
-        self, node: int, target_port: int, port: int = 0, encryption: Encryption | None = None
+        self,
+        node: int,
+        target_port: int,
+        end_txns: EndTxns | None = None,
+        encryption: Encryption | None = None,
     ) -> None:
         self.schedule: Schedule | None = None
         self.node = node
         self._target_port = target_port
+        self._end_txns = end_txns or EndTxns()
         self._encryption = encryption
+        self._is_open = True
         self._pipes: set[Pipe] = set()
         to_clients = encryption and encryption.to_clients
-        listen = asyncio.start_server(self._serve, HOST, port, backlog=64, ssl=to_clients)
+        listen = asyncio.start_server(self._serve, HOST, backlog=64, ssl=to_clients)
         self._server = _call(listen)
         self.port: int = self._server.sockets[0].getsockname()[1]
 
@@ -225,6 +281,15 @@ class Proxy:
     def close_connections(self) -> None:
         """Close all connections."""
         _call(self._close_pipes())
+
+    def cut(self) -> None:
+        """Close all connections, and reset new connections until `heal`."""
+        self._is_open = False
+        self.close_connections()
+
+    def heal(self) -> None:
+        """Accept connections again."""
+        self._is_open = True
 
     def close(self) -> None:
         """Stop listening, and close all connections."""
@@ -237,6 +302,9 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         secured = self._encryption
+        if not self._is_open:
+            _close(writer)
+            return
         try:
             broker = asyncio.open_connection(
                 HOST,
@@ -254,7 +322,9 @@ class Proxy:
         self._pipes.discard(pipe)
 
     async def before_request(self, frame: bytes) -> None:
-        """Wait until a request may be forwarded; by default, do not wait."""
+        """Wait while a commit must be delayed."""
+        if self._end_txns.wanted and read_request_start(frame)[0] == ApiKey.END_TXN:
+            await asyncio.to_thread(self._end_txns.wait_if_held, frame)
 
 
 @dataclass(eq=False)
@@ -409,81 +479,3 @@ def _close(writer: asyncio.StreamWriter, *, reset: bool = False) -> None:
         else:
             end.shutdown(socket.SHUT_RDWR)
     writer.transport.abort()
-
-
-_MAX_HOLD_S = 60.0
-
-
-@dataclass(slots=True)
-class EndTxns:
-    """Delays the commit of one transaction at all gates of a cluster.
-
-    The transaction is the `wanted`th whose ID matches `pattern` at its start. A transaction is
-    identified by its transactional ID, producer ID and producer epoch.
-    """
-
-    pattern: str = ""
-    wanted: int = 0
-    reached: Event = field(default_factory=Event)
-    released: Event = field(default_factory=Event)
-    _seen: set[tuple[str, int, int]] = field(default_factory=set)
-    _lock: Lock = field(default_factory=Lock)
-
-    def arm(self, pattern: str, wanted: int) -> None:
-        """Select the commit to delay; `wanted` is 0 to delay none."""
-        with self._lock:
-            self.pattern, self.wanted, self._seen = pattern, wanted, set()
-            self.reached.clear()
-            self.released.clear()
-
-    def wait_if_held(self, frame: bytes) -> None:
-        """Block while the EndTxn request must be delayed."""
-        transaction, commit = _parse(frame)
-        if not self.wanted or not commit or not re.match(self.pattern, transaction[0]):
-            return
-        with self._lock:
-            self._seen.add(transaction)
-            held = len(self._seen) >= self.wanted
-        if held and not self.released.is_set():
-            self.reached.set()
-            self.released.wait(_MAX_HOLD_S)
-
-
-class Gate(Proxy):
-    """A proxy that can delay commits, and that can be closed, which resets all connections."""
-
-    def __init__(self, node: int, target_port: int, end_txns: EndTxns) -> None:
-        self._shut = False
-        self._end_txns = end_txns
-        super().__init__(node, target_port)
-
-    def close_gate(self) -> None:
-        """Close the gate."""
-        self._shut = True
-        self.close_connections()
-
-    def open_gate(self) -> None:
-        """Open the gate again."""
-        self._shut = False
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._shut:
-            _close(writer)
-        else:
-            await super()._serve(reader, writer)
-
-    async def before_request(self, frame: bytes) -> None:
-        """Wait while a commit must be delayed."""
-        if self._end_txns.wanted and read_request_start(frame)[0] == ApiKey.END_TXN:
-            await asyncio.to_thread(self._end_txns.wait_if_held, frame)
-
-
-def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
-    """Parse an EndTxn request.
-
-    Return (transactional ID, producer ID, producer epoch), and True if the request is a commit.
-    """
-    header = read_request_header(frame)
-    request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)
-    transaction = (request.transactional_id, request.producer_id, request.producer_epoch)
-    return transaction, request.committed

@@ -13,7 +13,7 @@ from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
 from tests.integration.support.producer_writes import produce, rows
-from tools.compat.clients import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, ClientRow, Task
+from tools.compat.client_matrix import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, ClientRow, Task
 from tools.support.jars import OLD_KAFKA
 from tools.support.java import command
 from tools.support.raw_client import RawClient

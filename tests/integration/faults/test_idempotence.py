@@ -16,18 +16,15 @@ from spark_kafka_sink.producer.session import borrow_session, discard_session, g
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.admin.conftest import connected
 from tests.integration.support.producer_writes import config, rows
-from tools.support.kafka_cluster import KafkaCluster
-from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
-from tools.torture.cluster import proxied_listeners
-from tools.torture.proxy import HOST, Fault, Proxy, Schedule
+from tools.torture.cluster import ProxiedKafka
+from tools.torture.proxy import Fault, Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from spark_kafka_sink import DeliveryReport
     from spark_kafka_sink.producer.error_tolerance import Rows
-    from tools.support.kafka_node import KafkaNode
 
 NOT_ENOUGH_REPLICAS = 19
 TIMEOUT_S = 60
@@ -50,45 +47,28 @@ class FaultSchedule(Schedule):
         return NOT_ENOUGH_REPLICAS
 
 
-class ProxiedCluster(KafkaCluster):
-    """Two nodes; clients that use the servers `proxied` reach both through proxies."""
+class FaultyCluster(ProxiedKafka):
+    """Two nodes; clients that use `proxied_servers` reach both through proxies."""
 
     def __init__(self) -> None:
         super().__init__(nodes=2, config=FORGETFUL)
-        self._ports = {node.node_id: free_port() for node in self.nodes}
-        self.proxies = {number: Proxy(number, port) for number, port in self._ports.items()}
-
-    @property
-    def proxied(self) -> str:
-        """Return host:port of the proxies."""
-        return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies.values())
 
     def inject(self, *faults: Fault | None) -> None:
         """Inject faults into the next Produce requests to each broker."""
         for proxy in self.proxies.values():
             proxy.schedule = FaultSchedule(*faults)
 
-    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
-        number = node.node_id
-        ports = {"PROXIED": (self._ports[number], self.proxies[number].port)}
-        return proxied_listeners(node, ports)
-
-    def close(self) -> None:
-        for proxy in self.proxies.values():
-            proxy.close()
-        super().close()
-
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[ProxiedCluster]:
-    with ProxiedCluster() as cluster:
+def kafka() -> Iterator[FaultyCluster]:
+    with FaultyCluster() as cluster:
         yield cluster
 
 
-def write_task(kafka: ProxiedCluster, topic: str, data: Rows, **options: object) -> DeliveryReport:
+def write_task(kafka: FaultyCluster, topic: str, data: Rows, **options: object) -> DeliveryReport:
     """Write like one Spark task, with up to five batches in flight."""
     given = {"batch_size": 900, "linger_ms": 1000, "client_id": topic, **options}
-    session = borrow_session(config(kafka.proxied, given))
+    session = borrow_session(config(kafka.proxied_servers, given))
     try:
         session.append(data)
         session.flush()
@@ -100,7 +80,7 @@ def write_task(kafka: ProxiedCluster, topic: str, data: Rows, **options: object)
     return report
 
 
-def await_producer_expiration(kafka: ProxiedCluster, topic: str) -> None:
+def await_producer_expiration(kafka: FaultyCluster, topic: str) -> None:
     """Wait until the leader has no producer state for the topic."""
     deadline, location = time.monotonic() + TIMEOUT_S, TopicPartition(topic, 0)
     with connected(kafka) as client:
@@ -110,7 +90,7 @@ def await_producer_expiration(kafka: ProxiedCluster, topic: str) -> None:
             time.sleep(0.05)
 
 
-def delete_all(kafka: ProxiedCluster, topic: str, count: int) -> None:
+def delete_all(kafka: FaultyCluster, topic: str, count: int) -> None:
     """Delete all records."""
     client = kafka.admin.client()
     requested = [ForeignPartition(topic, 0, count)]
@@ -118,26 +98,26 @@ def delete_all(kafka: ProxiedCluster, topic: str, count: int) -> None:
         response.result(TIMEOUT_S)
 
 
-def after_expiration(kafka: ProxiedCluster, topic: str) -> None:
+def after_expiration(kafka: FaultyCluster, topic: str) -> None:
     """Write nothing for longer than producer.id.expiration.ms."""
     await_producer_expiration(kafka, topic)
 
 
-def after_leader_change(kafka: ProxiedCluster, topic: str) -> None:
+def after_leader_change(kafka: FaultyCluster, topic: str) -> None:
     """Delete all records and elect a replica that has no state of the producer."""
     delete_all(kafka, topic, len(VALUES))
     kafka.admin.move_leader(topic, 0, 3 - kafka.admin.leader(topic))
     await_producer_expiration(kafka, topic)
 
 
-def after_deletion(kafka: ProxiedCluster, topic: str) -> None:
+def after_deletion(kafka: FaultyCluster, topic: str) -> None:
     """Delete all records, as retention does."""
     delete_all(kafka, topic, len(VALUES))
 
 
 @pytest.mark.parametrize("lost", [after_expiration, after_deletion, after_leader_change])
 def test_order_after_producer_state_is_lost(
-    kafka: ProxiedCluster, unique_topic: str, lost: Callable[[ProxiedCluster, str], None]
+    kafka: FaultyCluster, unique_topic: str, lost: Callable[[FaultyCluster, str], None]
 ) -> None:
     """A broker rejects the first batch of the second task and accepts the others."""
     kafka.admin.create_topic(unique_topic, 1)
@@ -153,7 +133,7 @@ def test_order_after_producer_state_is_lost(
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_batch_size_limit_with_lost_responses(
-    kafka: ProxiedCluster, unique_topic: str, codec: str
+    kafka: FaultyCluster, unique_topic: str, codec: str
 ) -> None:
     """Timestamps in the future prevent the expiration of the producer state.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.benchmarks.encryption import encryption_figures
+from tools.benchmarks.costs import encryption_figures
 from tools.benchmarks.results import Sample, Series
 
 

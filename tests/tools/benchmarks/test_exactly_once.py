@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.benchmarks.exactly_once import (
+from tools.benchmarks.costs import (
     AT_LEAST_ONCE,
     EXACTLY_ONCE,
     TRIGGER,

@@ -30,7 +30,7 @@ def test_memory_of_the_benchmark_process_is_not_counted(tmp_path: Path) -> None:
         )
         for command in (
             librdkafka_command(job),
-            python("tools.benchmarks.core.ours", job.to_json()),
+            python("tools.benchmarks.core.contestants", "ours", job.to_json()),
         ):
             assert 1 < run_contestant(command).peak_mib < ALLOCATED / MIB / 2
     assert len(held) == ALLOCATED

@@ -14,7 +14,7 @@ def test_a_larger_arrow_batch_counts_twice() -> None:
 
 
 def test_table_marks_exceeded_limits() -> None:
-    reading = Reading(idle=MB, peak=CASES[0].bound, persisted=1)
+    reading = Reading(idle=MB, peak=CASES[0].bound)
     cells = row(CASES[0], reading)
     assert len(cells) == len(HEADING)
     assert cells[-1] == "within"

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.model.planted import PLANTED
 from tools.model.scenario import SCENARIOS
-from tools.model.search import describe, search
+from tools.model.search import PLANTED, describe, search
 
 if TYPE_CHECKING:
-    from tools.model.planted import Planted
     from tools.model.scenario import Scenario
+    from tools.model.search import Planted
 
 MAX_WORLDS = 150_000
 """Searched in about 15 seconds."""

@@ -7,7 +7,7 @@ from time import thread_time
 
 import pytest
 
-from tools.stages.child import STAGES, Stage, StageClock, place
+from tools.stages.clock import STAGES, Stage, StageClock, place
 
 
 def _work(seconds: float) -> None:

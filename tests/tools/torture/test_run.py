@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from tools.torture.harness import Result
 from tools.torture.producer import run
-from tools.torture.producer.plan import draw
-from tools.torture.producer.run import Result, await_writer
-from tools.torture.proxy import Schedule
+from tools.torture.producer.plan import Plan, draw
+from tools.torture.producer.run import await_writer
 
 
 @dataclass
@@ -36,8 +36,8 @@ class Brokers:
             self.writing.set_result(None)
 
 
-def result() -> Result:
-    return Result(plan=draw(1), schedule=Schedule(seed=1, kinds=(), rate=0))
+def result() -> Result[Plan]:
+    return Result(plan=draw(1))
 
 
 def test_exited_brokers_are_reported_and_restarted() -> None:

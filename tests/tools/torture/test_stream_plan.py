@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tools.docs.runs import render_runs
-from tools.torture.ledger import Ledger
+from tools.torture.harness import Ledger
 from tools.torture.streams.injection.hooks import POINTS
 from tools.torture.streams.plan import Choice, Plan, draw, kinds_in_turn, number_of
 from tools.torture.streams.scenarios import (

@@ -1,7 +1,6 @@
 """Benchmarks of the producer core and its parts, compared with librdkafka and Java's tools.
 
 - `contestants`: the producers, and the jobs that they run
-- `ours`: runs this project's producer core
 - `rates`: throughput and latency
 - `encoders`: the encoders alone
 - `codec`: the cost of compression

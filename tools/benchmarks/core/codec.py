@@ -30,8 +30,7 @@ from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress, decompress
 from spark_kafka_sink.records.encoder import encode_records, slice_records
 from tools.benchmarks import tables
-from tools.benchmarks.core import ours
-from tools.benchmarks.core.contestants import Contestant, Job
+from tools.benchmarks.core.contestants import Contestant, Job, run_ours
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import EVENTS, events, lines_file
 from tools.benchmarks.results import Series, find, python, take_turns
@@ -208,4 +207,4 @@ def measure(bench: Workbench, plan: Plan) -> tables.Figures:
 if __name__ == "__main__":
     pa.set_cpu_count(1)
     _put(Place[sys.argv[1]])
-    sys.stdout.write(json.dumps(ours.run(Job.from_json(sys.argv[2]))) + "\n")
+    sys.stdout.write(json.dumps(run_ours(Job.from_json(sys.argv[2]))) + "\n")

@@ -20,7 +20,7 @@ from tools.benchmarks.core.contestants import (
     Kind,
     present,
 )
-from tools.benchmarks.core.ours import RATE as RATE_OPTION
+from tools.benchmarks.core.contestants import RATE as RATE_OPTION
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import EVENTS, RANDOM, lines_file, values_file
 from tools.benchmarks.results import Series, find, ratio, take_turns
@@ -77,7 +77,8 @@ def _core_table(payload: str, series: Sequence[Series]) -> tables.Table:
 def _core_target(payload: str, series: Sequence[Series]) -> tables.Target:
     """Return the target for client CPU per record relative to librdkafka, without compression."""
     what = f"core, {PAYLOADS[payload]}: client CPU relative to librdkafka's"
-    return tables.cpu_target(what, CPU_SHARE[payload], find(series, OURS), find(series, LIBRDKAFKA))
+    pair = find(series, OURS), find(series, LIBRDKAFKA)
+    return tables.cpu_target(what, CPU_SHARE[payload], pair)
 
 
 MOST = 2.0
@@ -97,9 +98,8 @@ def measure_headers(bench: Workbench, plan: Plan) -> tables.Figures:
         series,
         "Keys and headers are also encoded.",
     )
-    target = tables.cpu_target(
-        "core, keyed with headers: CPU relative to plain", MOST, headers, plain
-    )
+    what = "core, keyed with headers: CPU relative to plain"
+    target = tables.cpu_target(what, MOST, (headers, plain))
     return tables.Figures([table], [target], [one.to_dict() for one in series])
 
 

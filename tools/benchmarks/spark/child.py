@@ -1,9 +1,10 @@
-"""A warm Spark session that writes on demand: `python -m tools.benchmarks.spark.child`.
+"""A warm Spark session that writes on demand: `python -m tools.benchmarks.spark.child SESSION`.
 
-Reads orders from standard input, one JSON object per line, and responds to each order with one line
-of JSON. CPU and memory are reported separately for the driver (this process), its JVM and the
-Python workers. Peaks are VmHWM, which writing 5 to /proc/PID/clear_refs resets, so that no sampling
-is needed during a write.
+SESSION is a JSON object with the arguments of `start_session`. The process reads orders from
+standard input, one JSON object per line, and responds to each order with one line of JSON. CPU and
+memory are reported separately for the driver (this process), its JVM and the Python workers. Peaks
+are VmHWM, which writing 5 to /proc/PID/clear_refs resets, so that no sampling is needed during a
+write.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 import psutil
@@ -28,8 +29,8 @@ from pyspark.sql.types import StructType
 
 from spark_kafka_sink import warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
-from tools.benchmarks.results import peak_mib, tree_cpu_s
-from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS, UNLIMITED
+from tools.benchmarks.results import peak_mib
+from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
 from tools.support.jars import ROOT, SPARK_AVRO, SPARK_SINK, ensure
 
 _RESET_PEAK = "5"
@@ -120,14 +121,14 @@ def _is_jvm(process: psutil.Process) -> bool:
 _POLL_EVERY = 1000
 
 
-def _kafka(frame: DataFrame, order: dict[str, Any]) -> None:
-    """Write with this sink or with Spark's own sink."""
-    name = {"kafkaprod": "kafkaprod", "jvm": "kafka"}[order["writer"]]
-    # `value.format` is an option of the sink, without the prefix.
-    options = {k if k == "value.format" else f"kafka.{k}": v for k, v in order["options"].items()}
-    if order["topic"]:
-        options["topic"] = order["topic"]
-    frame.write.format(name).mode("append").options(**options).save()
+def _source(frame: DataFrame, order: dict[str, Any]) -> None:
+    """Write with a data source, which is registered first if it is specified as `module:class`."""
+    module, _, name = order["writer"].rpartition(":")
+    if module:
+        source = getattr(import_module(module), name)
+        frame.sparkSession.dataSource.register(source)
+        name = source.name()
+    frame.write.format(name).mode("append").options(**order["options"]).save()
 
 
 def _null(frame: DataFrame, _: dict[str, Any]) -> None:
@@ -145,7 +146,8 @@ def _confluent(frame: DataFrame, order: dict[str, Any]) -> None:
     """Write with confluent-kafka in mapInArrow and one produce() per row, like users' own code."""
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _produce(batches, order["topic"], order["options"])
+        options = dict(order["options"])
+        yield _produce(batches, options.pop("topic"), options)
 
     failed = sum(row.failed for row in frame.mapInArrow(send, "failed long").collect())
     if failed:
@@ -153,12 +155,11 @@ def _confluent(frame: DataFrame, order: dict[str, Any]) -> None:
 
 
 WRITERS: dict[str, Callable[[DataFrame, dict[str, Any]], None]] = {
-    "kafkaprod": _kafka,
-    "jvm": _kafka,
     "confluent": _confluent,
     "null": _null,
     "noop": _noop,
 }
+"""The writers that are not data sources."""
 
 
 def _produce(
@@ -217,7 +218,7 @@ class _NullWriter(DataSourceArrowWriter):
 
 
 def start_session(
-    cores: int = 1, conf: Mapping[str, str] | None = None, hidden: Sequence[Path] = ()
+    cores: int = 1, conf: Mapping[str, str] | None = None, hidden: Sequence[str] = ()
 ) -> SparkSession:
     """Start a local Spark session with these settings in addition to the defaults.
 
@@ -241,19 +242,30 @@ def start_session(
 
 
 def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
+    """Write a frame, and return the fields of a Sample."""
     for name in (ARROW_BYTES, ARROW_ROWS):
         if name in order["conf"]:
             spark.conf.set(name, order["conf"][name])
         else:
             spark.conf.unset(name)
-    frame = spark.read.parquet(order["events"]).selectExpr(*order["select"])
+    frame = _frame(spark, order).selectExpr(*order["select"])
     for name, expression in order["columns"].items():
         frame = frame.withColumn(name, expr(expression))
     reset_peaks()
     started, used = time.perf_counter(), cpu()
-    WRITERS[order["writer"]](frame, order)
+    WRITERS.get(order["writer"], _source)(frame, order)
     seconds, spent = time.perf_counter() - started, cpu().since(used)
     return {"records": order["records"], "seconds": seconds, **spent, **peaks()}
+
+
+def _frame(spark: SparkSession, order: dict[str, Any]) -> DataFrame:
+    """Return the rows of a file or folder, or of a range, which are read by `tasks` tasks."""
+    if order["events"] is None:
+        return spark.range(0, order["records"], 1, order["tasks"] or 1)
+    frame = spark.read.parquet(order["events"])
+    if order["tasks"] and (tasks := frame.rdd.getNumPartitions()) != order["tasks"]:
+        raise ValueError(f"{order['events']} is read by {tasks} tasks instead of {order['tasks']}")
+    return frame
 
 
 def _query(spark: SparkSession, order: dict[str, Any]) -> None:
@@ -263,40 +275,9 @@ def _query(spark: SparkSession, order: dict[str, Any]) -> None:
         warm_up(spark).join()
 
 
-def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], object]) -> None:
-    """Execute orders until the input ends."""
-    # Spark and its workers can print anything: responses use a separate channel.
-    with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)
-        for line in sys.stdin:
-            answers.write(json.dumps(answer(spark, json.loads(line))) + "\n")
-            answers.flush()
-        spark.stop()
-
-
-TASKS = 8
-"""Number of tasks of a job and of a micro-batch."""
-CORES = 2
-_SETTINGS = {
-    ARROW_BYTES: UNLIMITED,
-    "spark.sql.files.minPartitionNum": str(TASKS),
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
-}
-
-
-def _job(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
-    frame = spark.read.parquet(order["job"])
-    if (tasks := frame.rdd.getNumPartitions()) != TASKS:
-        raise ValueError(f"{order['job']} is read by {tasks} tasks instead of {TASKS}")
-    started, used = time.perf_counter(), tree_cpu_s()
-    frame.write.format("kafkaprod").mode("append").options(**order["options"]).save()
-    seconds, cpu_s = time.perf_counter() - started, tree_cpu_s() - used
-    return {"records": order["records"], "seconds": seconds, "cpu_s": cpu_s}
-
-
 def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
     """Run a stream and return the duration of each micro-batch as reported by Spark."""
-    source = spark.readStream.schema("value string").option("maxFilesPerTrigger", TASKS)
+    source = spark.readStream.schema("value string").option("maxFilesPerTrigger", order["tasks"])
     with tempfile.TemporaryDirectory() as checkpoint:
         stream = source.parquet(order["stream"]).writeStream.format("kafkaprod")
         stream = stream.options(**order["options"]).option("checkpointLocation", checkpoint)
@@ -305,18 +286,39 @@ def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
         return [each.durationMs for each in query.recentProgress if each.numInputRows]
 
 
-_ANSWERS = {"query": _query, "stream": _stream, "job": _job, "events": _write}
+def _daemons(_: SparkSession, __: dict[str, Any]) -> dict[str, list[float]]:
+    """Return the CPU seconds of each Python daemon and of its workers, by the daemon's module."""
+    found = {}
+    for jvm in _jvms():
+        for daemon in jvm.children():
+            # A child may have exited, such as Spark's check of the Python version.
+            with suppress(psutil.NoSuchProcess):
+                module, workers = daemon.cmdline()[-1], daemon.children()
+                found[module] = [_cpu_s(daemon), sum(map(_cpu_s, workers))]
+    return found
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    return float(sum(process.cpu_times()[:2]))
+
+
+_ANSWERS = {"query": _query, "stream": _stream, "daemons": _daemons, "events": _write}
 """The function for each kind of order, by a key that only this kind has."""
 
 
-def _answer(spark: SparkSession, order: dict[str, Any]) -> object:
-    return next(answer for key, answer in _ANSWERS.items() if key in order)(spark, order)
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Execute orders until the input ends. With the argument `tasks`, use two cores and 8 tasks."""
-    serve(start_session(CORES, _SETTINGS) if "tasks" in arguments else start_session(), _answer)
+def main(session: dict[str, Any]) -> None:
+    """Execute orders until the input ends."""
+    spark = start_session(**session)
+    # Spark and its workers can print anything: responses use a separate channel.
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        for line in sys.stdin:
+            order = json.loads(line)
+            answer = next(answer for key, answer in _ANSWERS.items() if key in order)
+            answers.write(json.dumps(answer(spark, order)) + "\n")
+            answers.flush()
+        spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(json.loads(sys.argv[1]))

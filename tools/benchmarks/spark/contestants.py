@@ -25,18 +25,13 @@ _TIMEOUT_S = 300
 
 
 class WarmSpark:
-    """Context manager for a process that runs benchmark jobs.
+    """Context manager for a process that runs benchmark jobs, in a session with these arguments.
 
     Starts the process for the first job, and again for the next job after a failure.
     """
 
-    def __init__(
-        self,
-        module: str = "tools.benchmarks.spark.child",
-        *arguments: str,
-        python: str = sys.executable,
-    ) -> None:
-        self._command = (python, "-m", module, *arguments)
+    def __init__(self, python: str = sys.executable, **session: Any) -> None:
+        self._command = (python, "-m", "tools.benchmarks.spark.child", json.dumps(session))
         self._process: subprocess.Popen[str] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # Closed by `__exit__`.
 
@@ -47,13 +42,13 @@ class WarmSpark:
         self._stop()
         self._errors.close()
 
-    def ask(self, order: dict[str, Any]) -> Any:
+    def ask(self, order: dict[str, Any], timeout_s: float = _TIMEOUT_S) -> Any:
         """Execute an order and return the response, parsed from JSON.
 
         Raises:
             ContestantError: the process failed or hangs. The message ends with its log.
         """
-        answer = self._answer(json.dumps(order) + "\n")
+        answer = self._answer(json.dumps(order) + "\n", timeout_s)
         if not answer:
             self._stop()
             self._errors.seek(0)
@@ -61,7 +56,30 @@ class WarmSpark:
             raise ContestantError(f"Spark with {order.get('writer', 'kafkaprod')} failed:\n{log}")
         return json.loads(answer)
 
-    def _answer(self, line: str) -> str:
+    def write(
+        self,
+        writer: str,
+        options: Mapping[str, str],
+        records: int,
+        timeout_s: float = _TIMEOUT_S,
+        **more: Any,
+    ) -> Sample:
+        """Write the Parquet files in `events`, or a range of `records`. Raises like `ask`.
+
+        `writer` is a data source, or a function in the process (see its `WRITERS`). The other
+        arguments are like those of a contestant; `tasks` is the number of tasks that read.
+        """
+        usual: dict[str, Any] = {
+            "events": None,
+            "select": ("*",),
+            "columns": {},
+            "conf": {},
+            "tasks": None,
+        }
+        order = {**usual, "writer": writer, "options": options, "records": records, **more}
+        return Sample(**self.ask(order, timeout_s))
+
+    def _answer(self, line: str, timeout_s: float) -> str:
         """Send a line and return the response line, which is empty after a failure."""
         if self._process is None:
             pipe = subprocess.PIPE
@@ -71,7 +89,7 @@ class WarmSpark:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = Timer(_TIMEOUT_S, process.kill)
+        timer = Timer(timeout_s, process.kill)
         timer.start()
         try:
             process.stdin.write(line)
@@ -107,7 +125,7 @@ PYTHON_41 = ROOT / ".venv-pyspark41" / "bin" / "python"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkContestant:
-    """A writer (see `WRITERS`), its producer options, and the codecs to measure.
+    """A writer (see `WarmSpark.write`), its producer options, and the codecs to measure.
 
     `source` returns the Parquet file with a number of records. `select` contains the expressions
     read from it, and `columns` contains further expressions over the column `value`. `conf`
@@ -137,8 +155,8 @@ def keyed(name: str) -> str:
 OURS, JVM = "kafkaprod", "Spark's kafka, 1 MiB batches"
 NULL = "null Arrow sink"
 SINK = SparkContestant(name=OURS, writer="kafkaprod")
-TUNED_JVM = SparkContestant(name=JVM, writer="jvm", options={**SAFE, **BATCHES})
-DEFAULT_JVM = SparkContestant(name="Spark's kafka, defaults", writer="jvm", codecs=("none",))
+TUNED_JVM = SparkContestant(name=JVM, writer="kafka", options={**SAFE, **BATCHES})
+DEFAULT_JVM = SparkContestant(name="Spark's kafka, defaults", writer="kafka", codecs=("none",))
 SINK_41 = replace(SINK, name=f"{OURS}, pyspark 4.1", codecs=("none",), python=str(PYTHON_41))
 NULL_SINK = SparkContestant(name=NULL, writer="null", codecs=("none",))
 CONFLUENT = SparkContestant(
@@ -163,8 +181,8 @@ CONTESTANTS = (
     SINK_41.keyed(),
 )
 
-_DELIVERING = ("kafkaprod", "jvm", "confluent")
-"""Writers that write records to Kafka."""
+_DISCARDING = ("null", "noop")
+"""Writers that do not write records to Kafka."""
 WARM_UP = 20_000
 """Number of events of the write before each measured write.
 
@@ -194,29 +212,43 @@ class SparkWrite:
         self, spark: WarmSpark, bootstrap_servers: str, records: int, warm_up: int = WARM_UP
     ) -> Sample:
         """Write `warm_up` records and then `records` to new topics; return the second sample."""
-        expected = records + warm_up if self.contestant.writer in _DELIVERING else 0
+        expected = 0 if self.contestant.writer in _DISCARDING else records + warm_up
         count, partitions = (self.topics, 1) if self.topics else (1, self.partitions)
         with new_topics(bootstrap_servers, expected, count=count, partitions=partitions) as topics:
+            write = partial(self._write, spark, bootstrap_servers, topics)
             if warm_up:
-                spark.ask(self._order(bootstrap_servers, topics, warm_up))
-            return Sample(**spark.ask(self._order(bootstrap_servers, topics, records)))
+                write(warm_up)
+            return write(records)
 
-    def _order(self, bootstrap_servers: str, topics: list[str], records: int) -> dict[str, Any]:
-        contestant, columns = self.contestant, dict(self.contestant.columns)
+    def _write(
+        self, spark: WarmSpark, bootstrap_servers: str, topics: list[str], records: int
+    ) -> Sample:
+        contestant, columns, to = (
+            self.contestant,
+            dict(self.contestant.columns),
+            {"topic": topics[0]},
+        )
         if self.topics:
-            prefix = topics[0].removesuffix("0")
+            prefix, to = topics[0].removesuffix("0"), {}
             columns["topic"] = f"concat('{prefix}', cast({FLIGHT} as int) % {self.topics})"
         settings = {"bootstrap.servers": bootstrap_servers, "compression.type": self.codec}
-        return {
-            "writer": contestant.writer,
-            "topic": "" if self.topics else topics[0],
-            "options": {**settings, **contestant.options},
-            "events": str(contestant.source(records)),
-            "records": records,
-            "select": contestant.select,
-            "columns": columns,
-            "conf": dict(contestant.conf),
-        }
+        return spark.write(
+            contestant.writer,
+            {**to, **_prefixed(contestant.writer, {**settings, **contestant.options})},
+            records,
+            events=str(contestant.source(records)),
+            select=contestant.select,
+            columns=columns,
+            conf=contestant.conf,
+        )
+
+
+def _prefixed(writer: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return options of a producer as options of a writer."""
+    if writer == "confluent":
+        return dict(options)
+    # `value.format` is an option of the sink, without the prefix.
+    return {name if name == "value.format" else f"kafka.{name}": options[name] for name in options}
 
 
 def measure_writes(

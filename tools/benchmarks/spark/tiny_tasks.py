@@ -7,14 +7,12 @@ DescribeProducers, and connections with the delivery report.
 
 import argparse
 import tempfile
-import time
 from collections.abc import Iterator
 from statistics import median
 from typing import NamedTuple
 from unittest.mock import patch
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from spark_kafka_sink import DeliveryReport, KafkaProdDataSource
@@ -23,7 +21,7 @@ from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.writer import KafkaProdWriter
 from tools.benchmarks.kafka import PARTITIONS, MeasuredKafka, new_topics
 from tools.benchmarks.results import describe
-from tools.benchmarks.spark.child import start_session
+from tools.benchmarks.spark.contestants import WarmSpark
 from tools.benchmarks.tables import Table
 from tools.support.raw_client import RawClient
 
@@ -32,6 +30,7 @@ _CORES = 2
 _ROUNDS = 3
 _WARM_UP = 50
 """Number of tasks of the warm-up."""
+_PER_TASK = "tools.benchmarks.spark.tiny_tasks:SessionPerTaskDataSource"
 
 
 class SessionPerTaskDataSource(KafkaProdDataSource):
@@ -71,38 +70,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=1_000)
     tasks = parser.parse_args().tasks
-    spark = start_session(_CORES)
-    spark.dataSource.register(SessionPerTaskDataSource)
-    runs: dict[str, list[Run]] = {"kafkaprod": [], SessionPerTaskDataSource.name(): []}
-    with MeasuredKafka() as kafka:
+    runs: dict[str, list[Run]] = {"kafkaprod": [], _PER_TASK: []}
+    with MeasuredKafka() as kafka, WarmSpark(cores=_CORES) as spark:
         for number in range(_ROUNDS + 1):
             for name, found in runs.items():
                 run = _job(spark, kafka.bootstrap_servers, name, tasks if number else _WARM_UP)
                 if number:
                     found.append(run)
-    spark.stop()
     title = f"{tasks:,} tasks of {ROWS_PER_TASK} rows, {_CORES} at once; medians"
     columns = ("writer", "seconds", "ms per task", "connections", "producer states")
     rows = []
     for name, found in runs.items():
         seconds, *counts = map(median, zip(*found, strict=True))
         ms = f"{seconds / tasks * 1_000:.1f}"
-        rows.append((name, f"{seconds:.2f}", ms, *(f"{count:,.0f}" for count in counts)))
+        writer = "one session per task" if name == _PER_TASK else name
+        rows.append((writer, f"{seconds:.2f}", ms, *(f"{count:,.0f}" for count in counts)))
     print(describe(), Table(title, columns, rows).markdown(), sep="\n\n")
 
 
-def _job(spark: SparkSession, bootstrap_servers: str, name: str, tasks: int) -> Run:
+def _job(spark: WarmSpark, bootstrap_servers: str, writer: str, tasks: int) -> Run:
     rows = tasks * ROWS_PER_TASK
-    frame = spark.range(0, rows, 1, tasks).selectExpr("cast(id as string) value", "value as key")
+    columns = ("string(id) value", "string(id) key")
     with new_topics(bootstrap_servers, rows) as (topic,), tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/report.json"
-        started = time.perf_counter()
-        write = frame.write.format(name).mode("append").option("topic", topic)
-        write.option("kafka.bootstrap.servers", bootstrap_servers).save(reportPath=path)
-        seconds = time.perf_counter() - started
-        brokers = DeliveryReport.read(path).metrics.brokers
-        connections = sum(broker.connects for broker in brokers)
-        return Run(seconds, connections, _producer_states(bootstrap_servers, topic))
+        options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic, "reportPath": path}
+        sample = spark.write(writer, options, rows, select=columns, tasks=tasks)
+        connections = sum(each.connects for each in DeliveryReport.read(path).metrics.brokers)
+        return Run(sample.seconds, connections, _producer_states(bootstrap_servers, topic))
 
 
 def _producer_states(bootstrap_servers: str, topic: str) -> int:

@@ -86,8 +86,7 @@ def rate_figures(series: Sequence[Series]) -> tables.Figures:
     for kind, ours, theirs in (("null keys", OURS, JVM), ("keyed", keyed(OURS), keyed(JVM))):
         for codec in CODECS:
             pair = find(series, ours, codec), find(series, theirs, codec)
-            what = f"Spark, {kind}, {codec}"
-            targets += against_jvm(what, *pair, rate=RATES[codec], cpu_share=CPU_SHARE)
+            targets += against_jvm(f"Spark, {kind}, {codec}", pair, RATES[codec], CPU_SHARE)
         old = f"{SINK_41.name}{ours.removeprefix(OURS)}"
         for release, name, most in (("", ours, PYTHON_US), (" 4.1", old, PYTHON_US_41)):
             found = find(series, name)
@@ -104,18 +103,12 @@ def rate_figures(series: Sequence[Series]) -> tables.Figures:
 
 
 def against_jvm(
-    what: str, ours: Series | None, theirs: Series | None, *, rate: float, cpu_share: float
+    what: str, pair: tuple[Series | None, Series | None], rate: float, cpu_share: float
 ) -> tuple[tables.Target, tables.Target]:
     """Return the targets for rate and CPU relative to the tuned JVM sink."""
-    faster = ratio(ours, theirs)
-    figure = ""
-    if ours and theirs:
-        figure = f"{faster:.2f}x ({ours.rate / 1e6:.2f} to {theirs.rate / 1e6:.2f} M rec/s)"
     return (
-        tables.at_least(
-            f"{what}: rate relative to the tuned JVM sink's", rate, "x", faster, figure
-        ),
-        tables.cpu_target(f"{what}: CPU relative to the tuned JVM sink's", cpu_share, ours, theirs),
+        tables.rate_target(f"{what}: rate relative to the tuned JVM sink's", rate, pair),
+        tables.cpu_target(f"{what}: CPU relative to the tuned JVM sink's", cpu_share, pair),
     )
 
 
@@ -210,14 +203,12 @@ def format_figures(series: Sequence[Series]) -> tables.Figures:
     targets: list[tables.Target] = []
     for kind, rate in FORMAT_RATES.items():
         for format_ in _FORMATS:
-            ours = find(series, with_format(format_, kind))
-            theirs = find(series, converted(format_, kind))
-            what, share = f"Spark, {format_}, {kind}", FORMAT_CPU_SHARE
-            both = against_jvm(what, ours, theirs, rate=rate, cpu_share=share)
+            pair = find(series, with_format(format_, kind)), find(series, converted(format_, kind))
+            both = against_jvm(f"Spark, {format_}, {kind}", pair, rate, FORMAT_CPU_SHARE)
             targets += both if kind == FLAT else both[:1]
-    registered, plain = (find(series, with_format(each, FLAT)) for each in (_CONFLUENT, "avro"))
+    pair = find(series, with_format(_CONFLUENT, FLAT)), find(series, with_format("avro", FLAT))
     what = "Spark, Avro with a registry: CPU relative to Avro without"
-    targets.append(tables.cpu_target(what, REGISTRY_SHARE, registered, plain))
+    targets.append(tables.cpu_target(what, REGISTRY_SHARE, pair))
     title = "Formats: orders of ten fields from Parquet, local[1], warm session"
     table = spark_table(title, series, reference)
     return tables.Figures([table], targets, [one.to_dict() for one in series])
@@ -428,8 +419,5 @@ def _first_target(ours: Series, theirs: Series | None) -> tables.Target:
         f"{ours.contestant}, pyspark {ours.facts['pyspark']}: first write of "
         f"{ours.facts['records']:,} rows, time relative to Spark's own sink's"
     )
-    share = ratio(ours if ours.samples else None, theirs, "seconds")
-    figure = ""
-    if share and theirs:
-        figure = f"{share:.2f}x ({ours.seconds:.2f} to {theirs.seconds:.2f} s)"
-    return tables.at_most(what, FIRST[ours.contestant], "x", share, figure)
+    pair = (ours if ours.samples else None, theirs)
+    return tables.time_target(what, FIRST[ours.contestant], pair)

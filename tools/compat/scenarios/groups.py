@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, Play, Scenario, World, asks, play
+from tools.compat.scenarios.world import OWN, Action, Scenario, World, action, asks
 
 RANGE = ({"name": "range", "metadata": b"m"},)
 BOTH = (*RANGE, {"name": "sticky", "metadata": b"s"})
@@ -80,7 +80,7 @@ class Member:
         self.world.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[OWN])
 
 
-@play
+@action
 def _coordinator(world: World, version: int) -> None:
     values = {"key": OWN, "coordinator_keys": [OWN], "key_type": 0}
     patience = ErrorCode.coordinator_not_available
@@ -92,7 +92,7 @@ def _coordinator(world: World, version: int) -> None:
     world.ask(ApiKey.FIND_COORDINATOR, version, **empty)
 
 
-def _strangers(api: ApiKey, version: int) -> Play:
+def _unknown_members(api: ApiKey, version: int) -> Action:
     """Send group requests with unknown member IDs."""
     common = {"generation_id": 3, "topics": []}
     common |= {"protocol_type": "consumer", "protocol_name": "range"}
@@ -103,7 +103,7 @@ def _strangers(api: ApiKey, version: int) -> Play:
     return asks(api, version, *requests, group=True)
 
 
-def _joins(version: int) -> Play:
+def _joins(version: int) -> Action:
     changes: tuple[dict[str, Any], ...] = (
         {},
         {"member_id": "unknown"},
@@ -114,7 +114,7 @@ def _joins(version: int) -> Play:
     return asks(ApiKey.JOIN_GROUP, version, *(_JOIN | each for each in changes), group=True)
 
 
-@play
+@action
 def _offsets(world: World, version: int) -> None:
     """Commit offsets of a group without members, and read them back."""
     world.find_group()
@@ -134,7 +134,7 @@ def _offsets(world: World, version: int) -> None:
     world.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[OWN, "not-there"])
 
 
-@play
+@action
 def _producer_id(world: World, version: int, values: dict[str, Any]) -> None:
     world.producer()
     usual = {"transactional_id": None, "transaction_timeout": timedelta(seconds=9)}
@@ -147,7 +147,7 @@ _PRODUCER_IDS: dict[str, dict[str, Any]] = {
     "an id without epoch": {"producer_id": 5, "producer_epoch": -1},
     "an empty transactional id": {"transactional_id": ""},
 }
-_STRANGERS = {
+_UNKNOWN_MEMBERS = {
     ApiKey.HEARTBEAT: (0, 4),
     ApiKey.SYNC_GROUP: (0, 5),
     ApiKey.LEAVE_GROUP: (0, 5),
@@ -155,7 +155,7 @@ _STRANGERS = {
 }
 
 
-@play
+@action
 def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
     """Let a static member rejoin with its instance ID, then use its former member ID."""
     world.create()
@@ -208,7 +208,7 @@ def _joins_again(world: World) -> None:
     member.join(member_id="stranger")
 
 
-@play
+@action
 def _sessions(world: World, version: int) -> None:
     world.find_group()
     for milliseconds in (-1, 0, 1_000, 5_999, 6_000, 1_800_000, 1_800_001):
@@ -309,10 +309,10 @@ def group_scenarios() -> Iterator[Scenario]:
     """Yield all scenarios of this module."""
     for version in range(7):
         yield Scenario(f"find coordinator {version}", _coordinator(version))
-    for api, versions in _STRANGERS.items():
+    for api, versions in _UNKNOWN_MEMBERS.items():
         for version in versions:
             name = api.name.lower().replace("_", " ")
-            yield Scenario(f"{name} {version}, unknown members", _strangers(api, version))
+            yield Scenario(f"{name} {version}, unknown members", _unknown_members(api, version))
     for version in (0, 3, 4, 5, 9):
         yield Scenario(f"join group {version}", _joins(version))
     for version in (2, 5, 8, 9):

@@ -1,9 +1,11 @@
-"""Scenarios with Produce requests."""
+"""Scenarios with Produce, Fetch, ListOffsets and OffsetForLeaderEpoch."""
 
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from spark_kafka_sink.config.enums import Codec
@@ -11,8 +13,8 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.records.varint import varint
-from tools.compat.scenarios.world import BATCHES, Scenario, World, asks, play
-from tools.support.raw_client import batch
+from tools.compat.scenarios.world import BATCHES, OWN, Scenario, World, action, asks
+from tools.support.raw_client import batch, produce
 
 HEADER = varint(1) + varint(1) + b"h" + varint(1) + b"v"
 WITH_FLAWS = (Codec.NONE, Codec.GZIP, Codec.ZSTD)
@@ -185,7 +187,7 @@ STEPS: dict[str, list[tuple[str, int, int, int]]] = {
 }
 
 
-@play
+@action
 def _one(world: World, /, name: str, version: int, **configs: str) -> None:
     world.create(1, **configs)
     world.produce(BATCHES[name](), version)
@@ -193,7 +195,7 @@ def _one(world: World, /, name: str, version: int, **configs: str) -> None:
     world.fetch(0)
 
 
-@play
+@action
 def _sequences(world: World, steps: list[tuple[str, int, int, int]]) -> None:
     world.create()
     for name, epoch, sequence, count in steps:
@@ -201,7 +203,7 @@ def _sequences(world: World, steps: list[tuple[str, int, int, int]]) -> None:
     world.fetch(0)
 
 
-@play
+@action
 def _acks(world: World, acks: int, version: int, *, good: bool) -> None:
     world.create()
     records = bytes(batch(2)) if good else BATCHES["a wrong checksum"]()
@@ -209,13 +211,13 @@ def _acks(world: World, acks: int, version: int, *, good: bool) -> None:
     world.fetch(0)
 
 
-@play
+@action
 def _place(world: World, /, version: int, **changes: object) -> None:
     world.create()
     world.produce(bytes(batch(1)), version, **changes)
 
 
-@play
+@action
 def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bool = True) -> None:
     """Send a request that contains a partition several times, in one or several topic items."""
     world.create()
@@ -275,7 +277,7 @@ TOPICS = {
 }
 
 
-@play
+@action
 def _records(world: World, /, body: Body, codec: Codec, **configs: str) -> None:
     world.create(1, **configs)
     world.produce(body.batch(codec))
@@ -293,8 +295,8 @@ def _record_scenarios() -> Iterator[Scenario]:
     for config, configs in RECORD_TOPICS.items():
         for name in RECORDS_THERE:
             for codec in WITH_FLAWS:
-                play = _records(BODIES[name], codec, **configs)
-                yield Scenario(f"records to {config}, {codec.name.lower()}, {name}", play)
+                action = _records(BODIES[name], codec, **configs)
+                yield Scenario(f"records to {config}, {codec.name.lower()}, {name}", action)
 
 
 def produce_scenarios() -> Iterator[Scenario]:
@@ -315,8 +317,8 @@ def produce_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"produce {version}, zstd's first", _one("zstd", version))
         yield Scenario(f"produce {version}, partition 5 of 1", _place(version, partition=5))
         yield Scenario(f"produce {version}, partition -1", _place(version, partition=-1))
-        play = asks(ApiKey.PRODUCE, version, {"acks": -1, "topic_data": []})
-        yield Scenario(f"produce {version}, no topics", play)
+        action = asks(ApiKey.PRODUCE, version, {"acks": -1, "topic_data": []})
+        yield Scenario(f"produce {version}, no topics", action)
     for version in (3, 9, 12):
         yield Scenario(f"produce {version}, no such topic", _place(version, topic="not-there"))
     yield Scenario("produce 13, no such topic id", _place(13, topic_id=UUID(int=9)))
@@ -324,3 +326,110 @@ def produce_scenarios() -> Iterator[Scenario]:
     yield from _record_scenarios()
     yield Scenario("produce, one partition of three is good", _partly)
     yield Scenario("produce, one old time", _half_an_old_time)
+
+
+_FETCHES: dict[str, dict[str, object]] = {
+    "from the start": {},
+    "inside a batch": {"offset": 3},
+    "at the end": {"offset": 7},
+    "behind the end": {"offset": 8},
+    "far after the end": {"offset": 1 << 40},
+    "offset -1": {"offset": -1},
+    "epoch 0": {"epoch": 0},
+    "epoch 7": {"epoch": 7},
+    "epoch -5": {"epoch": -5},
+    "at most 1 byte": {"max_bytes": 1},
+    "at most 0 bytes": {"max_bytes": 0},
+    "at most -1 bytes": {"max_bytes": -1},
+    "at most 1 byte per partition": {"offset": 2, "partition_max_bytes": 1},
+    "at most -1 bytes a partition": {"offset": 2, "partition_max_bytes": -1},
+    "at least 0 bytes": {"offset": 7, "min_bytes": 0, "max_wait": timedelta(milliseconds=300)},
+    "waiting for much": {"min_bytes": 1 << 20, "max_wait": timedelta(milliseconds=100)},
+    "read committed": {"isolation_level": 1},
+    "isolation level 3": {"isolation_level": 3},
+    "an unknown session": {"session_id": 99, "session_epoch": 1},
+    "no session, of an id": {"session_id": 99, "session_epoch": -1},
+    "the next of no session": {"session_id": 0, "session_epoch": 1},
+    "a negative session epoch": {"session_id": 99, "session_epoch": -7},
+}
+TIMES = (-6, -5, -4, -3, -2, -1, 0, 1_000, 1_500, 2_000, 3_001, 1 << 50)
+
+
+def _filled(world: World) -> None:
+    """Write offsets 0 to 1 with timestamp 1000, 2 to 4 with 3000, and 5 to 6 with 2000."""
+    world.create()
+    for count, timestamp in ((2, 1_000), (3, 3_000), (2, 2_000)):
+        produce(world.client, world.topic, batch(count, timestamp=timestamp))
+
+
+@action
+def _fetch(world: World, version: int, changes: dict[str, Any]) -> None:
+    _filled(world)
+    world.fetch(version=version, **changes)
+
+
+def _ask_offset(
+    world: World, version: int, timestamp: int, *, epoch: int = -1, partition: int = 0
+) -> None:
+    asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
+    topics = [{"name": OWN, "partitions": [asked]}]
+    world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
+
+
+@action
+def _list(world: World, /, version: int, timestamp: int, **changes: int) -> None:
+    _filled(world)
+    _ask_offset(world, version, timestamp, **changes)
+
+
+def _list_empty(world: World) -> None:
+    world.create()
+    for timestamp in TIMES:
+        _ask_offset(world, 9, timestamp)
+
+
+@action
+def _epochs(world: World, version: int) -> None:
+    _filled(world)
+    for current, wanted in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
+        asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": wanted}
+        topics = [{"topic": OWN, "partitions": [asked]}]
+        world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
+
+
+@action
+def _delete_records(world: World, version: int) -> None:
+    _filled(world)
+    for offset in (3, 99, -5, 2, -1):
+        asked = [{"partition_index": 0, "offset": offset}]
+        topics = [{"name": OWN, "partitions": asked}]
+        world.ask(ApiKey.DELETE_RECORDS, version, topics=topics)
+        world.fetch(3)
+
+
+def _fetch_scenarios() -> Iterator[Scenario]:
+    for name, changes in _FETCHES.items():
+        for version in (4, 11, 17):
+            yield Scenario(f"fetch {version}, {name}", _fetch(version, changes))
+    for version in range(4, 18):
+        yield Scenario(f"fetch {version}, everything", _fetch(version, {}))
+    for version in (4, 12):
+        yield Scenario(f"fetch {version}, no such topic", _fetch(version, {"topic": "not-there"}))
+    yield Scenario("fetch 13, no such topic id", _fetch(13, {"topic_id": UUID(int=9)}))
+
+
+def read_scenarios() -> Iterator[Scenario]:
+    """Yield all scenarios that read records or offsets."""
+    yield from _fetch_scenarios()
+    for version in range(1, 11):
+        for timestamp in TIMES if version in {1, 5, 7, 8, 9, 10} else (-1, -2, 1_500):
+            yield Scenario(f"list offsets {version}, {timestamp}", _list(version, timestamp))
+    for epoch in (0, 7):
+        yield Scenario(f"list offsets 9, epoch {epoch}", _list(9, -1, epoch=epoch))
+    for partition in (-1, 5):
+        yield Scenario(f"list offsets 9, partition {partition}", _list(9, -1, partition=partition))
+    yield Scenario("list offsets 9, an empty partition", _list_empty)
+    for version in (2, 3, 4):
+        yield Scenario(f"offset for leader epoch {version}", _epochs(version))
+    for version in range(3):
+        yield Scenario(f"delete records {version}", _delete_records(version))

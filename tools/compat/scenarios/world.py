@@ -27,6 +27,7 @@ from tools.support.raw_client import (
     fetch_values,
     new_producer_id,
 )
+from tools.support.waiting import poll
 
 _LEFT_OUT = {"throttle_time", "host", "port", "rack", "cluster_id", "documentation", "log_dir"}
 _TEXTS = {"error_message", "batch_index_error_message"}
@@ -247,17 +248,17 @@ BATCHES: Mapping[str, Callable[[], bytes | None]] = {
 }
 
 
-Play: TypeAlias = Callable[["World"], None]
+Action: TypeAlias = Callable[["World"], None]
 _P = ParamSpec("_P")
 SOCKET_SECONDS = 5.0
 OWN = "own"
 """Name that is replaced by the name of the scenario's topic in all requests."""
 
 
-def play(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Play]:
+def action(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Action]:
     """Decorate a function so that it binds all arguments except the first, the world."""
 
-    def bind(*args: _P.args, **kwargs: _P.kwargs) -> Play:
+    def bind(*args: _P.args, **kwargs: _P.kwargs) -> Action:
         return lambda world: function(world, *args, **kwargs)
 
     return bind
@@ -270,14 +271,14 @@ def asks(
     partitions: int = 0,
     group: bool = False,
     **configs: str,
-) -> Play:
-    """Return a play that sends requests of one API.
+) -> Action:
+    """Return an action that sends requests of one API.
 
     If `partitions` is not 0, the topic is created first. With `group`, it waits for the coordinator
     of the group that has the name of the topic.
     """
 
-    def play(world: World) -> None:
+    def send(world: World) -> None:
         if partitions:
             world.create(partitions, **configs)
         if group:
@@ -285,7 +286,7 @@ def asks(
         for values in requests:
             world.ask(api, version, **values)
 
-    return play
+    return send
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +294,7 @@ class Scenario:
     """A named sequence of requests, which is sent to both brokers."""
 
     name: str
-    play: Play
+    action: Action
 
 
 class World:
@@ -344,11 +345,10 @@ class World:
 
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
         """Repeat a request while `error` occurs, because a real broker needs time to update."""
-        deadline = time.monotonic() + SOCKET_SECONDS
-        while error.name in repr(self.client.call(api, version, **self.named(values))):
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.05)
+        asked = self.named(values)
+        poll(
+            lambda: error.name not in repr(self.client.call(api, version, **asked)), SOCKET_SECONDS
+        )
 
     def named(self, value: Any) -> Any:
         """Return a copy of a value in which `OWN` is replaced."""
@@ -405,7 +405,7 @@ def run(scenario: Scenario, bootstrap_servers: str, number: int) -> dict[str, An
     """Run a scenario on a broker and return the responses. An exception is also recorded."""
     world = World(bootstrap_servers, f"compared-{number:04}")
     try:
-        scenario.play(world)
+        scenario.action(world)
     except Exception as error:  # noqa: BLE001 - reported as a difference
         world.seen["raised"] = f"{type(error).__name__}: {error}"
     finally:

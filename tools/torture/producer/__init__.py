@@ -3,5 +3,4 @@
 - `plan`: the plan of a run, which is drawn from its seed, and the writer that executes it
 - `run`: executes a plan on a cluster
 - `check`: the conditions that must hold after a run
-- `planted`: bugs that the runs must find
 """

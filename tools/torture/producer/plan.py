@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.task_report import TaskInfo
+from tools.torture.cluster import Brokers
 from tools.torture.proxy import DELAYS, LOSSES, Fault
 
 
@@ -36,7 +38,6 @@ class ClusterFault(StrEnum):
     RECREATE = "recreate"
     FEW_REPLICAS = "few-replicas"
     SMALL_MESSAGES = "small-messages"
-    FULL_DISK = "full-disk"
 
 
 class Partitioning(StrEnum):
@@ -60,7 +61,6 @@ _WEIGHTS = {
     ClusterFault.RECREATE: 3,
     ClusterFault.FEW_REPLICAS: 2,
     ClusterFault.SMALL_MESSAGES: 5,
-    ClusterFault.FULL_DISK: 1,
 }
 _LAST = (*(each for each in ClusterFault if each not in _DELETING), *_DELETING)
 """Order of the faults. Faults that delete the topic are last, because no fault can follow them."""
@@ -109,10 +109,17 @@ class Plan:
     secured: bool = False
 
     @property
-    def name(self) -> str:
-        """A short name for the scenario."""
+    def brokers(self) -> Brokers:
+        """The configuration of the cluster, which is the same for all plans."""
+        return Brokers(nodes=3)
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The fields of the run's line in the ledger that do not depend on its result."""
         kinds = [*self.cluster_faults, "faults" if self.faults else "no-faults"]
-        return "+".join([*kinds, "secured"] if self.secured else kinds)
+        protocol = {"protocol": "SASL_SSL"} if self.secured else {}
+        scenario = "+".join([*kinds, "secured"] if self.secured else kinds)
+        return {"seed": self.seed, "scenario": scenario, **protocol}
 
     @property
     def must_succeed(self) -> bool:
@@ -149,10 +156,10 @@ class Plan:
         return bool(set(_DELETING) & set(self.cluster_faults))
 
 
-def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
+def draw(seed: int, *, quick: bool = False) -> Plan:
     """Return the plan for a seed. With `quick`, no broker is stopped."""
     random = Random(seed)
-    cluster_faults = _cluster_faults(random, disk=disk, quick=quick)
+    cluster_faults = _cluster_faults(random, quick=quick)
     faults = random.choices([mix for mix, _ in _MIXES], [weight for _, weight in _MIXES])[0]
     patient = random.random() < 0.75 and not set(_DELETING) & set(cluster_faults)
     return Plan(
@@ -176,12 +183,8 @@ def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
     ).with_long_request_timeout()
 
 
-def _cluster_faults(random: Random, *, disk: bool, quick: bool) -> tuple[ClusterFault, ...]:
-    weights = dict(_WEIGHTS)
-    if not disk:
-        del weights[ClusterFault.FULL_DISK]
-    if quick:
-        weights = {cluster_fault: weights[cluster_fault] for cluster_fault in _QUICK}
+def _cluster_faults(random: Random, *, quick: bool) -> tuple[ClusterFault, ...]:
+    weights = {fault: _WEIGHTS[fault] for fault in _QUICK} if quick else _WEIGHTS
     count = random.choice((1, 1, 1, 2))
     drawn = random.choices(list(weights), list(weights.values()), k=count)
     some = dict.fromkeys(each for each in drawn if each is not ClusterFault.NONE)
@@ -244,16 +247,16 @@ class SessionResult:
 
 
 class Writer:
-    """Writes in a separate thread; `way` contains the options to connect to the cluster."""
+    """Writes in a separate thread; `connection` contains the options to connect to the cluster."""
 
-    def __init__(self, plan: Plan, way: Mapping[str, str], topic: str, debug: str) -> None:
+    def __init__(self, plan: Plan, connection: Mapping[str, str], topic: str, debug: str) -> None:
         self.done: list[SessionResult] = []
         self.records = 0
         self._plan = plan
-        self._topic = topic
+        self.topic = topic
         self._random = Random(f"{plan.seed}/writer")
         named = {f"kafka.{name}": value for name, value in plan.options}
-        extra = {**way, "kafka.client.id": topic}
+        extra = {**connection, "kafka.client.id": topic}
         if debug:
             extra["kafka.debug"] = debug
         self._config = ProducerConfig.parse({**named, **extra})
@@ -325,7 +328,7 @@ class Writer:
                 if plan.partitioning is Partitioning.KEYED
                 else None,
             ),
-            topics=(self._topic,),
+            topics=(self.topic,),
             partition=(
                 pa.array(places, pa.int32()) if plan.partitioning is Partitioning.EXPLICIT else None
             ),

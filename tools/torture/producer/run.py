@@ -1,36 +1,32 @@
-"""Run a plan: create a topic, write to it while faults occur, read it, and check the result."""
+"""Execute a plan: create a topic, write to it while faults occur, read it, and check the result."""
 
+import argparse
 import faulthandler
 import logging
 import time
-import traceback
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 from threading import Event
-from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tools.support.readers import ForeignRecord, by_confluent
-from tools.torture.cluster import DISK_NODE, TortureCluster, empty, fill
+from tools.support.waiting import poll
+from tools.torture.cluster import Brokers, SecuredCluster
+from tools.torture.harness import PRODUCER, Result, Scenarios
 from tools.torture.producer.check import violations
-from tools.torture.producer.plan import ClusterFault, Plan, Writer, close_sessions
+from tools.torture.producer.plan import ClusterFault, Plan, Writer, close_sessions, draw
 from tools.torture.proxy import Schedule
 
-CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
-
-
-def log_everything() -> None:
-    """Write all log messages of the sink and the proxies to standard error."""
-    logging.basicConfig(format="%(created).3f %(message)s")
-    logging.getLogger("spark_kafka_sink").setLevel(logging.DEBUG)
+_CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
 
 
 _WAIT_S = 20
-_END = {True: "kept running", False: "exited"}
 
 
 class ClusterFaults:
@@ -39,13 +35,11 @@ class ClusterFaults:
     The brokers are killed when this thread exits. `_kill` injects `ClusterFault.KILL`, and so on.
     """
 
-    def __init__(self, cluster: TortureCluster, plan: Plan, topic: str) -> None:
+    def __init__(self, cluster: SecuredCluster, plan: Plan, topic: str) -> None:
         self._cluster = cluster
         self._plan = plan
         self._topic = topic
         self._random = Random(f"{plan.seed}/nemesis")
-        self.notes: list[str] = []
-        """Unusual events during the run."""
 
     def run(self) -> None:
         """Inject the cluster faults of the plan in order."""
@@ -74,21 +68,24 @@ class ClusterFaults:
         self._sleep(3.0, 4.0)
 
     def _pause(self) -> None:
-        node = self._cluster.node(self._node())
         timeout = int(dict(self._plan.options)["request.timeout.ms"]) / 1000
+        with self._paused():
+            self._sleep(1.2 * timeout, 2.5 * timeout)
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        node = self._cluster.node(self._node())
         node.pause()
-        self._sleep(1.2 * timeout, 2.5 * timeout)
+        yield
         node.resume()
 
-    def _stop(self) -> None:
-        node = self._node()
-        self._cluster.node(node).stop()
-        self._cluster.restart(node)
-
-    def _roll(self) -> None:
-        for node in (1, 2, 3):
+    def _stop(self, *nodes: int) -> None:
+        for node in nodes or (self._node(),):
             self._cluster.node(node).stop()
             self._cluster.restart(node)
+
+    def _roll(self) -> None:
+        self._stop(1, 2, 3)
 
     def _move(self) -> None:
         admin = self._cluster.admin
@@ -110,10 +107,8 @@ class ClusterFaults:
     def _few_replicas(self) -> None:
         """Stop one of three replicas while all three are required."""
         self.configure("min.insync.replicas", "3")
-        node = self._cluster.node(self._node())
-        node.pause()
-        self._sleep(2.0, 3.5)
-        node.resume()
+        with self._paused():
+            self._sleep(2.0, 3.5)
         self.configure("min.insync.replicas", str(self._plan.min_isr))
 
     def _small_messages(self) -> None:
@@ -124,17 +119,6 @@ class ClusterFaults:
         if self._random.random() < 0.5:
             self.configure("max.message.bytes", "1048588")
 
-    def _full_disk(self) -> None:
-        assert self._cluster.disk is not None
-        fill(self._cluster.disk)
-        node, deadline = self._cluster.node(DISK_NODE), time.monotonic() + 3
-        while node.running and time.monotonic() < deadline:
-            time.sleep(0.1)
-        self.notes.append(f"with a full disk, broker {DISK_NODE} {_END[node.running]}")
-        node.kill()
-        empty(self._cluster.disk)
-        self._cluster.restart(DISK_NODE)
-
     def configure(self, name: str, value: str) -> None:
         """Change a config of the topic."""
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -143,7 +127,7 @@ class ClusterFaults:
         client.incremental_alter_configs([resource])[resource].result(_WAIT_S)
 
 
-def create(cluster: TortureCluster, plan: Plan, topic: str) -> None:
+def create(cluster: SecuredCluster, plan: Plan, topic: str) -> None:
     """Create the run's topic; retry while an old topic with this name is being deleted."""
     deadline = time.monotonic() + _WAIT_S
     configs = {"min.insync.replicas": str(plan.min_isr)}
@@ -167,96 +151,88 @@ _LOG_END = 1_000
 """Maximum number of characters of a broker's log in a result."""
 
 
-@dataclass(kw_only=True)
-class Result:
-    """The result of a run."""
-
-    plan: Plan
-    schedule: Schedule
-    seconds: float = 0.0
-    wrong: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    writer: Writer | None = None
-
-    @property
-    def outcome(self) -> str:
-        """The outcome: "ok", or the first violation."""
-        return self.wrong[0][:300] if self.wrong else "ok"
-
-    def line(self) -> dict[str, Any]:
-        """Return the result in the form of the ledger."""
-        sessions = self.writer.done if self.writer else []
-        reports = [one.report for one in sessions]
-        parts = [part for report in reports for part in report.partitions]
-        return {
-            "seed": self.plan.seed,
-            "scenario": self.plan.name,
-            **({"protocol": "SASL_SSL"} if self.plan.secured else {}),
-            "faults": dict(sorted(self.schedule.seen.items())),
-            "sessions": len(sessions),
-            "failed": sum(one.error is not None for one in sessions),
-            "records": sum(report.records for report in reports),
-            "persisted": sum(report.persisted for report in reports),
-            "possibly": sum(part.possibly_persisted for part in parts),
-            "not": sum(part.not_persisted for part in parts),
-            "retries": sum(report.retries for report in reports),
-            "splits": sum(report.splits for report in reports),
-            **({"notes": self.notes} if self.notes else {}),
-            "outcome": self.outcome,
-            "seconds": round(self.seconds, 1),
-        }
+def producer_plans(arguments: argparse.Namespace) -> list[Plan]:
+    """Return the plans that the command line selects."""
+    seeds = [arguments.seed] if arguments.seed else PRODUCER.new_seeds(arguments.runs)
+    plans = map(draw, seeds)
+    return [replace(plan, secured=plan.secured or arguments.secured) for plan in plans]
 
 
-def run(cluster: TortureCluster, plan: Plan, debug: str = "") -> Result:
-    """Execute a plan, then repair the cluster."""
-    schedule = Schedule(seed=plan.seed, kinds=plan.faults, rate=plan.rate)
-    result = Result(plan=plan, schedule=schedule)
-    started = time.monotonic()
-    try:
-        _run(cluster, result, debug)
-    except Exception:  # noqa: BLE001 - the ledger records it
-        result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
-    finally:
-        schedule.heal()
-        cluster.heal()
+class ProducerScenarios(Scenarios[Plan, SecuredCluster]):
+    """Scenarios with producer sessions; if `verbose`, everything is logged to standard error."""
+
+    ledger = PRODUCER
+    shown = (
+        "seed {seed:5} {seconds:5.1f} s {records:6} records {sessions:3} sessions "
+        "({failed} failed) {scenario:30} {result}"
+    )
+
+    def __init__(self, folder: Path | None = None, *, verbose: bool = False) -> None:
+        super().__init__(folder)
+        self._debug = _CONTEXTS if verbose else ""
+        if verbose:
+            logging.basicConfig(format="%(created).3f %(message)s")
+            logging.getLogger("spark_kafka_sink").setLevel(logging.DEBUG)
+
+    def new_cluster(self, brokers: Brokers) -> SecuredCluster:  # noqa: ARG002
+        """Return a new cluster, which is not started."""
+        return SecuredCluster()
+
+    def execute(self, cluster: SecuredCluster, result: Result[Plan], folder: Path) -> None:  # noqa: ARG002
+        """Execute a plan in a new topic, and delete the topic."""
+        plan = result.plan
+        schedule = Schedule(seed=plan.seed, kinds=plan.faults, rate=plan.rate)
+        topic = f"torture-{plan.seed}-{time.time_ns() // 1_000_000 % 1_000_000}"
+        create(cluster, plan, topic)
+        connection = cluster.client_options(secured=plan.secured)
+        writer = Writer(plan, connection, topic, self._debug)
         for proxy in cluster.all_proxies:
-            proxy.schedule = None
-            proxy.close_connections()
-        result.seconds = time.monotonic() - started
-    return result
+            proxy.schedule = schedule
+        try:
+            _write(cluster, result, writer, schedule)
+        finally:
+            for proxy in cluster.all_proxies:
+                proxy.schedule = None
+                proxy.close_connections()
+            result.facts |= {"faults": dict(sorted(schedule.seen.items())), **_counts(writer)}
+        cluster.heal()
+        deleted = ClusterFault.DELETE in plan.cluster_faults
+        log = None if deleted else _read(cluster, topic)
+        result.wrong += violations(plan, writer.done, log)
+        with suppress(KafkaException):
+            cluster.admin.delete_topics(topic)
 
 
-def _run(cluster: TortureCluster, result: Result, debug: str) -> None:
-    plan = result.plan
-    topic = f"torture-{plan.seed}-{time.time_ns() // 1_000_000 % 1_000_000}"
-    create(cluster, plan, topic)
-    way = cluster.client_options(secured=plan.secured)
-    writer = result.writer = Writer(plan, way, topic, debug)
-    for proxy in cluster.all_proxies:
-        proxy.schedule = result.schedule
-    _write(cluster, result, writer, topic)
-    deleted = ClusterFault.DELETE in plan.cluster_faults
-    log = None if deleted else _read(cluster, topic)
-    result.wrong += violations(plan, writer.done, log)
-    with suppress(KafkaException):
-        cluster.admin.delete_topics(topic)
+def _counts(writer: Writer) -> dict[str, int]:
+    reports = [one.report for one in writer.done]
+    parts = [part for report in reports for part in report.partitions]
+    return {
+        "sessions": len(reports),
+        "failed": sum(one.error is not None for one in writer.done),
+        "records": sum(report.records for report in reports),
+        "persisted": sum(report.persisted for report in reports),
+        "possibly": sum(part.possibly_persisted for part in parts),
+        "not": sum(part.not_persisted for part in parts),
+        "retries": sum(report.retries for report in reports),
+        "splits": sum(report.splits for report in reports),
+    }
 
 
-def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) -> None:
+def _write(
+    cluster: SecuredCluster, result: Result[Plan], writer: Writer, schedule: Schedule
+) -> None:
     over = Event()
     started = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(writer.run, over.is_set)
         try:
-            injector = ClusterFaults(cluster, result.plan, topic)
-            result.notes = injector.notes
-            injector.run()
+            ClusterFaults(cluster, result.plan, writer.topic).run()
             cluster.heal()
             time.sleep(max(0.0, _MIN_S - (time.monotonic() - started)))
         finally:
             over.set()
             time.sleep(0.3)
-            result.schedule.heal()
+            schedule.heal()
         try:
             await_writer(writing, cluster, result)
         except TimeoutError:
@@ -266,7 +242,7 @@ def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) 
             close_sessions()
 
 
-def await_writer(writing: Future[None], cluster: TortureCluster, result: Result) -> None:
+def await_writer(writing: Future[None], cluster: SecuredCluster, result: Result[Plan]) -> None:
     """Wait for the last sessions. Brokers that exit in this time are reported and restarted.
 
     Raises:
@@ -284,14 +260,14 @@ def await_writer(writing: Future[None], cluster: TortureCluster, result: Result)
     raise TimeoutError
 
 
-def _read(cluster: TortureCluster, topic: str) -> list[ForeignRecord]:
+def _read(cluster: SecuredCluster, topic: str) -> list[ForeignRecord]:
     """Read the topic with an independent client after all replicas have caught up."""
-    deadline = time.monotonic() + _IN_SYNC_S
     client = cluster.admin.client()
-    while True:
+
+    def is_in_sync() -> bool:
         found = client.list_topics(topic, timeout=10).topics[topic].partitions.values()
-        if all(len(part.isrs) == 3 for part in found):
-            return by_confluent(cluster.bootstrap_servers, topic)
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"replicas of {topic} did not catch up")
-        time.sleep(0.1)
+        return all(len(part.isrs) == 3 for part in found)
+
+    if not poll(is_in_sync, _IN_SYNC_S):
+        raise TimeoutError(f"replicas of {topic} did not catch up")
+    return by_confluent(cluster.bootstrap_servers, topic)

@@ -2,9 +2,8 @@
 
 - `scenarios`: the steps, the actions and the kinds of faults, and how they are combined
 - `plan`: the plan of a run, which is drawn from a seed and a scenario, and the records of a run
-- `run`, `supervisor`: execute plans, several concurrently
-- `drivers`, `driver_child`: the Spark drivers of the runs
+- `run`, `supervisor`: execute plans, also with bugs that the runs must find
+- `driver_child`: the Spark drivers of the runs
 - `check`: the checks of a run
-- `planted`: bugs that the runs must find
 - `injection`: hooks that stop the processes of a run at steps
 """

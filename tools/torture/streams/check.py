@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tools.support.readers import COMMITTED, UNCOMMITTED, by_confluent, ranges
+from tools.support.waiting import poll
 from tools.torture.streams.plan import Plan, Source, number_of
 from tools.torture.streams.scenarios import LOG, Kind, Step
 
@@ -116,10 +116,8 @@ def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:
 
     Markers are written with a delay after a commit.
     """
-    deadline = time.monotonic() + seconds
-    while (held := blocked_partitions(servers, topic)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return held
+    is_stable = poll(lambda: not blocked_partitions(servers, topic), seconds)
+    return {} if is_stable else blocked_partitions(servers, topic)
 
 
 class TopicWatch:

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -163,6 +164,20 @@ class Plan:
     @property
     def nodes(self) -> int:
         return self.brokers.nodes
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The fields of the run's line in the ledger that do not depend on its result."""
+        return {
+            "kind": self.kind,
+            "step": self.where,
+            "sink": self.sink,
+            "seed": self.seed,
+            "nodes": self.nodes,
+            "kafka": self.brokers.release,
+            "two_phase": self.brokers.two_phase,
+            "records": self.source.total,
+        }
 
     @property
     def must_tear(self) -> bool:

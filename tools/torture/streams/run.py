@@ -1,37 +1,22 @@
-"""Run a plan: write a stream while faults occur, then read and check the topics."""
+"""Execute a plan: write a stream while faults occur, then read and check the topics."""
 
-import shutil
-import subprocess
+import argparse
 import time
-import traceback
-from collections import deque
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
-from tools.support.jars import ROOT
-from tools.support.kafka_node import NodeError
 from tools.support.readers import UNCOMMITTED
-from tools.torture.cluster import EosCluster, eos_cluster
-from tools.torture.ledger import OK, STREAMS, TORN
-from tools.torture.streams.check import (
-    Findings,
-    await_stable,
-    findings,
-    read,
-    unmet_aim,
-)
-from tools.torture.streams.injection.hooks import BUG, trace
-from tools.torture.streams.plan import Plan
-from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
+from tools.torture.cluster import Brokers, ProxiedCluster, proxied_cluster
+from tools.torture.harness import STREAMS, TORN, Result, Scenarios
+from tools.torture.streams.check import await_stable, findings, read, unmet_aim
+from tools.torture.streams.injection.hooks import BUG, Bug, trace
+from tools.torture.streams.plan import Choice, Plan, draw
+from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink, Step, Stop
 from tools.torture.streams.supervisor import Supervisor
 
 _DECISIONS = "__kafkaprod_decisions"
@@ -47,113 +32,80 @@ _OPTIONS = {
 _TOLERANT = {"errors.tolerance": "all"}
 
 
-@dataclass(kw_only=True)
-class Result:
-    """The result of a run; `starts` is the number of times that the stream was started."""
-
-    plan: Plan
-    commit: str
-    topic: str = ""
-    seconds: float = 0.0
-    starts: int = 0
-    aborted: int = 0
-    is_torn: bool = False
-    found: Findings = field(default_factory=lambda: Findings(lost=0, doubled=0, wrong=()))
-    wrong: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def outcome(self) -> str:
-        """The outcome: "ok", "torn" (an expected torn batch), or the first violation."""
-        if self.wrong:
-            return self.wrong[0][:300]
-        return TORN if self.is_torn else OK
-
-    def line(self) -> dict[str, Any]:
-        """Return the result in the form of the ledger."""
-        return {
-            "kind": self.plan.kind,
-            "step": self.plan.where,
-            "sink": self.plan.sink,
-            "seed": self.plan.seed,
-            "nodes": self.plan.nodes,
-            "kafka": self.plan.brokers.release,
-            "two_phase": self.plan.brokers.two_phase,
-            "records": self.plan.source.total,
-            "starts": self.starts,
-            "aborted": self.aborted,
-            "lost": 0 if self.outcome == TORN else self.found.lost,
-            "doubled": self.found.doubled,
-            "result": self.outcome,
-            "seconds": round(self.seconds, 1),
-            "commit": self.commit,
-        }
+def stream_plans(arguments: argparse.Namespace) -> list[Plan]:
+    """Return the plans that the command line selects."""
+    choice = Choice(release=arguments.kafka, two_phase=arguments.two_phase)
+    return [
+        draw(seed, sink, choice)
+        for sink in arguments.sink or Sink
+        for seed in (
+            [arguments.seed] if arguments.seed else STREAMS.new_seeds(arguments.runs, sink=sink)
+        )
+    ]
 
 
-def run(cluster: EosCluster, plan: Plan, folder: Path) -> Result:
-    """Execute a plan in a new, empty `folder`; the folder is not deleted afterwards."""
-    result = Result(plan=plan, commit=commit_id())
-    started = time.monotonic()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / "plan.txt").write_text(f"{plan}\n")
-    if plan.bug:
-        (folder / BUG).write_text(plan.bug)
-    try:
-        _run(cluster, result, folder)
-    except Exception:  # noqa: BLE001 - the ledger records it
-        result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
-    finally:
-        cluster.heal()
-        result.seconds = time.monotonic() - started
-        trace(folder, f"HARNESS {result.outcome}")
-    return result
+class StreamScenarios(Scenarios[Plan, ProxiedCluster]):
+    """Scenarios with Spark streams and jobs."""
 
-
-def commit_id() -> str:
-    """Return the Git commit of the running code."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.check_output(command, cwd=ROOT, text=True).strip()
-
-
-def _run(cluster: EosCluster, result: Result, folder: Path) -> None:
-    plan, source = result.plan, result.plan.source
-    stamp = time.time_ns() // 1_000_000 % 1_000_000
-    topic = result.topic = f"eos-{plan.seed}-{stamp}"
-    dead = f"{topic}-dead"
-    cluster.admin.create_topics(
-        NewTopic(topic, source.partitions, plan.nodes), NewTopic(dead, 1, plan.nodes)
+    ledger = STREAMS
+    shown = (
+        "{sink:12} seed {seed:5} {seconds:5.1f} s {nodes} nodes {kind} at {step}: {starts} starts, "
+        "{lost} lost, {doubled} doubled, {aborted} aborted: {result}"
     )
+    concurrent = 2
+
+    def new_cluster(self, brokers: Brokers) -> ProxiedCluster:
+        """Return a new cluster, which is not started."""
+        return proxied_cluster(brokers)
+
+    def execute(self, cluster: ProxiedCluster, result: Result[Plan], folder: Path) -> None:
+        """Execute a plan in new topics, and delete the topics."""
+        plan, source = result.plan, result.plan.source
+        result.facts = dict.fromkeys(("starts", "aborted", "lost", "doubled"), 0)
+        if plan.bug:
+            (folder / BUG).write_text(plan.bug)
+        topic = f"eos-{plan.seed}-{time.time_ns() // 1_000_000 % 1_000_000}"
+        dead = f"{topic}-dead"
+        cluster.admin.create_topics(
+            NewTopic(topic, source.partitions, plan.nodes), NewTopic(dead, 1, plan.nodes)
+        )
+        supervisor = Supervisor(cluster, plan, folder, _spec(cluster, plan, topic, folder))
+        try:
+            _write(cluster, result, supervisor, folder)
+        finally:
+            result.facts["starts"], result.is_torn = supervisor.starts, supervisor.is_torn
+            supervisor.close()
+        if supervisor.stops.missed:
+            result.wrong.append("idle: the step of the fault was not reached")
+        logs = (path.read_text(errors="replace") for path in folder.glob("driver-*/driver.log"))
+        if unmet := unmet_aim(plan, folder, "".join(logs)):
+            result.wrong.append(f"idle: {unmet}")
+        _check(cluster, result, supervisor, topic)
+        trace(folder, f"HARNESS {result.outcome}")
+        with suppress(KafkaException):
+            cluster.admin.delete_topics(topic, dead)
+
+
+def _write(
+    cluster: ProxiedCluster, result: Result[Plan], supervisor: Supervisor, folder: Path
+) -> None:
+    plan, source = result.plan, result.plan.source
     last = source.batches - 1
     source.write(folder / "input", range(source.batches if plan.job else last))
-    supervisor = Supervisor(cluster, plan, folder, _spec(cluster, plan, topic, folder))
-    try:
+    supervisor.run(_TIMEOUT_S)
+    cluster.heal()
+    # For a stream, a batch without faults cleans up after killed attempts. A job is started again,
+    # as if its scheduler had not detected its success.
+    if not supervisor.is_torn:
+        if not plan.job:
+            source.write(folder / "input", [last])
         supervisor.run(_TIMEOUT_S)
-        cluster.heal()
-        # For a stream, a batch without faults cleans up after killed attempts. A job is started
-        # again, as if its scheduler had not detected its success.
-        if not supervisor.is_torn:
-            if not plan.job:
-                source.write(folder / "input", [last])
-            supervisor.run(_TIMEOUT_S)
-        if plan.kind is Kind.OTHER_CHECKPOINT:
-            refused = supervisor.is_refused(str(folder / "checkpoint-2"))
-            result.wrong += [] if refused else ["a new checkpoint is not rejected"]
-    finally:
-        result.starts, result.failures = supervisor.starts, supervisor.failures
-        result.is_torn = supervisor.is_torn
-        supervisor.close()
-    if supervisor.stops.missed:
-        result.wrong.append("idle: the step of the fault was not reached")
-    logs = (path.read_text(errors="replace") for path in folder.glob("driver-*/driver.log"))
-    if unmet := unmet_aim(plan, folder, "".join(logs)):
-        result.wrong.append(f"idle: {unmet}")
-    _check(cluster, result, topic, dead)
-    with suppress(KafkaException):
-        cluster.admin.delete_topics(topic, dead)
+    if plan.kind is Kind.OTHER_CHECKPOINT:
+        refused = supervisor.is_refused(str(folder / "checkpoint-2"))
+        result.wrong += [] if refused else ["a new checkpoint is not rejected"]
 
 
-def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str, Any]:
+def _spec(cluster: ProxiedCluster, plan: Plan, topic: str, folder: Path) -> dict[str, Any]:
     ours = plan.sink is not Sink.SPARK
     options = {"kafka.bootstrap.servers": cluster.proxied_servers, "topic": topic, **_OPTIONS}
     shared = plan.sink in SHARED
@@ -180,91 +132,104 @@ def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str
     }
 
 
-def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
-    servers, plan = cluster.bootstrap_servers, result.plan
+def _check(
+    cluster: ProxiedCluster, result: Result[Plan], supervisor: Supervisor, topic: str
+) -> None:
+    servers, plan, dead = cluster.bootstrap_servers, result.plan, f"{topic}-dead"
     for name in (topic, dead, *([_DECISIONS] if plan.sink in ONCE else [])):
         if held := await_stable(servers, name, _STABLE_S):
             result.wrong.append(f"{name}: a transaction is open: readers are blocked from {held}")
-    found = read(servers, topic)
-    result.found = findings(plan.source, found, read(servers, dead), once=plan.sink in ONCE)
-    result.aborted = len(read(servers, topic, UNCOMMITTED)) - len(found)
-    if not result.is_torn:
-        result.wrong += result.found.wrong
+    records = read(servers, topic)
+    found = findings(plan.source, records, read(servers, dead), once=plan.sink in ONCE)
+    result.facts["aborted"] = len(read(servers, topic, UNCOMMITTED)) - len(records)
+    result.facts["doubled"] = found.doubled
+    if result.is_torn:
+        failure = supervisor.failures[-1]
+        result.wrong += [] if plan.must_tear else [f"torn: {failure}"]
+        result.wrong += [text for text in found.wrong if "LOST" not in text]
+        if topic not in failure:
+            result.wrong.append(f"the error does not name the topic: {failure}")
+    else:
+        result.wrong += found.wrong
         result.wrong += ["the torn batch was not detected"] if plan.must_tear else []
-        return
-    result.wrong += [] if plan.must_tear else [f"torn: {result.failures[-1]}"]
-    result.wrong += [text for text in result.found.wrong if "LOST" not in text]
-    if topic not in result.failures[-1]:
-        result.wrong.append(f"the error does not name the topic: {result.failures[-1]}")
+    result.facts["lost"] = 0 if result.outcome == TORN else found.lost
 
 
-_JOBS = 2
-_MAX_CLUSTERS_LOST = 5
+_SEED = 7
 
 
-class Campaign:
-    """Executes plans in `folder`; adds the results to the ledger and prints them."""
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A bug, and the kind of fault that reveals it at `steps` of batch 0.
 
-    def __init__(self, plans: Iterable[Plan], folder: Path) -> None:
-        self._folder = folder
-        ordered = sorted(plans, key=lambda plan: (plan.brokers, plan.seed))
-        groups = groupby(ordered, key=lambda plan: plan.brokers)
-        # Another thread adds results; deques are thread-safe.
-        self._groups = deque(deque(group) for _, group in groups)
-        self._lock = Lock()
-        self.done = 0
-        self.failed = 0
+    The result of the run must contain one of `signs`.
+    """
 
-    def run(self) -> None:
-        """Run all plans, on two clusters at a time."""
-        try:
-            with ThreadPoolExecutor(_JOBS) as pool:
-                for job in [pool.submit(self._work) for _ in range(_JOBS)]:
-                    job.result()
-        except BaseException:
-            self.stop()
-            raise
+    bug: Bug
+    kind: Kind
+    steps: tuple[Stop, ...]
+    signs: tuple[str, ...]
 
-    def stop(self) -> None:
-        """Do not start further runs."""
-        for group in self._groups:
-            group.clear()
-
-    def _work(self) -> None:
-        """Run groups of plans; start a new cluster for a group if its cluster fails."""
-        while self._groups:
-            plans = self._groups.popleft()
-            lost = 0
-            while plans:
-                try:
-                    self._on_one_cluster(plans)
-                except NodeError as error:
-                    print(f"starting a new cluster: {error}", flush=True)
-                    lost += 1
-                    if lost > _MAX_CLUSTERS_LOST:
-                        raise
-
-    def _on_one_cluster(self, plans: deque[Plan]) -> None:
-        with eos_cluster(plans[0].brokers) as cluster:
-            while plans:
-                plan = plans.popleft()
-                own = self._folder / f"{plan.sink}-{plan.seed}"
-                self._note(run(cluster, plan, own), own)
-
-    def _note(self, result: Result, own: Path) -> None:
-        with self._lock:
-            STREAMS.append(result.line())
-            self.done += 1
-            self.failed += bool(result.wrong)
-        print(_describe(result, own), flush=True)
-        if not result.wrong:
-            shutil.rmtree(own, ignore_errors=True)
+    def plan(self) -> Plan:
+        """Return a small deterministic plan that reveals the bug."""
+        plan = draw(_SEED, Sink.EXACTLY_ONCE, Choice(kind=self.kind, nodes=1))
+        source = replace(
+            plan.source,
+            rows=(45, 50, 45, 0, 45, 45),
+            files_per_batch=2,
+            partitions=3,
+            dead=frozenset(),
+            slow=frozenset(),
+        )
+        faults = tuple(
+            replace(fault, stop=stop) for fault, stop in zip(plan.faults, self.steps, strict=False)
+        )
+        return replace(plan, source=source, faults=faults, bug=self.bug)
 
 
-def _describe(result: Result, own: Path) -> str:
-    text = (
-        "{sink:12} seed {seed:5} {seconds:5.1f} s {nodes} nodes {kind} at {step}: {starts} starts, "
-        "{lost} lost, {doubled} doubled, {aborted} aborted: {result}"
-    ).format(**result.line())
-    further = [*result.wrong[1:6], f"see {own}"] if result.wrong else []
-    return "\n           ".join([text, *further])
+def _at(step: Step, hit: int = 1, after: int | None = None) -> Stop:
+    return Stop(step=step, batch=0, hit=hit, after=after)
+
+
+PLANTED = (
+    Planted(
+        Bug.MARKER_NOT_CHECKED,
+        Kind.DRIVER_KILLED_AFTER_COMMIT,
+        (_at(Step.COMMIT_ENDED),),
+        ("DOUBLED",),
+    ),
+    Planted(Bug.QUERY_NOT_COMPARED, Kind.OTHER_CHECKPOINT, (), ("is not rejected",)),
+    Planted(
+        Bug.READ_BEFORE_FENCE,
+        Kind.DRIVERS_INTERLEAVED,
+        (_at(Step.FENCING), _at(Step.APPENDED, 2, after=0)),
+        ("DOUBLED",),
+    ),
+    Planted(Bug.ABORT_DOES_NOT_READ, Kind.COMMIT_RAISES, (_at(Step.APPENDED),), ("torn:", "LOST")),
+    Planted(
+        Bug.DECIDED_AFTER_END, Kind.DRIVER_KILLED_DECIDING, (_at(Step.APPENDING),), ("DOUBLED",)
+    ),
+    Planted(
+        Bug.ATTEMPT_LEFT_OUT,
+        Kind.TASK_WAKES_LATE,
+        (_at(Step.TASK_OPENING), _at(Step.APPENDED, after=0)),
+        ("torn:", "LOST"),
+    ),
+    Planted(
+        Bug.FENCED_IS_SUCCESS, Kind.TORN_BY_OTHERS, (_at(Step.APPENDED),), ("LOST", "not noticed")
+    ),
+)
+
+
+def find_planted_bugs() -> bool:
+    """Run the planted bugs and print the results; return True if all bugs are found."""
+    missed = 0
+    scenarios = StreamScenarios()
+    with scenarios.new_cluster(Brokers()) as cluster:
+        for planted in PLANTED:
+            result = scenarios.run(cluster, planted.plan())
+            found = any(sign in text for text in result.wrong for sign in planted.signs)
+            missed += not found
+            word = "found" if found else "MISSED"
+            print(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}", flush=True)
+    return not missed

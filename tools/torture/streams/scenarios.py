@@ -7,7 +7,7 @@ from enum import StrEnum
 class Step(StrEnum):
     """A step in the processing of a micro-batch.
 
-    The harness detects the steps in `LOG` by polling the topic, and `END_TXN` at a gate. All other
+    The harness detects the steps in `LOG` by polling the topic, and `END_TXN` at a proxy. All other
     steps are reached by a Python process, which waits until the harness releases it.
     """
 
@@ -54,7 +54,7 @@ class Step(StrEnum):
     ENDING = "driver.ending"
     """Before EndTxn of the tasks' transactions."""
     END_TXN = "net.end-txn"
-    """The commit of a task's transaction or of the shared transaction has reached a gate."""
+    """The commit of a task's transaction or of the shared transaction has reached a proxy."""
 
     ABORT_BEGUN = "abort.begun"
     ABORT_ENDED = "abort.ended"
@@ -148,7 +148,7 @@ class Action(StrEnum):
     """SIGKILL for a broker, which is restarted after a pause."""
     PAUSE_BROKER = "pause-broker"
     CUT_NETWORK = "cut-network"
-    """Close the gate of a broker for some time."""
+    """Cut the connections through a broker's proxy for some time."""
     RAISE = "raise"
     """Make the step raise an exception."""
     MOVE_COORDINATORS = "move-coordinators"

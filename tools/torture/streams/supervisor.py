@@ -1,13 +1,17 @@
-"""Supervises the drivers of a run, and injects the faults at the stops of the plan."""
+"""Supervises the Spark drivers of a run, and injects the faults at the stops of the plan."""
 
 from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import signal
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -16,12 +20,13 @@ from typing import Any
 
 import psutil
 
-from tools.torture.cluster import EosCluster
+from tools.support.jars import ROOT
+from tools.support.waiting import poll
+from tools.torture.cluster import ProxiedCluster
 from tools.torture.streams.check import TopicWatch, fence_producer
-from tools.torture.streams.drivers import Driver
-from tools.torture.streams.injection.hooks import RAISE, at_file, go_file, trace, trace_size
+from tools.torture.streams.injection.hooks import RAISE, RUN, at_file, go_file, trace, trace_size
 from tools.torture.streams.plan import Fault, Plan
-from tools.torture.streams.scenarios import LOG, SHARED, Action, Sink, Step, Stop
+from tools.torture.streams.scenarios import LOG, SHARED, Action, Profile, Sink, Step, Stop
 
 _TRANSACTIONS = "__transaction_state"
 
@@ -41,7 +46,7 @@ _DELAYED = frozenset(
 class Actions:
     """The actions of a plan. `_kill_driver` implements `Action.KILL_DRIVER`, and so on."""
 
-    def __init__(self, cluster: EosCluster, supervisor: Supervisor, folder: Path) -> None:
+    def __init__(self, cluster: ProxiedCluster, supervisor: Supervisor, folder: Path) -> None:
         self._cluster = cluster
         self._supervisor = supervisor
         self._stops = supervisor.stops
@@ -128,9 +133,9 @@ class Actions:
         self._supervisor.call_later(at.fault.seconds, node.resume)
 
     def _cut_network(self, at: Reached) -> None:
-        gate = self._cluster.gates[at.fault.node]
-        gate.close_gate()
-        self._supervisor.call_later(at.fault.seconds, gate.open_gate)
+        proxy = self._cluster.proxies[at.fault.node]
+        proxy.cut()
+        self._supervisor.call_later(at.fault.seconds, proxy.heal)
 
     def _move_coordinators(self, at: Reached) -> None:
         admin = self._cluster.admin
@@ -182,7 +187,7 @@ class Reached:
 class Stops:
     """The stops of a run; `topic` is also the prefix of the transactional IDs."""
 
-    def __init__(self, cluster: EosCluster, plan: Plan, folder: Path, topic: str) -> None:
+    def __init__(self, cluster: ProxiedCluster, plan: Plan, folder: Path, topic: str) -> None:
         self._plan = plan
         self._folder = folder
         self._end_txns = cluster.end_txns
@@ -279,7 +284,9 @@ class StuckError(RuntimeError):
 class Supervisor:
     """Runs the drivers of a plan; `spec` is the command for the drivers."""
 
-    def __init__(self, cluster: EosCluster, plan: Plan, folder: Path, spec: dict[str, Any]) -> None:
+    def __init__(
+        self, cluster: ProxiedCluster, plan: Plan, folder: Path, spec: dict[str, Any]
+    ) -> None:
         self._plan = plan
         self._folder = folder
         self.spec = spec
@@ -416,3 +423,111 @@ class Supervisor:
     def log(self, text: str) -> None:
         """Append a line to the trace."""
         trace(self._folder, f"HARNESS {text}")
+
+
+_INJECTION = Path(__file__).with_name("injection")
+_READY_S = 180
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+
+
+class Driver:
+    """A driver and its child processes."""
+
+    def __init__(self, profile: Profile, folder: Path) -> None:
+        """Start a driver, whose files are in a new `folder` in the folder of the run."""
+        self.log = folder / "driver.log"
+        folder.mkdir(parents=True)
+        command = [sys.executable, "-m", "tools.torture.streams.driver_child"]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{_INJECTION}",
+            RUN: str(folder.parent),
+        }
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, json.dumps(asdict(profile)), str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+                env=environment,
+                text=True,
+                start_new_session=True,
+            )
+        self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_ready(self) -> None:
+        """Wait until the driver accepts commands.
+
+        Raises:
+            TimeoutError: the driver did not start in time.
+        """
+        if not poll(lambda: not self.alive or self.next_message(), _READY_S) or not self.alive:
+            raise TimeoutError(f"the driver did not start:\n{self.log.read_text()[-3000:]}")
+
+    def send(self, command: dict[str, Any]) -> None:
+        """Send a command: `start` runs a stream or a job to completion; `stop` stops the query."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+
+    def next_message(self) -> dict[str, Any] | None:
+        """Return the next message ("ready", "ended", "failed" or "stopped"), or None."""
+        with suppress(queue.Empty):
+            return self._messages.get_nowait()
+        return None
+
+    def kill(self) -> None:
+        """Send SIGKILL to all processes of the driver."""
+        processes = self._processes()
+        _signal_all(processes, signal.SIGKILL)
+        self._process.wait()
+        psutil.wait_procs(processes, timeout=10)
+
+    def kill_without_workers(self) -> None:
+        """Send SIGKILL to the driver and its JVM, but not to the Python workers."""
+        others = [one for one in self._processes() if "pyspark.daemon" not in _command(one)]
+        _signal_all(others, signal.SIGKILL)
+        self._process.wait()
+
+    def pause(self) -> None:
+        """Send SIGSTOP to all processes of the driver."""
+        _signal_all(self._processes(), signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Send SIGCONT to all processes of the driver."""
+        _signal_all(self._processes(), signal.SIGCONT)
+
+    def executors(self) -> list[psutil.Process]:
+        """Return the JVM processes of the executors."""
+        return [one for one in self._processes() if _EXECUTOR in _command(one)]
+
+    def _processes(self) -> list[psutil.Process]:
+        with suppress(psutil.NoSuchProcess):
+            own = psutil.Process(self._process.pid)
+            return [own, *own.children(recursive=True)]
+        return []
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("@ "):
+                self._messages.put(json.loads(line[2:]))
+
+
+def _command(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def _signal_all(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)

@@ -1,11 +1,16 @@
-"""The cost of exactly-once delivery: the same jobs and streams with and without it, in turn.
+"""The costs of exactly-once delivery and of encryption, with and without them in turn.
 
-Also measures how long the driver takes to end many open transactions of tasks.
+- Exactly-once delivery: the same jobs and streams, and the time that the driver needs to end many
+  open transactions of tasks.
+- Encryption: the same records, codec and broker, with PLAINTEXT and SSL. The producer core is
+  compared with librdkafka, and whole Spark writes are compared with Spark's own sink. Both
+  listeners are on the same broker, which decrypts on the same machine. CPU figures are for the
+  client only.
 """
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import median, quantiles
 from typing import Any
@@ -16,8 +21,9 @@ from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.config.model import ProducerConfig
 from tools.benchmarks import tables
-from tools.benchmarks.kafka import PARTITIONS, Plan, Workbench, new_topics
-from tools.benchmarks.payload import events_folder
+from tools.benchmarks.core import contestants as core
+from tools.benchmarks.kafka import PARTITIONS, MeasuredKafka, Plan, Workbench, new_topics
+from tools.benchmarks.payload import EVENTS, events_folder, lines_file
 from tools.benchmarks.results import (
     BenchmarkError,
     Sample,
@@ -27,11 +33,29 @@ from tools.benchmarks.results import (
     ratio,
     take_turns,
 )
-from tools.benchmarks.spark.child import TASKS
-from tools.benchmarks.spark.contestants import FIRST_WARM_UP, WarmSpark
+from tools.benchmarks.spark.contestants import (
+    ARROW_BYTES,
+    FIRST_WARM_UP,
+    SINK,
+    TUNED_JVM,
+    UNLIMITED,
+    SparkWrite,
+    WarmSpark,
+    measure_writes,
+)
+from tools.support.certificates import CertificateAuthority
+from tools.support.kafka_node import KafkaNode, free_port
 from tools.support.transactions import open_transactions
 
 AT_LEAST_ONCE, EXACTLY_ONCE = DeliveryGuarantee
+TASKS = 8
+"""Number of tasks of a job and of a micro-batch."""
+_CORES = 2
+_SETTINGS = {
+    ARROW_BYTES: UNLIMITED,
+    "spark.sql.files.minPartitionNum": str(TASKS),
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
 TRIGGER = "triggerExecution"
 """The phase in `StreamingQueryProgress.durationMs` that covers the whole micro-batch."""
 PHASES = ("queryPlanning", "addBatch", "walCommit", "commitOffsets")
@@ -68,11 +92,11 @@ class MicroBatches:
         return [median(whole), p95, *phases]
 
 
-def measure(bench: Workbench, plan: Plan) -> tables.Figures:
+def measure_exactly_once(bench: Workbench, plan: Plan) -> tables.Figures:
     """Run all measurements of this part."""
     servers, log = bench.bootstrap_servers, bench.log
     streams = {each: MicroBatches() for each in DeliveryGuarantee}
-    with WarmSpark("tools.benchmarks.spark.child", "tasks") as spark:
+    with WarmSpark(cores=_CORES, conf=_SETTINGS) as spark:
         runs = []
         for guarantee in DeliveryGuarantee:
             series = Series(guarantee)
@@ -98,7 +122,8 @@ def _job(
     folder = str(events_folder(records, TASKS))
     with new_topics(bootstrap_servers, records, markers=_markers(guarantee)) as (topic,):
         options = _options(bootstrap_servers, topic, guarantee)
-        return Sample(**spark.ask({"options": options, "job": folder, "records": records}))
+        conf = {ARROW_BYTES: UNLIMITED}
+        return spark.write("kafkaprod", options, records, events=folder, tasks=TASKS, conf=conf)
 
 
 def _stream(
@@ -109,7 +134,8 @@ def _stream(
     markers = files // TASKS * _markers(guarantee)
     with new_topics(bootstrap_servers, files * _ROWS, markers=markers) as (topic,):
         options = _options(bootstrap_servers, topic, guarantee)
-        answer: list[dict[str, int]] = spark.ask({"options": options, "stream": folder})
+        order = {"options": options, "stream": folder, "tasks": TASKS}
+        answer: list[dict[str, int]] = spark.ask(order)
         return answer[_WARM_UP_BATCHES:]
 
 
@@ -227,3 +253,105 @@ def _shown(figures: Sequence[float] | None, sign: str) -> Iterator[str]:
         if figures is None
         else (f"{each:{sign}.0f}" for each in figures)
     )
+
+
+HOST = "localhost"
+PROTOCOLS = ("PLAINTEXT", "SSL")
+CODECS = ("none", "lz4")
+_TITLE = "Encryption: 131-byte JSON events, PLAINTEXT and SSL, acks=all, idempotent"
+
+
+class EncryptedKafka(MeasuredKafka):
+    """A single-node Kafka with a listener for each of `PROTOCOLS`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ports = {"PLAINTEXT": self.nodes[0].port, "SSL": free_port()}
+        tls = self.folder / "tls"
+        tls.mkdir(parents=True)
+        authority = CertificateAuthority()
+        self._authority = authority.write(tls)
+        self._certificate = authority.server(HOST).write(tls)
+
+    def node_settings(self, node: KafkaNode) -> dict[str, str]:
+        """Return the server properties of both listeners."""
+        listeners = ",".join(f"{name}://{HOST}:{port}" for name, port in self._ports.items())
+        return {
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{node.controller_port}",
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.name.ssl.ssl.keystore.type": "PEM",
+            "listener.name.ssl.ssl.keystore.location": str(self._certificate),
+        }
+
+    def options(self, protocol: str, *, librdkafka: bool = False) -> dict[str, str]:
+        """Return the client options for `protocol`, with Java's or librdkafka's names."""
+        options = {
+            "bootstrap.servers": f"{HOST}:{self._ports[protocol]}",
+            "security.protocol": protocol,
+        }
+        if protocol == "PLAINTEXT":
+            return options
+        if librdkafka:
+            return {**options, "ssl.ca.location": str(self._authority)}
+        trusted = {"ssl.truststore.location": str(self._authority), "ssl.truststore.type": "PEM"}
+        return {**options, **trusted}
+
+
+def measure_encryption(bench: Workbench, plan: Plan) -> tables.Figures:
+    """Run all rounds: first the core, then Spark."""
+    bench.stop()  # This part starts its own Kafka with two listeners.
+    bench.log("starting Kafka with two listeners")
+    with EncryptedKafka() as kafka:
+        core_runs = [
+            (
+                Series(each.name, codec, {"protocol": protocol}),
+                partial(
+                    each.send,
+                    kafka.bootstrap_servers,
+                    lines_file(EVENTS),
+                    plan.records,
+                    {
+                        **kafka.options(protocol, librdkafka=each.name == core.LIBRDKAFKA),
+                        "compression.type": codec,
+                    },
+                ),
+            )
+            for codec in CODECS
+            for each in core.present(bench.log, core.OURS, core.LIBRDKAFKA)
+            for protocol in PROTOCOLS
+        ]
+        writes = [
+            SparkWrite(
+                contestant=replace(
+                    each,
+                    name=f"Spark, {each.name}",
+                    options={**each.options, **kafka.options(protocol)},
+                ),
+                records=plan.records,
+                codec=codec,
+                facts={"protocol": protocol},
+            )
+            for codec in CODECS
+            for each in (SINK, TUNED_JVM)
+            for protocol in PROTOCOLS
+        ]
+        series = take_turns("encryption", plan.rounds, core_runs, bench.log)
+        servers = kafka.bootstrap_servers
+        series += measure_writes("encryption", servers, plan.rounds, writes, bench.log)
+    return encryption_figures(series)
+
+
+def encryption_figures(series: Sequence[Series]) -> tables.Figures:
+    """Return rates and CPU use by protocol. The rows with SSL have the ratios to PLAINTEXT."""
+
+    def plain(one: Series) -> Series | None:
+        return find(series, one.contestant, one.codec, protocol="PLAINTEXT")
+
+    names = (tables.contestant("producer"), tables.CODEC, tables.fact("protocol", "protocol"))
+    about = "TLS 1.3 with certificate verification. CPU is for the client only."
+    table = tables.series_table(
+        _TITLE, names, tables.compared("vs. PLAINTEXT", plain), series, about
+    )
+    return tables.Figures([table], [], [one.to_dict() for one in series])

@@ -1,4 +1,4 @@
-"""A warm Spark session whose writes are timed by stage: `python -m tools.stages.child`.
+"""A data source whose writes are timed by stage.
 
 Each worker replaces the functions in `STAGES` with timed versions. The CPU time of a stage excludes
 nested stages.
@@ -8,30 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from pathlib import Path
 from time import thread_time
 from typing import Any, Literal
 
-import psutil
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.functions import expr
 from pyspark.sql.types import StructType
 
+from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from spark_kafka_sink.spark.writer import KafkaProdWriter
-from tools.benchmarks.spark.child import cpu, serve, start_session
-from tools.benchmarks.spark.contestants import FLIGHT, SMALL_ROWS
 
 
 class _Nested(threading.local):
@@ -138,11 +131,8 @@ def install(clock: StageClock) -> None:
             setattr(owner, name, clock.timed(stage.name, getattr(owner, name)))
 
 
-NAME = "stages-of-kafkaprod"
 FOLDER = "KAFKAPROD_STAGES"
 """Environment variable with the folder for the results; workers inherit it."""
-_CLOCK: list[StageClock] = []
-"""The worker's clock, created when its first task starts."""
 
 
 class StagedDataSource(KafkaProdDataSource):
@@ -151,97 +141,41 @@ class StagedDataSource(KafkaProdDataSource):
     @classmethod
     def name(cls) -> str:
         """Return a name that differs from that of the sink, which is not timed."""
-        return NAME
+        return "stages-of-kafkaprod"
 
-    def writer(self, schema: StructType, overwrite: bool) -> StagedWriter:  # type: ignore[override]
-        """Return the sink's writer with a clock."""
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
+        """Return the sink's writer, which saves each task's seconds per stage to a file."""
         writer = super().writer(schema, overwrite)
         assert isinstance(writer, KafkaProdWriter)
-        return StagedWriter(writer)
+        writer.write = partial(_write, writer.write)  # type: ignore[method-assign]
+        return writer
 
 
-class StagedWriter(DataSourceArrowWriter):
-    """A writer that saves each task's seconds per stage to a file."""
-
-    def __init__(self, writer: KafkaProdWriter) -> None:
-        self._writer = writer
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        """Write the rows of one task."""
-        clock = _clock()
-        clock.seconds.clear()
-        batches = clock.timed_items(READ.name, iterator)
-        message = clock.timed(WRITE.name, self._writer.write)(batches)
-        path = Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.json"
-        path.write_text(json.dumps(clock.seconds))
-        return message  # type: ignore[no-any-return]
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit with the sink's writer."""
-        self._writer.commit(messages)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort with the sink's writer."""
-        self._writer.abort(messages)
+def _write(
+    write: Callable[[Iterator[pa.RecordBatch]], DeliveryMessage], iterator: Iterator[pa.RecordBatch]
+) -> DeliveryMessage:
+    """Write the rows of one task."""
+    clock = _clock()
+    clock.seconds.clear()
+    batches = clock.timed_items(READ.name, iterator)
+    message: DeliveryMessage = clock.timed(WRITE.name, write)(batches)
+    path = Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.json"
+    path.write_text(json.dumps(clock.seconds))
+    return message
 
 
+@cache
 def _clock() -> StageClock:
-    if not _CLOCK:
-        _CLOCK.append(StageClock())
-        install(_CLOCK[0])
-    return _CLOCK[0]
+    """Return the worker's clock, which is installed when its first task starts."""
+    clock = StageClock()
+    install(clock)
+    return clock
 
 
-def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
-    """Write keyed events; return the CPU seconds of the processes, and of each stage if timed."""
-    for name, value in SMALL_ROWS.items():
-        spark.conf.set(name, value)
-    spark.dataSource.register(StagedDataSource)
-    folder = Path(os.environ[FOLDER])
-    for earlier in folder.iterdir():
-        earlier.unlink()
-    frame = spark.read.parquet(order["events"]).withColumn("key", expr(FLIGHT))
-    used = cpu()
-    _write(frame, NAME if order["timed"] else "kafkaprod", order)
-    spent = cpu().since(used)
+def take_seconds(folder: Path) -> Counter[str]:
+    """Return the CPU seconds of each stage that the tasks have saved, and delete them."""
     seconds: Counter[str] = Counter()
     for each in folder.iterdir():
         seconds.update(json.loads(each.read_text()))
-    return {"stages": seconds, **spent}
-
-
-def _first(spark: SparkSession, order: dict[str, Any]) -> dict[str, list[float]]:
-    """Write once; return the CPU seconds of each daemon and its workers, by module."""
-    _write(spark.read.parquet(order["events"]), "kafkaprod", order)
-    found = {}
-    for jvm in psutil.Process().children():
-        for daemon in jvm.children():
-            # A child may have exited, such as Spark's check of the Python version.
-            with suppress(psutil.NoSuchProcess):
-                module, workers = daemon.cmdline()[-1], daemon.children()
-                found[module] = [_cpu_s(daemon), sum(map(_cpu_s, workers))]
-    return found
-
-
-def _write(frame: DataFrame, format_: str, order: dict[str, Any]) -> None:
-    write = frame.write.format(format_).mode("append").option("topic", order["topic"])
-    write.option("kafka.bootstrap.servers", order["bootstrap_servers"]).save()
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    return float(sum(process.cpu_times()[:2]))
-
-
-def _answer(spark: SparkSession, order: dict[str, Any]) -> object:
-    return _run(spark, order) if "timed" in order else _first(spark, order)
-
-
-def main() -> None:
-    """Execute orders until the end of the input."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ[FOLDER] = folder
-        serve(start_session(), _answer)
-
-
-if __name__ == "__main__":
-    main()
+        each.unlink()
+    return seconds
