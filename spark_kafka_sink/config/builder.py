@@ -96,7 +96,6 @@ _CONVERTED = frozenset(
         "compression.type",
         _LEVEL,
         "debug",
-        "metadata.recovery.strategy",
         "partitioner",
         "partitioner.class",
         *_LEVELS.values(),
@@ -114,7 +113,7 @@ def build(
     """
     given = split_options(options)
     sink_values = parse_values(SINK_OPTIONS, given.sink, "")
-    profile = enums.Profile(sink_values["profile"])
+    profile = sink_values["profile"]
     producer = _producer_fields(load_profile(profile), given.producer, batch_write=batch_write)
     security = build_security(given.security)
     _check_address_protocols(given.producer[BOOTSTRAP], security.protocol)
@@ -151,7 +150,6 @@ def _producer_fields(
     return unconverted | {
         "acks": enums.Acks.named(values["acks"]),
         "largest_request": largest_request(values, frozenset(given)),
-        "metadata_recovery_strategy": enums.RecoveryStrategy(values["metadata.recovery.strategy"]),
         "compression_type": codec,
         "compression_level": _level(values, codec, user_options),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
@@ -235,9 +233,9 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
         "statistics_path": values["statisticsPath"] or None,
-        "report_tasks": enums.ReportTasks(values["report.tasks"]),
-        "summary": enums.Summary(values["summary"]),
-        "preflight": enums.Preflight(values["preflight"]),
+        "report_tasks": values["report.tasks"],
+        "summary": values["summary"],
+        "preflight": values["preflight"],
         "dry_run": values["dryRun"],
         "dead_letters": _dead_letters(values),
         "throttling": ThrottlingConfig.from_options(values),

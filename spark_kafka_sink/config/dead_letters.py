@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import Option, flag, text
+from spark_kafka_sink.config.option import flag, options_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,32 +28,28 @@ class Tolerance(StrEnum):
     """
 
 
-DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
-    text(
-        "errors.tolerance",
-        Tolerance.NONE.value,
-        "What to do with a row that cannot be written: fail the task (none), or write it to "
-        "the dead letter topic and continue (all).",
-        choices=tuple(Tolerance),
-    ),
-    text(
-        "errors.deadletterqueue.topic.name",
-        None,
-        "Dead letter topic for rows that cannot be written; without it, errors.tolerance=all "
-        "drops them (counted and logged).",
-    ),
-    flag(
-        "errors.deadletterqueue.context.headers.enable",
-        True,
-        "Add headers that describe the error, named as in Kafka Connect (__connect.errors.*).",
-    ),
-    text(
-        "errors.maxRatio",
-        "1.0",
-        "Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after "
-        "its first 1,000 rows; 1.0 fails a task only if every row is bad.",
-    ),
-)
+class DeadLetterOptions:
+    """The options for rows that cannot be written."""
+
+    errors_tolerance = text("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
+    """What to do with a row that cannot be written: fail the task (none), or write it to the dead
+    letter topic and continue (all).
+    """
+    errors_deadletterqueue_topic_name = text("errors.deadletterqueue.topic.name", None)
+    """Dead letter topic for rows that cannot be written; without it, errors.tolerance=all drops
+    them (counted and logged).
+    """
+    errors_deadletterqueue_context_headers_enable = flag(
+        "errors.deadletterqueue.context.headers.enable", True
+    )
+    """Add headers that describe the error, named as in Kafka Connect (__connect.errors.*)."""
+    errors_max_ratio = text("errors.maxRatio", "1.0")
+    """Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after its
+    first 1,000 rows; 1.0 fails a task only if every row is bad.
+    """
+
+
+DEAD_LETTER_OPTIONS = options_of(DeadLetterOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +77,7 @@ class DeadLetterPolicy:
             ConfigError: the ratio is not a number from 0 to 1, or a dead letter topic is set
                 although errors.tolerance is none.
         """
-        tolerance = Tolerance(values["errors.tolerance"])
+        tolerance = values["errors.tolerance"]
         topic = values["errors.deadletterqueue.topic.name"] or None
         if topic is not None and tolerance is Tolerance.NONE:
             raise ConfigError(

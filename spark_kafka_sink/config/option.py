@@ -80,10 +80,11 @@ def wrong_value(option: Option, text: str, key: str, hint: str | None = None) ->
 
 
 def _choice(option: Option, text: str, key: str) -> str:
-    if text not in option.choices:
+    found = next((choice for choice in option.choices if choice == text), None)
+    if found is None:
         hint = option.hints.get(text) or did_you_mean(text, option.choices)
         raise wrong_value(option, text, key, hint or option.hints.get(""))
-    return text
+    return found
 
 
 def _number(option: Option, text: str, key: str) -> int | float:
@@ -144,13 +145,12 @@ HIGH, LOW = Importance.HIGH, Importance.LOW
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The definition of an option, which is one row of the options table.
+    """The definition of an option: an attribute of a table, whose docstring describes the option.
 
     Args:
         kind: type of the value.
         name: Java's name without "kafka.", or the sink's own name.
         java: Java's default; None if Java has no default.
-        doc: what the option does, in one line.
         bulk: this sink's default if it differs from Java's because the sink writes in bulk, else
             None.
         batch_write: the default for batch writes if it differs, else None.
@@ -158,7 +158,7 @@ class Option:
         high: largest allowed number; None for the largest number of the kind.
         fractional: True if the number may have decimals, like librdkafka's floats.
         also: a single number outside low..high that is also allowed.
-        choices: the allowed texts; empty if any text is allowed.
+        choices: the allowed texts, or the members of a `StrEnum`; empty if any text is allowed.
         hints: hints for texts that are not allowed, by text; the key "" matches any other text.
         importance: importance in Java.
         of_java: True if Java's producer has the option.
@@ -167,7 +167,6 @@ class Option:
     kind: Kind
     name: str
     java: Value
-    doc: str
     _: KW_ONLY
     bulk: Value = None
     batch_write: Value = None
@@ -222,6 +221,11 @@ integer = partial(Option, Kind.INT)
 long = partial(Option, Kind.LONG)
 text = partial(Option, Kind.STRING)
 secret = partial(Option, Kind.PASSWORD)
+
+
+def options_of(table: type) -> tuple[Option, ...]:
+    """Return the options that a class contains as attributes."""
+    return tuple(each for each in vars(table).values() if isinstance(each, Option))
 
 
 def check_topic(option: str, topic: str) -> None:
