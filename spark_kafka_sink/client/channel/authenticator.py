@@ -22,15 +22,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError, ProtocolError
+from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
-from spark_kafka_sink.security.sasl.exchange import SaslExchange, quoted
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.security.sasl.exchange import SaslExchange
 
 MAX_THREADS = 64
 """Maximum number of threads. A connection attempt without a response leaves a running thread."""
