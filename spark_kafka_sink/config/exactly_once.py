@@ -17,6 +17,8 @@ from spark_kafka_sink.config.option import (
     HIGH,
     LOW,
     check_topic,
+    conflict,
+    fields_of,
     flag,
     integer,
     long,
@@ -55,7 +57,7 @@ class DeliveryGuarantee(StrEnum):
 class ExactlyOnceOptions:
     """The options of exactly-once writes."""
 
-    delivery_guarantee = text(
+    guarantee = text(
         "deliveryGuarantee",
         DeliveryGuarantee.AT_LEAST_ONCE,
         choices=tuple(DeliveryGuarantee),
@@ -153,33 +155,24 @@ class ExactlyOnceConfig:
             _check_unused_options(values)
             return cls()
         _check_producer(producer)
-        prefix, batch_id = values["transactionalIdPrefix"], values["batchId"]
-        check_prefix(prefix)
-        check_batch_id(batch_id)
-        _check_write_name(values["writeName"], batch_id)
+        check_prefix(values["transactionalIdPrefix"])
+        check_batch_id(values["batchId"])
+        _check_write_name(values["writeName"], values["batchId"])
         reset = _parse_reset(values["resetTransactionalState"])
         _check_decision_log(values["decisionLogTopic"], values)
         _check_atomic(values)
         if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
-            raise ConfigError(
-                f"options twoPhaseCommit and kafka.{TRANSACTION_TIMEOUT} conflict: a two-phase "
-                "transaction has no timeout",
-                hint="Remove one of them.",
+            raise conflict(
+                "twoPhaseCommit",
+                f"kafka.{TRANSACTION_TIMEOUT}",
+                "conflict: a two-phase transaction has no timeout",
             )
-        return cls(
-            guarantee=DeliveryGuarantee.EXACTLY_ONCE,
-            transactional_id_prefix=prefix,
-            batch_id=batch_id,
-            write_name=values["writeName"],
-            reset_transactional_state=reset == "true",
-            reset_batch=reset if reset.isdecimal() else None,
-            decision_log_topic=values["decisionLogTopic"],
-            decision_log_replication_factor=values["decisionLogReplicationFactor"],
-            decision_log_retention_ms=values["decisionLogRetentionMs"],
-            two_phase_commit=values["twoPhaseCommit"],
-            atomic_batch=values["atomicBatch"],
-            transaction_timeout_ms=producer["transaction_timeout_ms"] or None,
-        )
+        changed = {
+            "reset_transactional_state": reset == "true",
+            "reset_batch": reset if reset.isdecimal() else None,
+            "transaction_timeout_ms": producer["transaction_timeout_ms"] or None,
+        }
+        return cls(**fields_of(ExactlyOnceOptions, values) | changed)
 
 
 def check_prefix(prefix: str | None) -> None:
@@ -279,9 +272,7 @@ def _check_atomic(values: Mapping[str, Any]) -> None:
         return
     for other, reason in _ATOMIC_CONFLICTS.items():
         if values[other]:
-            raise ConfigError(
-                f"options atomicBatch and {other} conflict: {reason}", hint="Remove one of them."
-            )
+            raise conflict("atomicBatch", other, f"conflict: {reason}")
 
 
 def _check_decision_log(topic: str, values: Mapping[str, Any]) -> None:

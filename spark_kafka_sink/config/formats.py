@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import HIGH, LOW, flag, options_of, text
+from spark_kafka_sink.config.option import HIGH, LOW, conflict, flag, options_of, text
 from spark_kafka_sink.config.schema_registry import RegistryConfig
 
 if TYPE_CHECKING:
@@ -215,10 +215,7 @@ def _check_schema_options(part: PartFormat, given: Mapping[str, str]) -> None:
             hint=f"Remove it, or set {part.part}.format to one of: {_FORMATS}.",
         )
     if part.schema is not None and part.schema_file is not None:
-        raise ConfigError(
-            f"options {part.part}.schema and {part.part}.schema.file are both set",
-            hint="Remove one of them.",
-        )
+        raise conflict(f"{part.part}.schema", f"{part.part}.schema.file")
     _check_names(part)
 
 

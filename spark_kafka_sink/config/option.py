@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, StrEnum
@@ -45,6 +46,8 @@ def parse_value(option: Option, given: str, key: str) -> Parsed:
         return _choice(option, text, key)
     if option.is_number:
         return _number(option, text, key)
+    if option.kind is Kind.DOUBLE:
+        return _double(option, text, key)
     if option.kind is Kind.BOOLEAN:
         return _flag(option, text, key)
     return parse_addresses(text, key) if option.kind is Kind.LIST else text
@@ -102,6 +105,16 @@ def _number(option: Option, text: str, key: str) -> int | float:
     raise wrong_value(option, text, key, hint)
 
 
+def _double(option: Option, text: str, key: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not option.accepts(number):
+        raise ConfigError(f"option {key} is {shown(text)}; allowed: {option.allowed}")
+    return number
+
+
 def _flag(option: Option, text: str, key: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise wrong_value(option, text, key)
@@ -127,6 +140,7 @@ class Kind(Enum):
     BOOLEAN = "boolean"
     INT = "int"
     LONG = "long"
+    DOUBLE = "double"
     STRING = "string"
     LIST = "list"
     PASSWORD = "password"  # noqa: S105 the name of a type
@@ -170,8 +184,8 @@ class Option:
     _: KW_ONLY
     bulk: Value = None
     batch_write: Value = None
-    low: int = 0
-    high: int | None = None
+    low: float = 0
+    high: float | None = None
     fractional: bool = False
     also: int | None = None
     choices: tuple[str, ...] = ()
@@ -185,17 +199,12 @@ class Option:
         return self.java if self.bulk is None else self.bulk
 
     @property
-    def field(self) -> str:
-        """The name of the option's field in `ProducerConfig`, if the config has such a field."""
-        return self.name.replace(".", "_")
-
-    @property
     def is_number(self) -> bool:
-        """True if the value is a number. It can have decimals only if `fractional` is True."""
+        """True for INT and LONG. The number can have decimals only if `fractional` is True."""
         return self.kind in (Kind.INT, Kind.LONG)
 
     @property
-    def top(self) -> int:
+    def top(self) -> float:
         """The largest allowed number."""
         if self.high is not None:
             return self.high
@@ -206,6 +215,8 @@ class Option:
         """The allowed values, as text for an error message."""
         if self.choices:
             return ", ".join(choice or '""' for choice in self.choices)
+        if self.kind is Kind.DOUBLE:
+            return f"a number from {self.low} to {self.high}"
         if not self.is_number:
             return _ALLOWED_TEXTS.get(self.kind.value, "any text")
         range_text = f"{self.low} to {self.top}"
@@ -219,6 +230,7 @@ class Option:
 flag = partial(Option, Kind.BOOLEAN)
 integer = partial(Option, Kind.INT)
 long = partial(Option, Kind.LONG)
+double = partial(Option, Kind.DOUBLE)
 text = partial(Option, Kind.STRING)
 secret = partial(Option, Kind.PASSWORD)
 
@@ -226,6 +238,28 @@ secret = partial(Option, Kind.PASSWORD)
 def options_of(table: type) -> tuple[Option, ...]:
     """Return the options that a class contains as attributes."""
     return tuple(each for each in vars(table).values() if isinstance(each, Option))
+
+
+def fields_of(table: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a table's options by the name of their attribute.
+
+    An attribute has the same name as the field of the configuration that contains its value.
+    """
+    return {
+        name: values[option.name]
+        for name, option in vars(table).items()
+        if isinstance(option, Option)
+    }
+
+
+def conflict(first: str, second: str, problem: str = "are both set") -> ConfigError:
+    """Return the error for two options that cannot be combined."""
+    return ConfigError(f"options {first} and {second} {problem}", hint="Remove one of them.")
+
+
+def synonyms(first: str, second: str) -> ConfigError:
+    """Return the error for two names of one option that have different values."""
+    return conflict(first, second, "are synonyms but have different values")
 
 
 def check_topic(option: str, topic: str) -> None:

@@ -80,9 +80,7 @@ class ProducerOptions:
     """Wait before the first retry; doubled after each retry."""
     retry_backoff_max_ms = long("retry.backoff.max.ms", 1_000, importance=LOW)
     """Maximum wait between two retries."""
-    max_in_flight_requests_per_connection = integer(
-        "max.in.flight.requests.per.connection", 5, low=1, importance=LOW
-    )
+    max_in_flight = integer("max.in.flight.requests.per.connection", 5, low=1, importance=LOW)
     """Maximum number of requests in flight to a broker; at most 5 with idempotence."""
     enable_gapless_guarantee = flag(
         "enable.gapless.guarantee", False, importance=LOW, of_java=False
@@ -245,11 +243,11 @@ class WriteOptions:
     """Batch writes: read all rows and build the batches without sending them, and report the
     destinations with the ratio and cost of each codec.
     """
-    metrics_prometheus_textfile = text("metrics.prometheus.textfile", None)
+    prometheus_textfile = text("metrics.prometheus.textfile", None)
     """File for node_exporter's textfile collector, updated by the driver after each write."""
-    metrics_prometheus_pushgateway = text("metrics.prometheus.pushgateway", None)
+    prometheus_pushgateway = text("metrics.prometheus.pushgateway", None)
     """Pushgateway (host:port or URL) to which the driver pushes metrics after each write."""
-    metrics_opentelemetry = flag("metrics.opentelemetry", False)
+    opentelemetry = flag("metrics.opentelemetry", False)
     """Record metrics on the driver after each write with OpenTelemetry's global meter provider."""
 
 

@@ -21,6 +21,7 @@ from spark_kafka_sink.config.option import (
     LOW,
     Kind,
     Option,
+    conflict,
     flag,
     integer,
     options_of,
@@ -301,9 +302,7 @@ def _check_choice(
     use_latest, by_id = values["use.latest.version"], values["use.schema.id"] != -1
     chosen = "use.schema.id" if by_id else "use.latest.version"
     if use_latest and by_id:
-        raise ConfigError(
-            "options use.latest.version and use.schema.id are both set", hint="Remove one of them."
-        )
+        raise conflict("use.latest.version", "use.schema.id")
     if by_id and len(parts) > 1:
         raise ConfigError(
             "option use.schema.id is set, but key and value both use the registry",
@@ -320,9 +319,7 @@ def _check_choice(
     texts = [f"{part}.{name}" for part in parts for name in ("schema", "schema.file")]
     clash = next((name for name in texts if name in given), None)
     if (use_latest or by_id) and clash is not None:
-        raise ConfigError(
-            f"options {chosen} and {clash} both select the schema", hint="Remove one of them."
-        )
+        raise conflict(chosen, clash, "both select the schema")
 
 
 def _part(values: Mapping[str, Any], part: str) -> PartRegistry:

@@ -2,12 +2,22 @@
 
 Names, defaults and importance are taken from Kafka 4.3's SecurityConfig, SslConfigs and
 SaslConfigs. Options that Java does not have come from librdkafka's CONFIGURATION.md. Options that
-are lists or doubles in Java are strings in this table; `tls` and `sasl` parse them.
+are lists in Java are strings in this table; `tls` parses them.
 """
 
 from __future__ import annotations
 
-from spark_kafka_sink.config.option import HIGH, LOW, flag, integer, long, options_of, secret, text
+from spark_kafka_sink.config.option import (
+    HIGH,
+    LOW,
+    double,
+    flag,
+    integer,
+    long,
+    options_of,
+    secret,
+    text,
+)
 from spark_kafka_sink.config.security.model import Mechanism, SecurityProtocol, StoreType
 
 _STORES = tuple(each.value for each in StoreType)
@@ -147,12 +157,12 @@ class SecurityOptions:
         "sasl.login.retry.backoff.max.ms", 10_000, importance=LOW
     )
     """Maximum wait between two retries. As in Java, also the maximum total wait."""
-    sasl_login_refresh_window_factor = text(
-        "sasl.login.refresh.window.factor", "0.8", importance=LOW
+    sasl_login_refresh_window_factor = double(
+        "sasl.login.refresh.window.factor", 0.8, low=0.5, high=1.0, importance=LOW
     )
     """Fraction of a token's lifetime, 0.5 to 1.0, after which it is refreshed."""
-    sasl_login_refresh_window_jitter = text(
-        "sasl.login.refresh.window.jitter", "0.05", importance=LOW
+    sasl_login_refresh_window_jitter = double(
+        "sasl.login.refresh.window.jitter", 0.05, low=0.0, high=0.25, importance=LOW
     )
     """Maximum random value, 0.0 to 0.25, that is added to this fraction."""
     sasl_login_refresh_min_period_seconds = integer(
