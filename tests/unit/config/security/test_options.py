@@ -19,7 +19,7 @@ with (Path(__file__).parents[1] / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
 SHARED = [option for option in SECURITY_OPTIONS if option.of_java]
 KINDS = {"CLASS": "STRING", "LIST": "STRING", "SHORT": "INT"}
-"""What Java has types for, and is read as text or number here."""
+"""Types of Java without an equivalent here, and the types used instead."""
 SECRET_HERE = {"sasl.oauthbearer.client.credentials.client.id"}
 
 
