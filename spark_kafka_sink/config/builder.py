@@ -15,7 +15,7 @@ from spark_kafka_sink.common.debug_log import parse_contexts, warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.common.secret import reject_credentials
-from spark_kafka_sink.common.text import did_you_mean, shown
+from spark_kafka_sink.common.text import did_you_mean
 from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
@@ -27,6 +27,7 @@ from spark_kafka_sink.config.option import (
     check_topic,
     conflict,
     fields_of,
+    not_allowed,
     parse_values,
     synonyms,
     wrong_value,
@@ -212,11 +213,9 @@ def _partitioner(name: str, java_class: str) -> dict[str, Any]:
     if name in allowed:
         return {"partitioner": enums.Partitioner(name), "partitioner_function": None}
     if not _FUNCTION.fullmatch(name):
-        raise ConfigError(
-            f"option {PREFIX}partitioner is {shown(name)}; allowed: {', '.join(allowed)}, "
-            "or module:function",
-            hint=did_you_mean(name, allowed),
-        )
+        choices = ", ".join([*allowed, "or module:function"])
+        hint = did_you_mean(name, allowed)
+        raise not_allowed(f"{PREFIX}partitioner", name, choices, hint)
     return {"partitioner": enums.Partitioner.FUNCTION, "partitioner_function": name}
 
 

@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.option import (
     HIGH,
     LOW,
@@ -22,6 +21,7 @@ from spark_kafka_sink.config.option import (
     flag,
     integer,
     long,
+    not_allowed,
     options_of,
     text,
 )
@@ -190,10 +190,8 @@ def check_prefix(prefix: str | None) -> None:
             hint="Choose a permanent name for the stream or job that no other stream or job uses.",
         )
     if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_PREFIX:
-        raise ConfigError(
-            f"option transactionalIdPrefix is {shown(prefix)}; allowed: 1 to {MAX_PREFIX} "
-            "letters, digits, '.', '_' and '-'"
-        )
+        allowed = f"1 to {MAX_PREFIX} letters, digits, '.', '_' and '-'"
+        raise not_allowed("transactionalIdPrefix", prefix, allowed)
 
 
 def acl_prefix(prefix: str) -> str:
@@ -227,10 +225,7 @@ def _check_write_name(name: str | None, batch_id: str | None) -> None:
 
 def _check_name(option: str, name: str | None, hint: str) -> None:
     if name is not None and (not 0 < len(name) <= MAX_BATCH_ID or not name.isprintable()):
-        raise ConfigError(
-            f"option {option} is {shown(name)}; allowed: 1 to {MAX_BATCH_ID} printable characters",
-            hint=hint,
-        )
+        raise not_allowed(option, name, f"1 to {MAX_BATCH_ID} printable characters", hint)
 
 
 def _parse_reset(value: str) -> str:
@@ -239,10 +234,7 @@ def _parse_reset(value: str) -> str:
     if found in {"true", "false"}:
         return found
     if not found.isascii() or not found.isdecimal():
-        raise ConfigError(
-            f"option resetTransactionalState is {value[:MAX_BATCH_ID]!r}; allowed: true, false "
-            "or a batch number"
-        )
+        raise not_allowed("resetTransactionalState", value, "true, false or a batch number")
     return str(int(found))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import HIGH, LOW, conflict, flag, options_of, text
+from spark_kafka_sink.config.option import HIGH, LOW, conflict, flag, not_allowed, options_of, text
 from spark_kafka_sink.config.schema_registry import RegistryConfig
 
 if TYPE_CHECKING:
@@ -223,15 +223,14 @@ def _check_names(part: PartFormat) -> None:
     name = f"{part.part}.schema.name"
     is_derived = part.schema is None and part.schema_file is None
     if part.schema_name is not None and is_derived and not _NAME.fullmatch(part.schema_name):
-        dotted = "." in part.schema_name
-        raise ConfigError(
-            f"option {name} is {shown(part.schema_name)}; allowed: letters, digits and _",
-            hint=f"Put what precedes the last dot into {part.part}.schema.namespace."
-            if dotted
-            else None,
+        hint = f"Put what precedes the last dot into {part.part}.schema.namespace."
+        raise not_allowed(
+            name,
+            part.schema_name,
+            "letters, digits and _",
+            hint if "." in part.schema_name else None,
         )
     if not _NAMES.fullmatch(part.namespace):
-        raise ConfigError(
-            f"option {part.part}.schema.namespace is {shown(part.namespace)}; allowed: names "
-            "separated by dots"
+        raise not_allowed(
+            f"{part.part}.schema.namespace", part.namespace, "names separated by dots"
         )

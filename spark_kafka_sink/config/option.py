@@ -82,6 +82,11 @@ def wrong_value(option: Option, text: str, key: str, hint: str | None = None) ->
     return ConfigError(f"option {key} is {value}; allowed: {allowed}", hint=hint)
 
 
+def not_allowed(key: str, text: str, allowed: str, hint: str | None = None) -> ConfigError:
+    """Return the error for a text that is not allowed and is not secret."""
+    return ConfigError(f"option {key} is {shown(text)}; allowed: {allowed}", hint=hint)
+
+
 def _choice(option: Option, text: str, key: str) -> str:
     found = next((choice for choice in option.choices if choice == text), None)
     if found is None:
@@ -111,7 +116,7 @@ def _double(option: Option, text: str, key: str) -> float:
     except ValueError:
         number = math.nan
     if not option.accepts(number):
-        raise ConfigError(f"option {key} is {shown(text)}; allowed: {option.allowed}")
+        raise not_allowed(key, text, option.allowed)
     return number
 
 

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import CLOSE, nearest, shown, shown_name, unit_of
-from spark_kafka_sink.config.option import LOW, flag, integer, is_number, names, options_of
+from spark_kafka_sink.common.text import CLOSE, nearest, shown_name, unit_of
+from spark_kafka_sink.config.option import (
+    LOW,
+    flag,
+    integer,
+    is_number,
+    names,
+    not_allowed,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +130,5 @@ def _check_unit(name: str, value: str) -> None:
     """
     unit = unit_of(name) if name in TOPIC_SETTINGS else None
     if unit is not None and not is_number(value):
-        raise ConfigError(
-            f"option {CONFIG_PREFIX}{name} is {shown(value)}; allowed: an integer, in {unit.words}",
-            hint=unit.hint(value),
-        )
+        allowed = f"an integer, in {unit.words}"
+        raise not_allowed(f"{CONFIG_PREFIX}{name}", value, allowed, unit.hint(value))
