@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import MAX_INT, PREFIX, parse_value
+from spark_kafka_sink.config.option import MAX_INT, PREFIX, parse_value, synonyms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,11 +77,7 @@ class NamedOptions(dict[str, str]):
         )
         if option_name in self and not _same_value(option_name, self[option_name], found):
             names = sorted((self._given[option_name], name))
-            raise ConfigError(
-                f"options {PREFIX}{names[0]} and {PREFIX}{names[1]} are synonyms but have "
-                "different values",
-                hint="Remove one of them.",
-            )
+            raise synonyms(f"{PREFIX}{names[0]}", f"{PREFIX}{names[1]}")
         self[option_name] = found
         self._given[option_name] = name
 

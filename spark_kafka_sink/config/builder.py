@@ -15,15 +15,30 @@ from spark_kafka_sink.common.debug_log import parse_contexts, warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.common.secret import reject_credentials
-from spark_kafka_sink.common.text import did_you_mean, shown
+from spark_kafka_sink.common.text import did_you_mean
 from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.formats import FormatsConfig
 from spark_kafka_sink.config.names import split_options
-from spark_kafka_sink.config.option import PREFIX, check_topic, parse_values, wrong_value
-from spark_kafka_sink.config.options import BATCH_WRITE_LINGER_MS, PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.option import (
+    PREFIX,
+    check_topic,
+    conflict,
+    fields_of,
+    not_allowed,
+    parse_values,
+    synonyms,
+    wrong_value,
+)
+from spark_kafka_sink.config.options import (
+    BATCH_WRITE_LINGER_MS,
+    PRODUCER_OPTIONS,
+    SINK_OPTIONS,
+    ProducerOptions,
+    WriteOptions,
+)
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, largest_request
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
@@ -89,19 +104,13 @@ _LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
 """librdkafka's levels that have different numbers in Java. LZ4F's levels 0 to 2 select the fast
 compressor, which is level 9 in Java.
 """
-_FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
-_CONVERTED = frozenset(
-    {
-        "acks",
-        "compression.type",
-        _LEVEL,
-        "debug",
-        "metadata.recovery.strategy",
-        "partitioner",
-        "partitioner.class",
-        *_LEVELS.values(),
-    }
+_MERGED = (
+    "compression_gzip_level",
+    "compression_lz4_level",
+    "compression_zstd_level",
+    "partitioner_class",
 )
+"""Attributes of `ProducerOptions` without a field; other fields contain their values."""
 
 
 def build(
@@ -114,15 +123,14 @@ def build(
     """
     given = split_options(options)
     sink_values = parse_values(SINK_OPTIONS, given.sink, "")
-    profile = enums.Profile(sink_values["profile"])
-    producer = _producer_fields(load_profile(profile), given.producer, batch_write=batch_write)
+    profile = load_profile(sink_values["profile"])
+    producer = _producer_fields(profile, given.producer, batch_write=batch_write)
     security = build_security(given.security)
     _check_address_protocols(given.producer[BOOTSTRAP], security.protocol)
     exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
     del producer["transaction_timeout_ms"]
     producer["security"] = security
     sink = _sink_fields(sink_values) | {
-        "profile": profile,
         "exactly_once": exactly_once,
         "formats": FormatsConfig.from_options(sink_values, given.sink),
         "topic_creation": TopicCreation.from_options(sink_values, given.sink),
@@ -143,15 +151,12 @@ def _producer_fields(
     if batch_write and "linger.ms" not in given:
         values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
     codec = enums.Codec.named(values["compression.type"])
-    unconverted = {
-        _FIELDS.get(option.name, option.field): values[option.name]
-        for option in PRODUCER_OPTIONS
-        if option.name not in _CONVERTED
-    }
-    return unconverted | {
+    fields = fields_of(ProducerOptions, values)
+    for name in _MERGED:
+        del fields[name]
+    return fields | {
         "acks": enums.Acks.named(values["acks"]),
         "largest_request": largest_request(values, frozenset(given)),
-        "metadata_recovery_strategy": enums.RecoveryStrategy(values["metadata.recovery.strategy"]),
         "compression_type": codec,
         "compression_level": _level(values, codec, user_options),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
@@ -190,10 +195,7 @@ def _level(
     if not option.accepts(level):
         raise wrong_value(option, str(general_level), f"{PREFIX}{_LEVEL}")
     if name in user_options and codec_level != level:
-        raise ConfigError(
-            f"options {PREFIX}{_LEVEL} and {PREFIX}{name} are synonyms but have different values",
-            hint="Remove one of them.",
-        )
+        raise synonyms(f"{PREFIX}{_LEVEL}", f"{PREFIX}{name}")
     return level
 
 
@@ -206,42 +208,31 @@ def _partitioner(name: str, java_class: str) -> dict[str, Any]:
     if not name:
         return {"partitioner": enums.Partitioner(java_class), "partitioner_function": None}
     if java_class:
-        raise ConfigError(
-            f"options {PREFIX}partitioner and {PREFIX}partitioner.class are both set",
-            hint="Remove one of them.",
-        )
+        raise conflict(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
     allowed = [choice.value for choice in enums.LIBRDKAFKA_PARTITIONERS]
     if name in allowed:
         return {"partitioner": enums.Partitioner(name), "partitioner_function": None}
     if not _FUNCTION.fullmatch(name):
-        raise ConfigError(
-            f"option {PREFIX}partitioner is {shown(name)}; allowed: {', '.join(allowed)}, "
-            "or module:function",
-            hint=did_you_mean(name, allowed),
-        )
+        choices = ", ".join([*allowed, "or module:function"])
+        hint = did_you_mean(name, allowed)
+        raise not_allowed(f"{PREFIX}partitioner", name, choices, hint)
     return {"partitioner": enums.Partitioner.FUNCTION, "partitioner_function": name}
 
 
 def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    topic, report_path = values["topic"], values["reportPath"]
-    if topic is not None:
-        check_topic("topic", topic)
+    if values["topic"] is not None:
+        check_topic("topic", values["topic"])
     for key in ("reportPath", "statisticsPath"):
         if values[key] is not None:
             reject_credentials(values[key], key)
-    return {
-        "topic": topic,
-        "include_headers": values["includeHeaders"],
-        "use_timestamp_column": values["useTimestampColumn"],
-        "report_path": report_path or None,
+    _check_exporters(values)
+    return fields_of(WriteOptions, values) | {
+        "report_path": values["reportPath"] or None,
         "statistics_path": values["statisticsPath"] or None,
-        "report_tasks": enums.ReportTasks(values["report.tasks"]),
-        "summary": enums.Summary(values["summary"]),
-        "preflight": enums.Preflight(values["preflight"]),
-        "dry_run": values["dryRun"],
+        "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
+        "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
         "dead_letters": _dead_letters(values),
         "throttling": ThrottlingConfig.from_options(values),
-        **_exporter_fields(values),
     }
 
 
@@ -259,16 +250,11 @@ def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
     return policy
 
 
-def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the metrics exporters, after checking for their libraries."""
+def _check_exporters(values: Mapping[str, Any]) -> None:
+    """Check that the libraries of the metrics exporters are installed."""
     for option in ("metrics.prometheus.textfile", "metrics.prometheus.pushgateway"):
         if values[option]:
             require_extra("prometheus", f"option {option}")
             reject_credentials(values[option], option)
     if values["metrics.opentelemetry"]:
         require_extra("opentelemetry", "option metrics.opentelemetry")
-    return {
-        "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
-        "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
-        "opentelemetry": values["metrics.opentelemetry"],
-    }

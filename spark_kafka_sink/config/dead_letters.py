@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import Option, flag, text
+from spark_kafka_sink.config.option import double, fields_of, flag, options_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,32 +27,26 @@ class Tolerance(StrEnum):
     """
 
 
-DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
-    text(
-        "errors.tolerance",
-        Tolerance.NONE.value,
-        "What to do with a row that cannot be written: fail the task (none), or write it to "
-        "the dead letter topic and continue (all).",
-        choices=tuple(Tolerance),
-    ),
-    text(
-        "errors.deadletterqueue.topic.name",
-        None,
-        "Dead letter topic for rows that cannot be written; without it, errors.tolerance=all "
-        "drops them (counted and logged).",
-    ),
-    flag(
-        "errors.deadletterqueue.context.headers.enable",
-        True,
-        "Add headers that describe the error, named as in Kafka Connect (__connect.errors.*).",
-    ),
-    text(
-        "errors.maxRatio",
-        "1.0",
-        "Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after "
-        "its first 1,000 rows; 1.0 fails a task only if every row is bad.",
-    ),
-)
+class DeadLetterOptions:
+    """The options for rows that cannot be written."""
+
+    tolerance = text("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
+    """What to do with a row that cannot be written: fail the task (none), or write it to the dead
+    letter topic and continue (all).
+    """
+    dead_letter_topic = text("errors.deadletterqueue.topic.name", None)
+    """Dead letter topic for rows that cannot be written; without it, errors.tolerance=all drops
+    them (counted and logged).
+    """
+    context_headers = flag("errors.deadletterqueue.context.headers.enable", True)
+    """Add headers that describe the error, named as in Kafka Connect (__connect.errors.*)."""
+    max_ratio = double("errors.maxRatio", 1.0, low=0, high=1)
+    """Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after its
+    first 1,000 rows; 1.0 fails a task only if every row is bad.
+    """
+
+
+DEAD_LETTER_OPTIONS = options_of(DeadLetterOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,30 +71,13 @@ class DeadLetterPolicy:
         """Build the policy from the parsed sink options.
 
         Raises:
-            ConfigError: the ratio is not a number from 0 to 1, or a dead letter topic is set
-                although errors.tolerance is none.
+            ConfigError: a dead letter topic is set although errors.tolerance is none.
         """
-        tolerance = Tolerance(values["errors.tolerance"])
         topic = values["errors.deadletterqueue.topic.name"] or None
-        if topic is not None and tolerance is Tolerance.NONE:
+        if topic is not None and values["errors.tolerance"] is Tolerance.NONE:
             raise ConfigError(
                 "errors.deadletterqueue.topic.name is set, but errors.tolerance is none: the "
                 "dead letter topic would never be used",
                 hint='Add .option("errors.tolerance", "all").',
             )
-        return cls(
-            tolerance=tolerance,
-            dead_letter_topic=topic,
-            context_headers=values["errors.deadletterqueue.context.headers.enable"],
-            max_ratio=_ratio(values["errors.maxRatio"]),
-        )
-
-
-def _ratio(text: str) -> float:
-    try:
-        ratio = float(text)
-    except ValueError:
-        ratio = -1.0
-    if not 0.0 <= ratio <= 1.0:
-        raise ConfigError(f"option errors.maxRatio is {shown(text)}; allowed: a number from 0 to 1")
-    return ratio
+        return cls(**fields_of(DeadLetterOptions, values) | {"dead_letter_topic": topic})

@@ -12,8 +12,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import HIGH, LOW, Option, check_topic, flag, integer, long, text
+from spark_kafka_sink.config.option import (
+    HIGH,
+    LOW,
+    check_topic,
+    conflict,
+    fields_of,
+    flag,
+    integer,
+    long,
+    not_allowed,
+    options_of,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,85 +54,61 @@ class DeliveryGuarantee(StrEnum):
     """A read_committed reader sees each batch exactly once, even if Spark retries."""
 
 
-EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
-    text(
+class ExactlyOnceOptions:
+    """The options of exactly-once writes."""
+
+    guarantee = text(
         "deliveryGuarantee",
-        DeliveryGuarantee.AT_LEAST_ONCE.value,
-        "exactly-once: write rows in transactions, so that read_committed consumers see each "
-        "batch once, even if Spark retries tasks or batches.",
+        DeliveryGuarantee.AT_LEAST_ONCE,
         choices=tuple(DeliveryGuarantee),
         importance=HIGH,
-    ),
-    text(
-        "transactionalIdPrefix",
-        None,
-        "Prefix of the transactional ids of this stream or job. Required with exactly-once; "
-        "keep it for the lifetime of the stream or job, and do not share it with other streams "
-        "or jobs. Up to "
-        "200 "
-        "letters, digits, '.', '_' and '-'.",
-        importance=HIGH,
-    ),
-    text(
-        "batchId",
-        None,
-        "Batch writes with exactly-once: id of the data. If a write is repeated with the same "
-        "id, it writes nothing and logs a message.",
-    ),
-    text(
-        "writeName",
-        None,
-        "Name that distinguishes writes with the same transactionalIdPrefix and batchId to the "
-        "same topic, or with a topic column. Not needed if each write sets a different `topic`.",
-        importance=LOW,
-    ),
-    text(
-        "resetTransactionalState",
-        "false",
-        "true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; "
-        "earlier decisions of the prefix are discarded. A number: accept this batch although the "
-        "decision log has no decisions of earlier batches, for example because the log was lost.",
-        importance=LOW,
-    ),
-    text(
-        "decisionLogTopic",
-        DECISION_LOG_TOPIC,
-        "Compacted topic that stores the decisions; created if missing.",
-        importance=LOW,
-    ),
-    integer(
-        "decisionLogReplicationFactor",
-        0,
-        "Replication factor of the decision log topic if it is created; 0: three, or the number of "
-        "brokers if there are fewer.",
-        high=32_767,
-        importance=LOW,
-    ),
-    long(
-        "decisionLogRetentionMs",
-        -1,
-        "Retention of decisions in the decision log topic if it is created; a batch that is "
-        "repeated after this time is written again. -1: unlimited.",
-        low=-1,
-        importance=LOW,
-    ),
-    flag(
-        "twoPhaseCommit",
-        False,
-        "Use transactions without a timeout (KIP-939), so that no transaction can expire after "
-        "the decision; the brokers must allow such transactions.",
-        importance=LOW,
-    ),
-    flag(
-        "atomicBatch",
-        False,
-        "Use one transaction for all tasks of a batch: a single decision of one broker makes all "
-        "rows visible, so the batch cannot be partially committed. Each topic partition must "
-        "be written by a single task (see spark_kafka_sink.repartition_by_kafka_partition), "
-        "and failed tasks cannot be retried.",
-        importance=LOW,
-    ),
-)
+    )
+    """exactly-once: write rows in transactions, so that read_committed consumers see each batch
+    once, even if Spark retries tasks or batches.
+    """
+    transactional_id_prefix = text("transactionalIdPrefix", None, importance=HIGH)
+    """Prefix of the transactional ids of this stream or job. Required with exactly-once; keep it
+    for the lifetime of the stream or job, and do not share it with other streams or jobs. Up to 200
+    letters, digits, '.', '_' and '-'.
+    """
+    batch_id = text("batchId", None)
+    """Batch writes with exactly-once: id of the data. If a write is repeated with the same id, it
+    writes nothing and logs a message.
+    """
+    write_name = text("writeName", None, importance=LOW)
+    """Name that distinguishes writes with the same transactionalIdPrefix and batchId to the same
+    topic, or with a topic column. Not needed if each write sets a different `topic`.
+    """
+    reset_transactional_state = text("resetTransactionalState", "false", importance=LOW)
+    """true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; earlier
+    decisions of the prefix are discarded. A number: accept this batch although the decision log has
+    no decisions of earlier batches, for example because the log was lost.
+    """
+    decision_log_topic = text("decisionLogTopic", DECISION_LOG_TOPIC, importance=LOW)
+    """Compacted topic that stores the decisions; created if missing."""
+    decision_log_replication_factor = integer(
+        "decisionLogReplicationFactor", 0, high=32_767, importance=LOW
+    )
+    """Replication factor of the decision log topic if it is created; 0: three, or the number of
+    brokers if there are fewer.
+    """
+    decision_log_retention_ms = long("decisionLogRetentionMs", -1, low=-1, importance=LOW)
+    """Retention of decisions in the decision log topic if it is created; a batch that is repeated
+    after this time is written again. -1: unlimited.
+    """
+    two_phase_commit = flag("twoPhaseCommit", False, importance=LOW)
+    """Use transactions without a timeout (KIP-939), so that no transaction can expire after the
+    decision; the brokers must allow such transactions.
+    """
+    atomic_batch = flag("atomicBatch", False, importance=LOW)
+    """Use one transaction for all tasks of a batch: a single decision of one broker makes all rows
+    visible, so the batch cannot be partially committed. Each topic partition must be written by a
+    single task (see spark_kafka_sink.repartition_by_kafka_partition), and failed tasks cannot be
+    retried.
+    """
+
+
+EXACTLY_ONCE_OPTIONS = options_of(ExactlyOnceOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,33 +155,24 @@ class ExactlyOnceConfig:
             _check_unused_options(values)
             return cls()
         _check_producer(producer)
-        prefix, batch_id = values["transactionalIdPrefix"], values["batchId"]
-        check_prefix(prefix)
-        check_batch_id(batch_id)
-        _check_write_name(values["writeName"], batch_id)
+        check_prefix(values["transactionalIdPrefix"])
+        check_batch_id(values["batchId"])
+        _check_write_name(values["writeName"], values["batchId"])
         reset = _parse_reset(values["resetTransactionalState"])
         _check_decision_log(values["decisionLogTopic"], values)
         _check_atomic(values)
         if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
-            raise ConfigError(
-                f"options twoPhaseCommit and kafka.{TRANSACTION_TIMEOUT} conflict: a two-phase "
-                "transaction has no timeout",
-                hint="Remove one of them.",
+            raise conflict(
+                "twoPhaseCommit",
+                f"kafka.{TRANSACTION_TIMEOUT}",
+                "conflict: a two-phase transaction has no timeout",
             )
-        return cls(
-            guarantee=DeliveryGuarantee.EXACTLY_ONCE,
-            transactional_id_prefix=prefix,
-            batch_id=batch_id,
-            write_name=values["writeName"],
-            reset_transactional_state=reset == "true",
-            reset_batch=reset if reset.isdecimal() else None,
-            decision_log_topic=values["decisionLogTopic"],
-            decision_log_replication_factor=values["decisionLogReplicationFactor"],
-            decision_log_retention_ms=values["decisionLogRetentionMs"],
-            two_phase_commit=values["twoPhaseCommit"],
-            atomic_batch=values["atomicBatch"],
-            transaction_timeout_ms=producer["transaction_timeout_ms"] or None,
-        )
+        changed = {
+            "reset_transactional_state": reset == "true",
+            "reset_batch": reset if reset.isdecimal() else None,
+            "transaction_timeout_ms": producer["transaction_timeout_ms"] or None,
+        }
+        return cls(**fields_of(ExactlyOnceOptions, values) | changed)
 
 
 def check_prefix(prefix: str | None) -> None:
@@ -212,10 +190,8 @@ def check_prefix(prefix: str | None) -> None:
             hint="Choose a permanent name for the stream or job that no other stream or job uses.",
         )
     if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_PREFIX:
-        raise ConfigError(
-            f"option transactionalIdPrefix is {shown(prefix)}; allowed: 1 to {MAX_PREFIX} "
-            "letters, digits, '.', '_' and '-'"
-        )
+        allowed = f"1 to {MAX_PREFIX} letters, digits, '.', '_' and '-'"
+        raise not_allowed("transactionalIdPrefix", prefix, allowed)
 
 
 def acl_prefix(prefix: str) -> str:
@@ -249,10 +225,7 @@ def _check_write_name(name: str | None, batch_id: str | None) -> None:
 
 def _check_name(option: str, name: str | None, hint: str) -> None:
     if name is not None and (not 0 < len(name) <= MAX_BATCH_ID or not name.isprintable()):
-        raise ConfigError(
-            f"option {option} is {shown(name)}; allowed: 1 to {MAX_BATCH_ID} printable characters",
-            hint=hint,
-        )
+        raise not_allowed(option, name, f"1 to {MAX_BATCH_ID} printable characters", hint)
 
 
 def _parse_reset(value: str) -> str:
@@ -261,10 +234,7 @@ def _parse_reset(value: str) -> str:
     if found in {"true", "false"}:
         return found
     if not found.isascii() or not found.isdecimal():
-        raise ConfigError(
-            f"option resetTransactionalState is {value[:MAX_BATCH_ID]!r}; allowed: true, false "
-            "or a batch number"
-        )
+        raise not_allowed("resetTransactionalState", value, "true, false or a batch number")
     return str(int(found))
 
 
@@ -294,9 +264,7 @@ def _check_atomic(values: Mapping[str, Any]) -> None:
         return
     for other, reason in _ATOMIC_CONFLICTS.items():
         if values[other]:
-            raise ConfigError(
-                f"options atomicBatch and {other} conflict: {reason}", hint="Remove one of them."
-            )
+            raise conflict("atomicBatch", other, f"conflict: {reason}")
 
 
 def _check_decision_log(topic: str, values: Mapping[str, Any]) -> None:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import HIGH, LOW, Option, flag, text
+from spark_kafka_sink.config.option import HIGH, LOW, conflict, flag, not_allowed, options_of, text
 from spark_kafka_sink.config.schema_registry import RegistryConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Format(Enum):
+class Format(StrEnum):
     """Values of `value.format` and `key.format`."""
 
     RAW = "raw"
@@ -53,74 +53,61 @@ _FIELDS_INCLUDE: Final = "value.fields-include"
 _NULL_FIELDS: Final = "json.ignoreNullFields"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
-_FORMATS: Final = ", ".join(each.value for each in Format)
+_FORMATS: Final = ", ".join(Format)
 
 
-def _part_options(part: str) -> tuple[Option, ...]:
-    """Return the options of the key or the value."""
-    return (
-        text(
-            f"{part}.format",
-            Format.RAW.value,
-            f"Format of the {part}: raw (the bytes of one string or binary column), or json, "
-            "avro or protobuf for a serialized struct. Names with -confluent use a schema "
-            "registry.",
-            choices=tuple(each.value for each in Format),
-            importance=HIGH,
-        ),
-        text(
-            f"{part}.fields",
-            None,
-            f"Columns that become the fields of the {part}, separated by commas; "
-            + (
-                "default: all columns."
-                if part == "value"
-                else "default: the column `key`, if there is one."
-            ),
-        ),
-        text(
-            f"{part}.schema",
-            None,
-            f"Schema of the {part} as text: an Avro schema, a JSON Schema, or a Protobuf "
-            "descriptor set in base64. Default: derived from the columns.",
-        ),
-        text(
-            f"{part}.schema.file",
-            None,
-            f"File with the schema of the {part}, read by the driver; a path or a URI that "
-            "pyarrow.fs supports. For Protobuf the output of protoc --descriptor_set_out.",
-        ),
-        text(
-            f"{part}.schema.name",
-            None,
-            f"Name of the record or message; default: {part.capitalize()}. With a given Protobuf "
-            "schema: full name of the message; default: the first message.",
-        ),
-        text(
-            f"{part}.schema.namespace",
-            "",
-            "Avro namespace or Protobuf package of a derived schema.",
-            importance=LOW,
-        ),
-    )
+class FormatOptions:
+    """The options for the formats of keys and values."""
+
+    value_format = text("value.format", Format.RAW, choices=tuple(Format), importance=HIGH)
+    """Format of the value: raw (the bytes of one string or binary column), or json, avro or
+    protobuf for a serialized struct. Names with -confluent use a schema registry.
+    """
+    value_fields = text("value.fields", None)
+    """Columns that become the fields of the value, separated by commas; default: all columns."""
+    value_schema = text("value.schema", None)
+    """Schema of the value as text: an Avro schema, a JSON Schema, or a Protobuf descriptor set in
+    base64. Default: derived from the columns.
+    """
+    value_schema_file = text("value.schema.file", None)
+    """File with the schema of the value, read by the driver; a path or a URI that pyarrow.fs
+    supports. For Protobuf the output of protoc --descriptor_set_out.
+    """
+    value_schema_name = text("value.schema.name", None)
+    """Name of the record or message; default: Value. With a given Protobuf schema: full name of the
+    message; default: the first message.
+    """
+    value_schema_namespace = text("value.schema.namespace", "", importance=LOW)
+    """Avro namespace or Protobuf package of a derived schema."""
+    key_format = text("key.format", Format.RAW, choices=tuple(Format), importance=HIGH)
+    """Format of the key: raw (the bytes of one string or binary column), or json, avro or
+    protobuf for a serialized struct. Names with -confluent use a schema registry.
+    """
+    key_fields = text("key.fields", None)
+    """Columns that become the fields of the key, separated by commas; default: the column `key`,
+    if there is one.
+    """
+    key_schema = text("key.schema", None)
+    """Schema of the key as text: an Avro schema, a JSON Schema, or a Protobuf descriptor set in
+    base64. Default: derived from the columns.
+    """
+    key_schema_file = text("key.schema.file", None)
+    """File with the schema of the key, read by the driver; a path or a URI that pyarrow.fs
+    supports. For Protobuf the output of protoc --descriptor_set_out.
+    """
+    key_schema_name = text("key.schema.name", None)
+    """Name of the record or message; default: Key. With a given Protobuf schema: full name of the
+    message; default: the first message.
+    """
+    key_schema_namespace = text("key.schema.namespace", "", importance=LOW)
+    """Avro namespace or Protobuf package of a derived schema."""
+    value_fields_include = text(_FIELDS_INCLUDE, FieldsInclude.ALL, choices=tuple(FieldsInclude))
+    """Whether the value contains the columns in key.fields."""
+    json_ignore_null_fields = flag(_NULL_FIELDS, True, importance=LOW)
+    """JSON: omit null fields, as to_json does; false: write them as null."""
 
 
-FORMAT_OPTIONS: tuple[Option, ...] = (
-    *_part_options("value"),
-    *_part_options("key"),
-    text(
-        _FIELDS_INCLUDE,
-        FieldsInclude.ALL.value,
-        "Whether the value contains the columns in key.fields.",
-        choices=tuple(FieldsInclude),
-    ),
-    flag(
-        _NULL_FIELDS,
-        True,
-        "JSON: omit null fields, as to_json does; false: write them as null.",
-        importance=LOW,
-    ),
-)
+FORMAT_OPTIONS = options_of(FormatOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +154,7 @@ class FormatsConfig:
             ConfigError: options contradict each other, or an option has no effect.
         """
         key, value = _part(values, "key"), _part(values, "value")
-        include = FieldsInclude(values[_FIELDS_INCLUDE])
+        include = values[_FIELDS_INCLUDE]
         registry = RegistryConfig.from_options(
             values, given, tuple(part.part for part in (key, value) if part.format.has_registry)
         )
@@ -203,7 +190,7 @@ def _part(values: Mapping[str, Any], part: str) -> PartFormat:
         raise ConfigError(f"option {part}.fields contains {shown(twice)} twice")
     return PartFormat(
         part=part,
-        format=Format(values[f"{part}.format"]),
+        format=values[f"{part}.format"],
         fields=names,
         schema=values[f"{part}.schema"] or None,
         schema_file=values[f"{part}.schema.file"] or None,
@@ -228,10 +215,7 @@ def _check_schema_options(part: PartFormat, given: Mapping[str, str]) -> None:
             hint=f"Remove it, or set {part.part}.format to one of: {_FORMATS}.",
         )
     if part.schema is not None and part.schema_file is not None:
-        raise ConfigError(
-            f"options {part.part}.schema and {part.part}.schema.file are both set",
-            hint="Remove one of them.",
-        )
+        raise conflict(f"{part.part}.schema", f"{part.part}.schema.file")
     _check_names(part)
 
 
@@ -239,15 +223,14 @@ def _check_names(part: PartFormat) -> None:
     name = f"{part.part}.schema.name"
     is_derived = part.schema is None and part.schema_file is None
     if part.schema_name is not None and is_derived and not _NAME.fullmatch(part.schema_name):
-        dotted = "." in part.schema_name
-        raise ConfigError(
-            f"option {name} is {shown(part.schema_name)}; allowed: letters, digits and _",
-            hint=f"Put what precedes the last dot into {part.part}.schema.namespace."
-            if dotted
-            else None,
+        hint = f"Put what precedes the last dot into {part.part}.schema.namespace."
+        raise not_allowed(
+            name,
+            part.schema_name,
+            "letters, digits and _",
+            hint if "." in part.schema_name else None,
         )
     if not _NAMES.fullmatch(part.namespace):
-        raise ConfigError(
-            f"option {part.part}.schema.namespace is {shown(part.namespace)}; allowed: names "
-            "separated by dots"
+        raise not_allowed(
+            f"{part.part}.schema.namespace", part.namespace, "names separated by dots"
         )

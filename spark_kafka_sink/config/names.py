@@ -16,7 +16,7 @@ from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import CLOSE, nearest, shown_name
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
-from spark_kafka_sink.config.option import PREFIX, names
+from spark_kafka_sink.config.option import PREFIX, names, synonyms
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
 from spark_kafka_sink.config.security.names import (
@@ -244,10 +244,7 @@ def _add_registry_option(given: GivenOptions, name: str, key: str, value: str) -
     """
     reject_misplaced(name, key, value)
     if given.sink.setdefault(name, value) != value:
-        raise ConfigError(
-            f"options {name} and {PREFIX}{name} are synonyms but have different values",
-            hint="Remove one of them.",
-        )
+        raise synonyms(name, f"{PREFIX}{name}")
 
 
 def _add(given: GivenOptions, name: str, value: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, StrEnum
@@ -45,6 +46,8 @@ def parse_value(option: Option, given: str, key: str) -> Parsed:
         return _choice(option, text, key)
     if option.is_number:
         return _number(option, text, key)
+    if option.kind is Kind.DOUBLE:
+        return _double(option, text, key)
     if option.kind is Kind.BOOLEAN:
         return _flag(option, text, key)
     return parse_addresses(text, key) if option.kind is Kind.LIST else text
@@ -79,11 +82,17 @@ def wrong_value(option: Option, text: str, key: str, hint: str | None = None) ->
     return ConfigError(f"option {key} is {value}; allowed: {allowed}", hint=hint)
 
 
+def not_allowed(key: str, text: str, allowed: str, hint: str | None = None) -> ConfigError:
+    """Return the error for a text that is not allowed and is not secret."""
+    return ConfigError(f"option {key} is {shown(text)}; allowed: {allowed}", hint=hint)
+
+
 def _choice(option: Option, text: str, key: str) -> str:
-    if text not in option.choices:
+    found = next((choice for choice in option.choices if choice == text), None)
+    if found is None:
         hint = option.hints.get(text) or did_you_mean(text, option.choices)
         raise wrong_value(option, text, key, hint or option.hints.get(""))
-    return text
+    return found
 
 
 def _number(option: Option, text: str, key: str) -> int | float:
@@ -99,6 +108,16 @@ def _number(option: Option, text: str, key: str) -> int | float:
         else unit.hint(text)
     )
     raise wrong_value(option, text, key, hint)
+
+
+def _double(option: Option, text: str, key: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not option.accepts(number):
+        raise not_allowed(key, text, option.allowed)
+    return number
 
 
 def _flag(option: Option, text: str, key: str) -> bool:
@@ -126,6 +145,7 @@ class Kind(Enum):
     BOOLEAN = "boolean"
     INT = "int"
     LONG = "long"
+    DOUBLE = "double"
     STRING = "string"
     LIST = "list"
     PASSWORD = "password"  # noqa: S105 the name of a type
@@ -144,13 +164,12 @@ HIGH, LOW = Importance.HIGH, Importance.LOW
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The definition of an option, which is one row of the options table.
+    """The definition of an option: an attribute of a table, whose docstring describes the option.
 
     Args:
         kind: type of the value.
         name: Java's name without "kafka.", or the sink's own name.
         java: Java's default; None if Java has no default.
-        doc: what the option does, in one line.
         bulk: this sink's default if it differs from Java's because the sink writes in bulk, else
             None.
         batch_write: the default for batch writes if it differs, else None.
@@ -158,7 +177,7 @@ class Option:
         high: largest allowed number; None for the largest number of the kind.
         fractional: True if the number may have decimals, like librdkafka's floats.
         also: a single number outside low..high that is also allowed.
-        choices: the allowed texts; empty if any text is allowed.
+        choices: the allowed texts, or the members of a `StrEnum`; empty if any text is allowed.
         hints: hints for texts that are not allowed, by text; the key "" matches any other text.
         importance: importance in Java.
         of_java: True if Java's producer has the option.
@@ -167,12 +186,11 @@ class Option:
     kind: Kind
     name: str
     java: Value
-    doc: str
     _: KW_ONLY
     bulk: Value = None
     batch_write: Value = None
-    low: int = 0
-    high: int | None = None
+    low: float = 0
+    high: float | None = None
     fractional: bool = False
     also: int | None = None
     choices: tuple[str, ...] = ()
@@ -186,17 +204,12 @@ class Option:
         return self.java if self.bulk is None else self.bulk
 
     @property
-    def field(self) -> str:
-        """The name of the option's field in `ProducerConfig`, if the config has such a field."""
-        return self.name.replace(".", "_")
-
-    @property
     def is_number(self) -> bool:
-        """True if the value is a number. It can have decimals only if `fractional` is True."""
+        """True for INT and LONG. The number can have decimals only if `fractional` is True."""
         return self.kind in (Kind.INT, Kind.LONG)
 
     @property
-    def top(self) -> int:
+    def top(self) -> float:
         """The largest allowed number."""
         if self.high is not None:
             return self.high
@@ -207,6 +220,8 @@ class Option:
         """The allowed values, as text for an error message."""
         if self.choices:
             return ", ".join(choice or '""' for choice in self.choices)
+        if self.kind is Kind.DOUBLE:
+            return f"a number from {self.low} to {self.high}"
         if not self.is_number:
             return _ALLOWED_TEXTS.get(self.kind.value, "any text")
         range_text = f"{self.low} to {self.top}"
@@ -220,8 +235,36 @@ class Option:
 flag = partial(Option, Kind.BOOLEAN)
 integer = partial(Option, Kind.INT)
 long = partial(Option, Kind.LONG)
+double = partial(Option, Kind.DOUBLE)
 text = partial(Option, Kind.STRING)
 secret = partial(Option, Kind.PASSWORD)
+
+
+def options_of(table: type) -> tuple[Option, ...]:
+    """Return the options that a class contains as attributes."""
+    return tuple(each for each in vars(table).values() if isinstance(each, Option))
+
+
+def fields_of(table: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a table's options by the name of their attribute.
+
+    An attribute has the same name as the field of the configuration that contains its value.
+    """
+    return {
+        name: values[option.name]
+        for name, option in vars(table).items()
+        if isinstance(option, Option)
+    }
+
+
+def conflict(first: str, second: str, problem: str = "are both set") -> ConfigError:
+    """Return the error for two options that cannot be combined."""
+    return ConfigError(f"options {first} and {second} {problem}", hint="Remove one of them.")
+
+
+def synonyms(first: str, second: str) -> ConfigError:
+    """Return the error for two names of one option that have different values."""
+    return conflict(first, second, "are synonyms but have different values")
 
 
 def check_topic(option: str, topic: str) -> None:

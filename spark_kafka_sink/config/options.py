@@ -13,169 +13,131 @@ from spark_kafka_sink.config.enums import (
     Partitioner,
     Preflight,
     Profile,
+    RecoveryStrategy,
     ReportTasks,
     Summary,
 )
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.formats import FORMAT_OPTIONS
-from spark_kafka_sink.config.option import HIGH, LOW, Kind, Option, flag, integer, long, text
+from spark_kafka_sink.config.option import (
+    HIGH,
+    LOW,
+    Kind,
+    Option,
+    flag,
+    integer,
+    long,
+    options_of,
+    text,
+)
 from spark_kafka_sink.config.schema_registry import REGISTRY_OPTIONS
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 from spark_kafka_sink.config.topic_creation import TOPIC_CREATION_OPTIONS
 
 BATCH_WRITE_LINGER_MS = 1_000
 
-_DELIVERY = (
-    text(
-        "acks",
-        "all",
-        "Acknowledgments required before a batch counts as delivered: all in-sync replicas "
-        "(all), the leader only (1), or none (0: records count as sent, never as delivered).",
-        choices=("all", "-1", "0", "1"),
-        importance=LOW,
-    ),
-    flag(
-        "enable.idempotence",
-        True,
-        "Use an idempotent producer: brokers drop duplicates of retried batches and keep the "
-        "order.",
-        importance=LOW,
-    ),
-    integer(
-        "retries",
-        2_147_483_647,
-        "Maximum number of retries of a batch after a retriable error.",
-        importance=HIGH,
-    ),
-    integer(
-        "delivery.timeout.ms",
-        120_000,
-        "Maximum time to deliver a record after it was appended. The timeout restarts while "
-        "the broker acknowledges earlier records of the partition or throttles the client "
-        "because of a quota.",
-    ),
-    integer("request.timeout.ms", 30_000, "Maximum time to wait for the response to a request."),
-    long(
-        "retry.backoff.ms",
-        100,
-        "Wait before the first retry; doubled after each retry.",
-        importance=LOW,
-    ),
-    long("retry.backoff.max.ms", 1_000, "Maximum wait between two retries.", importance=LOW),
-    integer(
-        "max.in.flight.requests.per.connection",
-        5,
-        "Maximum number of requests in flight to a broker; at most 5 with idempotence.",
-        low=1,
-        importance=LOW,
-    ),
-    flag(
-        "enable.gapless.guarantee",
-        False,
-        "librdkafka option: fail the write if a batch fails permanently, so that no gap is left "
-        "in a partition; a batch that timed out may still leave a gap.",
-        importance=LOW,
-        of_java=False,
-    ),
-    integer(
-        TRANSACTION_TIMEOUT,
-        60_000,
-        "With exactly-once: maximum time from the first row of a task to the driver's decision, "
-        "after which the broker aborts the transaction. At least 60000 unless atomicBatch "
-        "is set. 0: the broker's maximum (transaction.max.timeout.ms).",
-        bulk=0,
-        importance=LOW,
-    ),
-)
 
-_BATCHING = (
-    integer(
-        "batch.size",
-        16_384,
-        "Uncompressed size at which a batch is closed and sent.",
-        bulk=1_048_576,
-    ),
-    integer(
-        "batch.num.messages",
-        2_147_483_647,
-        "librdkafka option: number of records at which a batch is closed and sent.",
-        low=1,
-        of_java=False,
-    ),
-    long(
-        "linger.ms",
-        5,
-        "Maximum time that a batch waits for more records; may be a decimal, such as 0.5.",
-        bulk=50,
-        batch_write=BATCH_WRITE_LINGER_MS,
-        fractional=True,
-    ),
-    long(
-        "buffer.memory",
-        33_554_432,
-        "Memory for buffered records, including compressed copies and requests in flight.",
-        bulk=67_108_864,
-        importance=HIGH,
-    ),
-    long(
-        "max.block.ms",
-        60_000,
-        "Maximum time to wait for buffer memory while none is freed, or for the first metadata "
-        "of a topic; time during which a quota throttles the client does not count.",
-    ),
-    integer(
-        "max.request.size",
-        1_048_576,
-        "Maximum size of a record, and of a request with several batches (4 MiB for requests "
-        "if the option is not set and enable.idempotence is true). A larger batch is sent in "
-        "its own request.",
-    ),
-)
+class ProducerOptions:
+    """Options that are set as `kafka.<name>`."""
 
-_COMPRESSION = (
-    text(
+    # Connections
+    bootstrap_servers = Option(Kind.LIST, "bootstrap.servers", None, importance=HIGH)
+    """Initial brokers to connect to: host:port, separated by commas. Required."""
+    client_id = text("client.id", "")
+    """Client id for quotas, metrics and logs of the brokers. Default: kafkaprod-APPLICATION for
+    tasks, or kafkaprod-APPLICATION-QUERY for named queries (from spark.app.name and queryName);
+    kafkaprod-admin for the driver.
+    """
+    reconnect_backoff_ms = long("reconnect.backoff.ms", 50, importance=LOW)
+    """Wait before reconnecting to a broker; doubled after each attempt."""
+    reconnect_backoff_max_ms = long("reconnect.backoff.max.ms", 1_000, importance=LOW)
+    """Maximum wait between two connection attempts."""
+    connections_max_idle_ms = long("connections.max.idle.ms", 540_000, low=-1)
+    """Idle time after which a connection is closed; -1: never."""
+    socket_connection_setup_timeout_ms = long("socket.connection.setup.timeout.ms", 10_000)
+    """Maximum time to establish a TCP connection."""
+    send_buffer_bytes = integer("send.buffer.bytes", 131_072, bulk=-1, low=-1)
+    """Size of the socket's send buffer; -1: the system's default."""
+    receive_buffer_bytes = integer("receive.buffer.bytes", 32_768, bulk=-1, low=-1)
+    """Size of the socket's receive buffer; -1: the system's default."""
+
+    # Delivery
+    acks = text("acks", "all", choices=("all", "-1", "0", "1"), importance=LOW)
+    """Acknowledgments required before a batch counts as delivered: all in-sync replicas (all), the
+    leader only (1), or none (0: records count as sent, never as delivered).
+    """
+    enable_idempotence = flag("enable.idempotence", True, importance=LOW)
+    """Use an idempotent producer: brokers drop duplicates of retried batches and keep the order."""
+    retries = integer("retries", 2_147_483_647, importance=HIGH)
+    """Maximum number of retries of a batch after a retriable error."""
+    delivery_timeout_ms = integer("delivery.timeout.ms", 120_000)
+    """Maximum time to deliver a record after it was appended. The timeout restarts while the broker
+    acknowledges earlier records of the partition or throttles the client because of a quota.
+    """
+    request_timeout_ms = integer("request.timeout.ms", 30_000)
+    """Maximum time to wait for the response to a request."""
+    retry_backoff_ms = long("retry.backoff.ms", 100, importance=LOW)
+    """Wait before the first retry; doubled after each retry."""
+    retry_backoff_max_ms = long("retry.backoff.max.ms", 1_000, importance=LOW)
+    """Maximum wait between two retries."""
+    max_in_flight = integer("max.in.flight.requests.per.connection", 5, low=1, importance=LOW)
+    """Maximum number of requests in flight to a broker; at most 5 with idempotence."""
+    enable_gapless_guarantee = flag(
+        "enable.gapless.guarantee", False, importance=LOW, of_java=False
+    )
+    """librdkafka option: fail the write if a batch fails permanently, so that no gap is left in a
+    partition; a batch that timed out may still leave a gap.
+    """
+    transaction_timeout_ms = integer(TRANSACTION_TIMEOUT, 60_000, bulk=0, importance=LOW)
+    """With exactly-once: maximum time from the first row of a task to the driver's decision, after
+    which the broker aborts the transaction. At least 60000 unless atomicBatch is set. 0: the
+    broker's maximum (transaction.max.timeout.ms).
+    """
+
+    # Batches
+    batch_size = integer("batch.size", 16_384, bulk=1_048_576)
+    """Uncompressed size at which a batch is closed and sent."""
+    batch_num_messages = integer("batch.num.messages", 2_147_483_647, low=1, of_java=False)
+    """librdkafka option: number of records at which a batch is closed and sent."""
+    linger_ms = long("linger.ms", 5, bulk=50, batch_write=BATCH_WRITE_LINGER_MS, fractional=True)
+    """Maximum time that a batch waits for more records; may be a decimal, such as 0.5."""
+    buffer_memory = long("buffer.memory", 33_554_432, bulk=67_108_864, importance=HIGH)
+    """Memory for buffered records, including compressed copies and requests in flight."""
+    max_block_ms = long("max.block.ms", 60_000)
+    """Maximum time to wait for buffer memory while none is freed, or for the first metadata of a
+    topic; time during which a quota throttles the client does not count.
+    """
+    max_request_size = integer("max.request.size", 1_048_576)
+    """Maximum size of a record, and of a request with several batches (4 MiB for requests if the
+    option is not set and enable.idempotence is true). A larger batch is sent in its own request.
+    """
+
+    # Compression
+    compression_type = text(
         "compression.type",
         "none",
-        "Compression codec of the batches; a batch that the codec would enlarge is sent "
-        "uncompressed.",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         importance=HIGH,
-    ),
-    integer(
-        "compression.level",
-        -1,
-        "librdkafka option: compression level of the codec in use, in librdkafka's numbering; "
-        "-1: use the option of the codec below.",
-        low=-131_072,
-        high=22,
-        of_java=False,
-    ),
-    integer(
-        "compression.gzip.level", -1, "gzip level; -1: zlib's default.", low=1, high=9, also=-1
-    ),
-    integer(
-        "compression.lz4.level",
-        9,
-        "lz4 level; 9: the fast compressor, as in Java; other levels: slower, with a higher "
-        "compression ratio.",
-        low=1,
-        high=17,
-    ),
-    integer(
-        "compression.zstd.level",
-        3,
-        "zstd level; higher levels are slower and compress better.",
-        low=-131_072,
-        high=22,
-    ),
-)
+    )
+    """Compression codec of the batches; a batch that the codec would enlarge is sent uncompressed.
+    """
+    compression_level = integer("compression.level", -1, low=-131_072, high=22, of_java=False)
+    """librdkafka option: compression level of the codec in use, in librdkafka's numbering; -1: use
+    the option of the codec below.
+    """
+    compression_gzip_level = integer("compression.gzip.level", -1, low=1, high=9, also=-1)
+    """gzip level; -1: zlib's default."""
+    compression_lz4_level = integer("compression.lz4.level", 9, low=1, high=17)
+    """lz4 level; 9: the fast compressor, as in Java; other levels: slower, with a higher
+    compression ratio.
+    """
+    compression_zstd_level = integer("compression.zstd.level", 3, low=-131_072, high=22)
+    """zstd level; higher levels are slower and compress better."""
 
-_ROUTING = (
-    text(
+    # Partitions and metadata
+    partitioner_class = text(
         "partitioner.class",
         Partitioner.DEFAULT.value,
-        "Partitioner class for rows without a partition; empty: murmur2 hash of the key, or "
-        "sticky partitions for rows without a key.",
         choices=tuple(choice.value for choice in JAVA_PARTITIONERS),
         hints={
             "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "Remove the option: "
@@ -185,214 +147,112 @@ _ROUTING = (
             "": "Java classes cannot be loaded: write a Python function and set "
             "kafka.partitioner=module:function.",
         },
-    ),
-    text(
-        "partitioner",
-        "",
-        "librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, "
-        "fnv1a or fnv1a_random; or module:function, a Python function called once per chunk "
-        "and topic with (key, value, partition_count). Key and value are Arrow binary arrays "
-        "(key is None without a key column). It returns int32 partitions; for -1, the sink chooses "
-        "the partition as for a row without a key.",
-        of_java=False,
-    ),
-    flag("partitioner.ignore.keys", False, "Ignore keys when choosing partitions."),
-    flag(
-        "partitioner.adaptive.partitioning.enable",
-        True,
-        "Send fewer rows without a key to partitions with more queued batches; false: choose "
-        "all partitions that have a leader equally often, even stalled ones.",
-        importance=LOW,
-    ),
-    long(
-        "partitioner.availability.timeout.ms",
-        0,
-        "Exclude a broker's partitions for rows without a key if it has not responded for this "
-        "long; 0: never exclude them.",
-        importance=LOW,
-    ),
-    flag("allow.auto.create.topics", True, "Let the broker create missing topics.", of_java=False),
-    long(
-        "metadata.max.age.ms",
-        300_000,
-        "Maximum age of metadata (leaders, partitions) before it is refreshed.",
-        importance=LOW,
-    ),
-    text(
+    )
+    """Partitioner class for rows without a partition; empty: murmur2 hash of the key, or sticky
+    partitions for rows without a key.
+    """
+    partitioner = text("partitioner", "", of_java=False)
+    """librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, fnv1a or
+    fnv1a_random; or module:function, a Python function called once per chunk and topic with (key,
+    value, partition_count). Key and value are Arrow binary arrays (key is None without a key
+    column). It returns int32 partitions; for -1, the sink chooses the partition as for a row
+    without a key.
+    """
+    partitioner_ignore_keys = flag("partitioner.ignore.keys", False)
+    """Ignore keys when choosing partitions."""
+    partitioner_adaptive_partitioning_enable = flag(
+        "partitioner.adaptive.partitioning.enable", True, importance=LOW
+    )
+    """Send fewer rows without a key to partitions with more queued batches; false: choose all
+    partitions that have a leader equally often, even stalled ones.
+    """
+    partitioner_availability_timeout_ms = long(
+        "partitioner.availability.timeout.ms", 0, importance=LOW
+    )
+    """Exclude a broker's partitions for rows without a key if it has not responded for this long;
+    0: never exclude them.
+    """
+    allow_auto_create_topics = flag("allow.auto.create.topics", True, of_java=False)
+    """Let the broker create missing topics."""
+    metadata_max_age_ms = long("metadata.max.age.ms", 300_000, importance=LOW)
+    """Maximum age of metadata (leaders, partitions) before it is refreshed."""
+    metadata_recovery_strategy = text(
         "metadata.recovery.strategy",
-        "rebootstrap",
-        "What to do if no known broker is reachable: start again from bootstrap.servers "
-        "(rebootstrap), or keep trying the known brokers (none).",
-        choices=("rebootstrap", "none"),
+        RecoveryStrategy.REBOOTSTRAP,
+        choices=tuple(RecoveryStrategy),
         importance=LOW,
-    ),
-    long(
-        "metadata.recovery.rebootstrap.trigger.ms",
-        300_000,
-        "Time without a metadata response after which the client starts again from "
-        "bootstrap.servers.",
-        importance=LOW,
-    ),
-)
+    )
+    """What to do if no known broker is reachable: start again from bootstrap.servers (rebootstrap),
+    or keep trying the known brokers (none).
+    """
+    metadata_recovery_rebootstrap_trigger_ms = long(
+        "metadata.recovery.rebootstrap.trigger.ms", 300_000, importance=LOW
+    )
+    """Time without a metadata response after which the client starts again from bootstrap.servers.
+    """
 
-_CONNECTION = (
-    Option(
-        Kind.LIST,
-        "bootstrap.servers",
-        None,
-        "Initial brokers to connect to: host:port, separated by commas. Required.",
-        importance=HIGH,
-    ),
-    text(
-        "client.id",
-        "",
-        "Client id for quotas, metrics and logs of the brokers. Default: kafkaprod-APPLICATION "
-        "for tasks, or kafkaprod-APPLICATION-QUERY for named queries (from spark.app.name and "
-        "queryName); kafkaprod-admin for the driver.",
-    ),
-    long(
-        "reconnect.backoff.ms",
-        50,
-        "Wait before reconnecting to a broker; doubled after each attempt.",
-        importance=LOW,
-    ),
-    long(
-        "reconnect.backoff.max.ms",
-        1_000,
-        "Maximum wait between two connection attempts.",
-        importance=LOW,
-    ),
-    long(
-        "connections.max.idle.ms",
-        540_000,
-        "Idle time after which a connection is closed; -1: never.",
-        low=-1,
-    ),
-    long(
-        "socket.connection.setup.timeout.ms", 10_000, "Maximum time to establish a TCP connection."
-    ),
-    integer(
-        "send.buffer.bytes",
-        131_072,
-        "Size of the socket's send buffer; -1: the system's default.",
-        bulk=-1,
-        low=-1,
-    ),
-    integer(
-        "receive.buffer.bytes",
-        32_768,
-        "Size of the socket's receive buffer; -1: the system's default.",
-        bulk=-1,
-        low=-1,
-    ),
-)
+    # Monitoring
+    statistics_interval_ms = integer(
+        "statistics.interval.ms", 0, high=86_400_000, importance=LOW, of_java=False
+    )
+    """Interval between two statistics lines (JSON, to the logger spark_kafka_sink.statistics, or to
+    files at statisticsPath); 0: none.
+    """
+    debug = text("debug", "", importance=LOW, of_java=False)
+    """Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, protocol,
+    eos, security, all. librdkafka's other contexts are accepted.
+    """
 
-_MONITORING = (
-    integer(
-        "statistics.interval.ms",
-        0,
-        "Interval between two statistics lines (JSON, to the logger "
-        "spark_kafka_sink.statistics, or to files at statisticsPath); 0: none.",
-        high=86_400_000,
-        importance=LOW,
-        of_java=False,
-    ),
-    text(
-        "debug",
-        "",
-        "Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, "
-        "protocol, eos, security, all. librdkafka's other contexts are accepted.",
-        importance=LOW,
-        of_java=False,
-    ),
-)
 
-PRODUCER_OPTIONS: tuple[Option, ...] = (
-    *_CONNECTION,
-    *_DELIVERY,
-    *_BATCHING,
-    *_COMPRESSION,
-    *_ROUTING,
-    *_MONITORING,
-)
-"""Options that are set as `kafka.<name>`."""
+PRODUCER_OPTIONS = options_of(ProducerOptions)
 
-SINK_OPTIONS: tuple[Option, ...] = (
-    text(
-        "topic", None, "Topic of every row; takes precedence over a topic column.", importance=HIGH
-    ),
-    flag(
-        "includeHeaders",
-        False,
-        'Accepted for compatibility with format("kafka"); a headers column is always written.',
-    ),
-    flag(
-        "useTimestampColumn",
-        False,
-        "Write the timestamp column as record timestamps; by default the column is ignored.",
-    ),
-    text(
-        "reportPath",
-        None,
-        "File to which the driver writes the delivery report as JSON: a path or a URI that "
-        "pyarrow.fs supports.",
-    ),
-    text(
-        "statisticsPath",
-        None,
-        "Directory to which each task writes its statistics as JSON lines, in librdkafka's "
-        "structure: a path or a URI that pyarrow.fs supports. Without "
-        "kafka.statistics.interval.ms: one line per task.",
-    ),
-    text(
-        "report.tasks",
-        ReportTasks.SLOWEST.value,
-        "Tasks listed in the delivery report: the ten slowest, all (up to 10,000), or none.",
-        choices=tuple(ReportTasks),
-    ),
-    text(
-        "summary",
-        Summary.AUTO.value,
-        "What the driver logs for each write: nothing, one line, or everything; auto: everything "
-        "for batch writes and failures, but one line for a micro-batch.",
-        choices=tuple(Summary),
-    ),
-    text(
-        "profile",
-        Profile.NONE.value,
-        "Set of defaults from conf/; explicitly set options take precedence.",
-        choices=tuple(Profile),
-    ),
-    text(
-        "preflight",
-        Preflight.AUTO.value,
-        "Connect and check the topics on the driver before any task. auto: fail the write if "
-        "brokers respond that a topic is missing, a permission is denied or the login is wrong, "
-        "and log other problems; warn: log all problems; fail: also fail the write if the driver "
-        "reaches no broker; off: no check.",
-        choices=tuple(Preflight),
-    ),
-    flag(
-        "dryRun",
-        False,
-        "Batch writes: read all rows and build the batches without sending them, and report "
-        "the destinations with the ratio and cost of each codec.",
-    ),
-    text(
-        "metrics.prometheus.textfile",
-        None,
-        "File for node_exporter's textfile collector, updated by the driver after each write.",
-    ),
-    text(
-        "metrics.prometheus.pushgateway",
-        None,
-        "Pushgateway (host:port or URL) to which the driver pushes metrics after each write.",
-    ),
-    flag(
-        "metrics.opentelemetry",
-        False,
-        "Record metrics on the driver after each write with OpenTelemetry's global meter provider.",
-    ),
+
+class WriteOptions:
+    """The sink's own options, except those of other modules."""
+
+    topic = text("topic", None, importance=HIGH)
+    """Topic of every row; takes precedence over a topic column."""
+    include_headers = flag("includeHeaders", False)
+    """Accepted for compatibility with format("kafka"); a headers column is always written."""
+    use_timestamp_column = flag("useTimestampColumn", False)
+    """Write the timestamp column as record timestamps; by default the column is ignored."""
+    report_path = text("reportPath", None)
+    """File to which the driver writes the delivery report as JSON: a path or a URI that pyarrow.fs
+    supports.
+    """
+    statistics_path = text("statisticsPath", None)
+    """Directory to which each task writes its statistics as JSON lines, in librdkafka's structure:
+    a path or a URI that pyarrow.fs supports. Without kafka.statistics.interval.ms: one line per
+    task.
+    """
+    report_tasks = text("report.tasks", ReportTasks.SLOWEST, choices=tuple(ReportTasks))
+    """Tasks listed in the delivery report: the ten slowest, all (up to 10,000), or none."""
+    summary = text("summary", Summary.AUTO, choices=tuple(Summary))
+    """What the driver logs for each write: nothing, one line, or everything; auto: everything for
+    batch writes and failures, but one line for a micro-batch.
+    """
+    profile = text("profile", Profile.NONE, choices=tuple(Profile))
+    """Set of defaults from conf/; explicitly set options take precedence."""
+    preflight = text("preflight", Preflight.AUTO, choices=tuple(Preflight))
+    """Connect and check the topics on the driver before any task. auto: fail the write if brokers
+    respond that a topic is missing, a permission is denied or the login is wrong, and log other
+    problems; warn: log all problems; fail: also fail the write if the driver reaches no broker;
+    off: no check.
+    """
+    dry_run = flag("dryRun", False)
+    """Batch writes: read all rows and build the batches without sending them, and report the
+    destinations with the ratio and cost of each codec.
+    """
+    prometheus_textfile = text("metrics.prometheus.textfile", None)
+    """File for node_exporter's textfile collector, updated by the driver after each write."""
+    prometheus_pushgateway = text("metrics.prometheus.pushgateway", None)
+    """Pushgateway (host:port or URL) to which the driver pushes metrics after each write."""
+    opentelemetry = flag("metrics.opentelemetry", False)
+    """Record metrics on the driver after each write with OpenTelemetry's global meter provider."""
+
+
+SINK_OPTIONS = (
+    *options_of(WriteOptions),
     *FORMAT_OPTIONS,
     *REGISTRY_OPTIONS,
     *TOPIC_CREATION_OPTIONS,

@@ -10,12 +10,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret, redacted
-from spark_kafka_sink.config.option import HIGH, LOW, Kind, Option, flag, integer, secret, text
+from spark_kafka_sink.config.option import (
+    HIGH,
+    LOW,
+    Kind,
+    Option,
+    conflict,
+    flag,
+    integer,
+    options_of,
+    secret,
+    text,
+)
 from spark_kafka_sink.config.security.model import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from spark_kafka_sink.config.security.tls import tls_config
@@ -26,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 URL: Final = "schema.registry.url"
-_TLS_PREFIX: Final = "schema.registry."
+TLS_PREFIX: Final = "schema.registry."
+"""Prefix of the registry's TLS options, which have the same meaning as those of the brokers."""
 _STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
 _FRAMINGS: Final = "io.confluent.kafka.serializers.schema.id."
 
@@ -52,30 +65,84 @@ class SchemaIdFraming(Enum):
     HEADER = "HeaderSchemaIdSerializer"
 
 
-def _classes(package: str, names: type[Enum]) -> tuple[str, ...]:
-    """Return the class names that an option accepts, with and without their package."""
-    short = tuple(str(each.value) for each in names)
-    return tuple(f"{package}{name}" for name in short) + short
+def _java_class(package: str, default: Enum, **kwargs: Any) -> partial[Option]:
+    """Return a function for options that accept Java classes, with or without their package."""
+    short = tuple(str(each.value) for each in type(default))
+    choices = tuple(f"{package}{name}" for name in short) + short
+    return partial(text, java=f"{package}{default.value}", choices=choices, **kwargs)
 
 
-def _part_options(part: str) -> tuple[Option, ...]:
-    return (
-        text(
-            f"{part}.subject.name.strategy",
-            f"{_STRATEGIES}{SubjectStrategy.TOPIC_NAME.value}",
-            f"Subject of the {part}'s schema: TOPIC-{part}, the record's full name, or "
-            "TOPIC-RECORD.",
-            choices=_classes(_STRATEGIES, SubjectStrategy),
-        ),
-        text(
-            f"{part}.schema.id.serializer",
-            f"{_FRAMINGS}{SchemaIdFraming.PREFIX.value}",
-            f"Where the {part}'s schema id is written: as five bytes before each payload, or as "
-            f"the schema's GUID in the header __{part}_schema_id.",
-            choices=_classes(_FRAMINGS, SchemaIdFraming),
-            importance=LOW,
-        ),
+_strategy = _java_class(_STRATEGIES, SubjectStrategy.TOPIC_NAME)
+_framing = _java_class(_FRAMINGS, SchemaIdFraming.PREFIX, importance=LOW)
+
+
+class RegistryOptions:
+    """The options of the schema registry, except those for TLS."""
+
+    schema_registry_url = text(URL, None, importance=HIGH)
+    """URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry for
+    tests.
+    """
+    auto_register_schemas = flag("auto.register.schemas", True)
+    """Register the schema if the subject does not contain it."""
+    use_latest_version = flag("use.latest.version", False, importance=LOW)
+    """Serialize with the subject's latest version; requires auto.register.schemas=false."""
+    use_schema_id = integer("use.schema.id", -1, low=1, also=-1, importance=LOW)
+    """Serialize with the schema that has this id; -1: not set."""
+    normalize_schemas = flag("normalize.schemas", False)
+    """Normalize schemas when they are registered or looked up."""
+    value_subject_name_strategy = _strategy("value.subject.name.strategy")
+    """Subject of the value's schema: TOPIC-value, the record's full name, or TOPIC-RECORD."""
+    value_schema_id_serializer = _framing("value.schema.id.serializer")
+    """Where the value's schema id is written: as five bytes before each payload, or as the schema's
+    GUID in the header __value_schema_id.
+    """
+    key_subject_name_strategy = _strategy("key.subject.name.strategy")
+    """Subject of the key's schema: TOPIC-key, the record's full name, or TOPIC-RECORD."""
+    key_schema_id_serializer = _framing("key.schema.id.serializer")
+    """Where the key's schema id is written: as five bytes before each payload, or as the schema's
+    GUID in the header __key_schema_id.
+    """
+    basic_auth_credentials_source = text(
+        "basic.auth.credentials.source", "URL", choices=("URL", "USER_INFO", "SASL_INHERIT")
     )
+    """Source of the user name and password: the URL, basic.auth.user.info (USER_INFO), or the
+    brokers' login (SASL_INHERIT).
+    """
+    basic_auth_user_info = secret("basic.auth.user.info", None)
+    """User name and password as NAME:PASSWORD."""
+    bearer_auth_credentials_source = text(
+        "bearer.auth.credentials.source",
+        "STATIC_TOKEN",
+        choices=("STATIC_TOKEN", "OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT"),
+    )
+    """Source of the bearer token: bearer.auth.token (STATIC_TOKEN), an OAuth issuer (OAUTHBEARER),
+    or the issuer of the brokers' login (SASL_OAUTHBEARER_INHERIT).
+    """
+    bearer_auth_token = secret("bearer.auth.token", None)
+    """Bearer token."""
+    bearer_auth_issuer_endpoint_url = text("bearer.auth.issuer.endpoint.url", None)
+    """Token endpoint URL of the OAuth issuer."""
+    bearer_auth_client_id = secret("bearer.auth.client.id", None)
+    """OAuth client id."""
+    bearer_auth_client_secret = secret("bearer.auth.client.secret", None)
+    """OAuth client secret."""
+    bearer_auth_scope = text("bearer.auth.scope", None)
+    """Scope of the requested token."""
+    bearer_auth_logical_cluster = text("bearer.auth.logical.cluster", None)
+    """Logical cluster, sent as target-sr-cluster."""
+    bearer_auth_identity_pool_id = text("bearer.auth.identity.pool.id", None)
+    """Identity pool, sent as Confluent-Identity-Pool-Id."""
+    http_read_timeout_ms = integer("http.read.timeout.ms", 60_000, low=1)
+    """Maximum time to wait for a response."""
+    max_retries = integer("max.retries", 3, importance=LOW)
+    """Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or 502 to
+    504.
+    """
+    retries_wait_ms = integer("retries.wait.ms", 1_000, importance=LOW)
+    """Wait before the first retry; doubled each time."""
+    retries_max_wait_ms = integer("retries.max.wait.ms", 20_000, importance=LOW)
+    """Maximum wait between two retries."""
 
 
 _TLS_NAMES: Final = (
@@ -87,79 +154,13 @@ _TLS_NAMES: Final = (
     "ssl.keystore.type",
     "ssl.key.password",
 )
-_TLS_OPTIONS: Final = tuple(
-    replace(each, name=f"{_TLS_PREFIX}{each.name}")
-    for each in SECURITY_OPTIONS
-    if each.name in _TLS_NAMES
-)
-
-REGISTRY_OPTIONS: tuple[Option, ...] = (
-    text(
-        URL,
-        None,
-        "URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry "
-        "for tests.",
-        importance=HIGH,
+REGISTRY_OPTIONS = (
+    *options_of(RegistryOptions),
+    *(
+        replace(each, name=f"{TLS_PREFIX}{each.name}")
+        for each in SECURITY_OPTIONS
+        if each.name in _TLS_NAMES
     ),
-    flag("auto.register.schemas", True, "Register the schema if the subject does not contain it."),
-    flag(
-        "use.latest.version",
-        False,
-        "Serialize with the subject's latest version; requires auto.register.schemas=false.",
-        importance=LOW,
-    ),
-    integer(
-        "use.schema.id",
-        -1,
-        "Serialize with the schema that has this id; -1: not set.",
-        low=1,
-        also=-1,
-        importance=LOW,
-    ),
-    flag(
-        "normalize.schemas",
-        False,
-        "Normalize schemas when they are registered or looked up.",
-    ),
-    *_part_options("value"),
-    *_part_options("key"),
-    text(
-        "basic.auth.credentials.source",
-        "URL",
-        "Source of the user name and password: the URL, basic.auth.user.info (USER_INFO), or the "
-        "brokers' login (SASL_INHERIT).",
-        choices=("URL", "USER_INFO", "SASL_INHERIT"),
-    ),
-    secret("basic.auth.user.info", None, "User name and password as NAME:PASSWORD."),
-    text(
-        "bearer.auth.credentials.source",
-        "STATIC_TOKEN",
-        "Source of the bearer token: bearer.auth.token (STATIC_TOKEN), an OAuth issuer "
-        "(OAUTHBEARER), or the issuer of the brokers' login (SASL_OAUTHBEARER_INHERIT).",
-        choices=("STATIC_TOKEN", "OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT"),
-    ),
-    secret("bearer.auth.token", None, "Bearer token."),
-    text("bearer.auth.issuer.endpoint.url", None, "Token endpoint URL of the OAuth issuer."),
-    secret("bearer.auth.client.id", None, "OAuth client id."),
-    secret("bearer.auth.client.secret", None, "OAuth client secret."),
-    text("bearer.auth.scope", None, "Scope of the requested token."),
-    text("bearer.auth.logical.cluster", None, "Logical cluster, sent as target-sr-cluster."),
-    text(
-        "bearer.auth.identity.pool.id", None, "Identity pool, sent as Confluent-Identity-Pool-Id."
-    ),
-    *_TLS_OPTIONS,
-    integer("http.read.timeout.ms", 60_000, "Maximum time to wait for a response.", low=1),
-    integer(
-        "max.retries",
-        3,
-        "Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or "
-        "502 to 504.",
-        importance=LOW,
-    ),
-    integer(
-        "retries.wait.ms", 1_000, "Wait before the first retry; doubled each time.", importance=LOW
-    ),
-    integer("retries.max.wait.ms", 20_000, "Maximum wait between two retries.", importance=LOW),
 )
 REGISTRY_NAMES: Final = frozenset(option.name for option in REGISTRY_OPTIONS)
 REGISTRY_ALIASES: Final = {
@@ -301,9 +302,7 @@ def _check_choice(
     use_latest, by_id = values["use.latest.version"], values["use.schema.id"] != -1
     chosen = "use.schema.id" if by_id else "use.latest.version"
     if use_latest and by_id:
-        raise ConfigError(
-            "options use.latest.version and use.schema.id are both set", hint="Remove one of them."
-        )
+        raise conflict("use.latest.version", "use.schema.id")
     if by_id and len(parts) > 1:
         raise ConfigError(
             "option use.schema.id is set, but key and value both use the registry",
@@ -320,9 +319,7 @@ def _check_choice(
     texts = [f"{part}.{name}" for part in parts for name in ("schema", "schema.file")]
     clash = next((name for name in texts if name in given), None)
     if (use_latest or by_id) and clash is not None:
-        raise ConfigError(
-            f"options {chosen} and {clash} both select the schema", hint="Remove one of them."
-        )
+        raise conflict(chosen, clash, "both select the schema")
 
 
 def _part(values: Mapping[str, Any], part: str) -> PartRegistry:
@@ -402,8 +399,8 @@ def _missing(option: str) -> ConfigError:
 def _tls(given: Mapping[str, str]) -> TlsConfig | None:
     """Return the TLS settings for the registry, or None if no option is set."""
     values = {
-        name: read_security(name, given[f"{_TLS_PREFIX}{name}"], f"{_TLS_PREFIX}{name}")
+        name: read_security(name, given[f"{TLS_PREFIX}{name}"], f"{TLS_PREFIX}{name}")
         for name in _TLS_NAMES
-        if f"{_TLS_PREFIX}{name}" in given
+        if f"{TLS_PREFIX}{name}" in given
     }
-    return tls_config(SecurityValues(values, prefix=_TLS_PREFIX)) if values else None
+    return tls_config(SecurityValues(values, prefix=TLS_PREFIX)) if values else None

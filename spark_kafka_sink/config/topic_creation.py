@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import CLOSE, nearest, shown, shown_name, unit_of
-from spark_kafka_sink.config.option import LOW, Option, flag, integer, is_number, names
+from spark_kafka_sink.common.text import CLOSE, nearest, shown_name, unit_of
+from spark_kafka_sink.config.option import (
+    LOW,
+    flag,
+    integer,
+    is_number,
+    names,
+    not_allowed,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,29 +45,24 @@ TOPIC_SETTINGS: Final = names(
 additional settings. Source: ``TopicConfig``.
 """
 
-TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
-    flag(
-        CREATE,
-        False,
-        "Create missing topics: the topic and the dead letter topic before any task, topics of a "
-        "topic column when they first appear. Prefix configs of the topics with `topic.config.`, "
-        "for example `topic.config.retention.ms`; they do not apply to the dead letter topic.",
-    ),
-    integer(
-        PARTITIONS,
-        0,
-        "Number of partitions of a created topic; 0: the brokers' default, which is also used "
-        "for the dead letter topic.",
-        importance=LOW,
-    ),
-    integer(
-        REPLICATION,
-        0,
-        "Replication factor of a created topic; 0: the brokers' default.",
-        high=32_767,
-        importance=LOW,
-    ),
-)
+
+class TopicCreationOptions:
+    """The options for topics that a write creates."""
+
+    topic_create = flag(CREATE, False)
+    """Create missing topics: the topic and the dead letter topic before any task, topics of a topic
+    column when they first appear. Prefix configs of the topics with `topic.config.`, for example
+    `topic.config.retention.ms`; they do not apply to the dead letter topic.
+    """
+    topic_partitions = integer(PARTITIONS, 0, importance=LOW)
+    """Number of partitions of a created topic; 0: the brokers' default, which is also used for the
+    dead letter topic.
+    """
+    topic_replication_factor = integer(REPLICATION, 0, high=32_767, importance=LOW)
+    """Replication factor of a created topic; 0: the brokers' default."""
+
+
+TOPIC_CREATION_OPTIONS = options_of(TopicCreationOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +130,5 @@ def _check_unit(name: str, value: str) -> None:
     """
     unit = unit_of(name) if name in TOPIC_SETTINGS else None
     if unit is not None and not is_number(value):
-        raise ConfigError(
-            f"option {CONFIG_PREFIX}{name} is {shown(value)}; allowed: an integer, in {unit.words}",
-            hint=unit.hint(value),
-        )
+        allowed = f"an integer, in {unit.words}"
+        raise not_allowed(f"{CONFIG_PREFIX}{name}", value, allowed, unit.hint(value))

@@ -54,7 +54,7 @@ __all__ = ["compile_plan", "derive"]
 
 def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
-    schema = AvroSchema.parse(plan.schema or "", plan.references)
+    schema = AvroSchema.parse(plan.schema or "")
     return RowEncoder(_value(schema, Column.of(type_)), plan.framing.prefix)
 
 

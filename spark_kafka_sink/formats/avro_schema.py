@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
-from spark_kafka_sink.formats.plan import Derived
+from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.records.varint import varint
 
 if TYPE_CHECKING:
@@ -48,18 +48,16 @@ class AvroSchema:
     names: Mapping[str, AvroSchema]
 
     @classmethod
-    def parse(cls, text: str, references: tuple[str, ...] = ()) -> AvroSchema:
-        """Parse a schema, given its text and the texts of the schemas to which it refers.
+    def parse(cls, text: str) -> AvroSchema:
+        """Parse a schema and register the types that it declares.
 
         Raises:
             ConfigError: the text is not an Avro schema, or refers to an unknown name.
         """
         names: dict[str, AvroSchema] = {}
-        parts = [cls("null", "", names)]
-        for each in (*references, text):
-            parts.append(parts[0].part(_loaded(each)))
-            _declare(parts[-1], names)
-        return parts[-1]
+        schema = cls("null", "", names).part(_loaded(text))
+        _declare(schema, names)
+        return schema
 
     @property
     def kind(self) -> str:
@@ -230,7 +228,7 @@ def _scalar(schema: AvroSchema, value: Any) -> bytes:
     return _string(value.encode()) if kind == "string" else b""
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
+def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     """Derive the schema of a record; see `plan.derive_schema`.
 
     A nullable column becomes a union of null and its type, with null as default, so that a registry
@@ -239,7 +237,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
     """
     full_name = _NAMES.check_record(name, namespace)
     schema = _record(Column.of(type_, name=name), namespace)
-    return Derived(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
+    return Source(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
 
 
 def _record(column: Column, namespace: str) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.extras import import_extra
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.sources import Source, given_source
+from spark_kafka_sink.formats.plan import Source
+from spark_kafka_sink.formats.protobuf_schema import ProtoSchema, files_of, read_indexes
+from spark_kafka_sink.formats.sources import given_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -127,7 +129,7 @@ class RecordDecoder:
             raise ValueError("no schema id")
         indexes: tuple[int, ...] = ()
         if part.format.payload is Format.PROTOBUF:
-            indexes, rest = _indexes(framing[length:])
+            indexes, rest = read_indexes(framing[length:])
             payload = rest if header is None else data
         if self._registry is None:
             return self._source(part), payload
@@ -138,8 +140,11 @@ class RecordDecoder:
     ) -> Source:
         key = (identifier, indexes)
         if key not in self._found:
-            text = registry.schema_text(identifier, format_)
-            self._found[key] = Source(text, "", _message_at(text, indexes) if indexes else None)
+            text, message = registry.schema_text(identifier, format_), None
+            if indexes:
+                main = ProtoSchema.parse(text).main
+                message = next(name for name, place in main.items() if place == indexes)
+            self._found[key] = Source(text, "", message)
         return self._found[key]
 
     def _source(self, part: PartFormat) -> Source | None:
@@ -194,42 +199,11 @@ def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
     pool: Any = descriptor_pool.DescriptorPool()
     for built_in in (Duration, Timestamp, Int32Value):
         pool.AddSerializedFile(built_in.DESCRIPTOR.file.serialized_pb)
-    for file in _proto_files(schema):
-        pool.AddSerializedFile(file)
+    for file in files_of(schema):
+        if not file.name.startswith("google/"):  # Google's files are already in the pool.
+            pool.AddSerializedFile(base64.b64decode(file.text))
     made = message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
     return lambda payload: _plain(made.FromString(payload))
-
-
-def _proto_files(schema: str) -> list[bytes]:
-    """Return the serialized files of a base64 descriptor, without Google's own files."""
-    from spark_kafka_sink.formats.protobuf_schema import files_of
-
-    files = files_of(schema)
-    return [base64.b64decode(file.text) for file in files if not file.name.startswith("google/")]
-
-
-def _message_at(schema: str, indexes: tuple[int, ...]) -> str:
-    from spark_kafka_sink.formats.protobuf_schema import ProtoSchema
-
-    main = ProtoSchema.parse(schema).main
-    return next(name for name, place in main.items() if place == indexes)
-
-
-def _indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Return the message indexes at the start of `data`, and the remaining bytes."""
-    numbers: list[int] = []
-    position = 0
-    while not numbers or len(numbers) <= numbers[0]:
-        shift = number = 0
-        while True:
-            byte = data[position]
-            position += 1
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        numbers.append(number >> 1)  # Message indexes are never negative.
-    return tuple(numbers[1:]) or (0,), data[position:]
 
 
 def _plain(message: Any) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats import text
 from spark_kafka_sink.formats.fields import Cells, Column, DecimalCells, Shape, unsupported
-from spark_kafka_sink.formats.plan import Derived
+from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.writer import (
     Node,
     RowEncoder,
@@ -212,7 +212,7 @@ class _Compiler:
 _SCHEMA_VERSION: Final = "http://json-schema.org/draft-07/schema#"
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
+def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     """Derive a JSON Schema; see `plan.derive_schema`.
 
     Objects are closed (`additionalProperties` is false), so that a registry accepts a new optional
@@ -222,7 +222,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
     _Compiler("UTC", writes_nulls=False).node(column)
     full_name = f"{namespace}.{name}" if namespace else name
     schema = {"$schema": _SCHEMA_VERSION, "title": full_name, **_schema_of(column)}
-    return Derived(json.dumps(schema, separators=(",", ":")), full_name)
+    return Source(json.dumps(schema, separators=(",", ":")), full_name)
 
 
 _SCHEMAS: Final[dict[Shape, dict[str, Any]]] = {

@@ -37,8 +37,6 @@ class FieldPlan:
         column: index of a struct column (with RAW, of any column); None if `fields` is used.
         schema: Avro schema or JSON Schema as text, or a Protobuf descriptor in base64; None only
             for JSON without a registry.
-        references: schemas to which `schema` refers, in the same form and in the order of their
-            dependencies.
         message: full name of the Protobuf message; None for the other formats.
         framing: the bytes before each payload.
         zone: the session's time zone, for timestamps in JSON.
@@ -51,7 +49,6 @@ class FieldPlan:
     fields: tuple[int, ...] | None = None
     column: int | None = None
     schema: str | None = None
-    references: tuple[str, ...] = ()
     message: str | None = None
     framing: Framing = Framing()
     zone: str = "UTC"
@@ -68,15 +65,13 @@ class FieldPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
-    """A schema derived from a DataFrame.
+class Source:
+    """A schema that is not yet in the registry, or does not need a registry.
 
     Attributes:
         schema: as in `FieldPlan`.
-        references: schemas to which `schema` refers, in the same form and in the order of their
-            dependencies.
-        message: full name of the Protobuf message; None for other formats.
         name: full name of the record, for the subject strategies.
+        message: full name of the Protobuf message; None for other formats.
     """
 
     schema: str
@@ -87,12 +82,12 @@ class Derived:
 class _FormatModule(Protocol):
     """The interface of each format's module."""
 
-    def derive(self, type_: pa.StructType, name: str, namespace: str) -> Derived: ...
+    def derive(self, type_: pa.StructType, name: str, namespace: str) -> Source: ...
 
     def compile_plan(self, plan: FieldPlan, type_: pa.StructType) -> RowEncoder: ...
 
 
-def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: str = "") -> Derived:
+def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: str = "") -> Source:
     """Derive the schema of a format from a DataFrame's columns.
 
     Args:

@@ -34,7 +34,6 @@ from spark_kafka_sink.formats.protobuf_schema import (
     ProtoMessage,
     ProtoSchema,
     derive,
-    message_indexes,
     tag,
 )
 from spark_kafka_sink.formats.text import write_decimals
@@ -56,12 +55,12 @@ from spark_kafka_sink.formats.writer import (
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.plan import FieldPlan
 
-__all__ = ["compile_plan", "derive", "message_indexes"]
+__all__ = ["compile_plan", "derive"]
 
 
 def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
-    schema = ProtoSchema.parse(plan.schema or "", plan.references)
+    schema = ProtoSchema.parse(plan.schema or "")
     root = _Compiler(schema).message(schema.message(plan.message), Column.of(type_))
     return RowEncoder(root, plan.framing.prefix)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
-from spark_kafka_sink.formats.plan import Derived
+from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.writer import unsigned_varint
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ProtoSchema:
     main: dict[str, tuple[int, ...]]
 
     @classmethod
-    def parse(cls, text: str, references: tuple[str, ...] = ()) -> ProtoSchema:
+    def parse(cls, text: str) -> ProtoSchema:
         """Parse a FileDescriptorProto or FileDescriptorSet in base64.
 
         The last file of a set is the main file, and the other files are its imports.
@@ -105,7 +105,7 @@ class ProtoSchema:
             ConfigError: the text is not a descriptor.
         """
         schema = cls({}, {}, {})
-        files = [file for each in (*references, text) for _, file in _files(each)]
+        files = [file for _, file in _files(text)]
         for file in files:
             syntax = _text(file, 12)
             package = _text(file, 2)
@@ -208,6 +208,16 @@ def framed_indexes(schema: str, message: str | None) -> bytes:
     if indexes == (0,):
         return b"\0"
     return b"".join(unsigned_varint(2 * number) for number in (len(indexes), *indexes))
+
+
+def read_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
+    """Return the message indexes at the start of `data`, and the remaining bytes."""
+    count, position = _varint(data, 0)
+    indexes: list[int] = []
+    for _ in range(count >> 1):
+        index, position = _varint(data, position)
+        indexes.append(index >> 1)
+    return tuple(indexes) or (0,), data[position:]
 
 
 def _within(package: str, name: str) -> str:
@@ -321,7 +331,7 @@ _KEYS: Final = (
 )
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
+def derive(type_: pa.StructType, name: str, namespace: str) -> Source:
     """Derive the descriptor of a file with one message; see `plan.derive_schema`.
 
     Fields are numbered in column order. A nullable column is `optional`.
@@ -333,7 +343,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
     file += _bytes(2, namespace.encode()) if namespace else b""
     file += b"".join(_bytes(3, each.encode()) for each in imports)
     file += _bytes(4, message) + _bytes(12, b"proto3")
-    return Derived(base64.b64encode(file).decode(), full_name, full_name)
+    return Source(base64.b64encode(file).decode(), full_name, full_name)
 
 
 def _bytes(field: int, value: bytes) -> bytes:

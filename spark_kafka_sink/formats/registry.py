@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 from urllib.parse import quote
 from uuid import UUID
 
-from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
 from spark_kafka_sink.common.extras import import_extra
 from spark_kafka_sink.config.formats import Format
@@ -23,10 +22,12 @@ from spark_kafka_sink.config.schema_registry import URL
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     PasswordLogin,
+    RefreshPolicy,
     SaslConfig,
 )
 from spark_kafka_sink.formats.protobuf_schema import files_of, set_of
 from spark_kafka_sink.security.credentials import resolved_login, revealed
+from spark_kafka_sink.security.tokens.token import TokenCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -131,9 +132,10 @@ class Registry:
         schema = self._schema(candidate, register=True)
         found = self._call(
             f"register the schema of subject {subject}",
-            lambda: self._client.register_schema_full_response(
-                subject, schema, normalize_schemas=self._config.normalize
-            ),
+            self._client.register_schema_full_response,
+            subject,
+            schema,
+            normalize_schemas=self._config.normalize,
         )
         return self._complete(found.schema_id, found.guid, subject, candidate.text)
 
@@ -146,9 +148,10 @@ class Registry:
         schema = self._schema(candidate)
         found = self._call(
             f"find the schema in subject {subject}",
-            lambda: self._client.lookup_schema(
-                subject, schema, normalize_schemas=self._config.normalize
-            ),
+            self._client.lookup_schema,
+            subject,
+            schema,
+            normalize_schemas=self._config.normalize,
         )
         return self._complete(found.schema_id, found.guid, subject, candidate.text)
 
@@ -176,11 +179,8 @@ class Registry:
             number = int.from_bytes(identifier)
             return self._by_id(number, f"of the schema with id {number}", format_).text
         guid = str(UUID(bytes=identifier))
-        form = _SERIALIZED if format_.payload is Format.PROTOBUF else None
-        found = self._call(
-            f"read the schema with GUID {guid}",
-            lambda: self._client.get_schema_by_guid(guid, fmt=form),
-        )
+        what = f"read the schema with GUID {guid}"
+        found = self._call(what, self._client.get_schema_by_guid, guid, fmt=_form(format_))
         return self._read(0, guid, f"of GUID {guid}", found, format_).text
 
     def has_versions(self, subject: str) -> bool:
@@ -189,27 +189,17 @@ class Registry:
         Raises:
             SchemaRegistryError: see `_fail`.
         """
-        try:
-            self._client.get_latest_version(subject)
-        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-            if getattr(error, "http_status_code", None) != _NOT_FOUND:
-                self._fail(f"read the latest version of subject {subject}", error)
-            return False
-        return True
+        what = f"read the latest version of subject {subject}"
+        return self._find(what, self._client.get_latest_version, subject) is not None
 
     def _latest(self, subject: str, format_: Format) -> Registered:
         what = f"read the latest version of subject {subject}"
-        form = _SERIALIZED if format_.payload is Format.PROTOBUF else None
-        found = self._call(what, lambda: self._client.get_latest_version(subject, fmt=form))
+        found = self._call(what, self._client.get_latest_version, subject, fmt=_form(format_))
         return self._read(found.schema_id, found.guid, subject, found.schema, format_)
 
     def _by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
-        found = self._call(
-            f"read the schema with id {schema_id}",
-            lambda: self._client.get_schema(
-                schema_id, fmt=_SERIALIZED if format_.payload is Format.PROTOBUF else None
-            ),
-        )
+        what = f"read the schema with id {schema_id}"
+        found = self._call(what, self._client.get_schema, schema_id, fmt=_form(format_))
         return self._read(schema_id, None, subject, found, format_)
 
     def check(self, subject: str, candidate: Candidate) -> str:
@@ -221,16 +211,14 @@ class Registry:
         schema, latest = self._schema(candidate), f"the latest version of subject {subject}"
         if self._config.is_mock:  # The subject accepts any schema.
             return f"the schema is compatible with {latest}"
-        try:
-            compatible = self._client.test_compatibility(
-                subject, schema, normalize=self._config.normalize
-            )
-            reasons = "" if compatible else self._incompatibilities(subject, schema)
-        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-            if getattr(error, "http_status_code", None) != _NOT_FOUND:
-                self._fail(f"check the schema of subject {subject}", error)
+        what, normalize = f"check the schema of subject {subject}", self._config.normalize
+        compatible = self._find(
+            what, self._client.test_compatibility, subject, schema, normalize=normalize
+        )
+        if compatible is None:
             return f"subject {subject} does not exist yet"
         if not compatible:
+            reasons = self._call(what, self._incompatibilities, subject, schema)
             raise SchemaRegistryError(
                 f"the schema is incompatible with {latest}{reasons}", hint=_INCOMPATIBLE_HINT
             )
@@ -266,12 +254,10 @@ class Registry:
         """Return a reference to an imported file, with the file name as its subject."""
         schema = self._proto(file, known)
         if register:
-            self._call(
-                f"register the import {file.name}",
-                partial(self._client.register_schema, file.name, schema),
-            )
+            what = f"register the import {file.name}"
+            self._call(what, self._client.register_schema, file.name, schema)
         found = self._call(
-            f"find the import {file.name}", partial(self._client.lookup_schema, file.name, schema)
+            f"find the import {file.name}", self._client.lookup_schema, file.name, schema
         )
         return self._library.SchemaReference(file.name, file.name, found.version)
 
@@ -282,10 +268,8 @@ class Registry:
     def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
         """Return a registered schema after checking its rules, which require a request by id."""
         self._client.clear_caches()
-        found = self._call(
-            f"read the schema with id {schema_id}",
-            lambda: self._client.get_schema(schema_id, subject),
-        )
+        what = f"read the schema with id {schema_id}"
+        found = self._call(what, self._client.get_schema, schema_id, subject)
         _reject_rules(found, subject)
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
@@ -321,10 +305,7 @@ class Registry:
             return self._with_imports(text, references)
         named: dict[str, Any] = {}
         for each in references:
-            found = self._call(
-                f"read version {each.version} of subject {each.subject}",
-                partial(self._client.get_version, each.subject, each.version),
-            )
+            found = self._version(each)
             inner = found.schema.schema_str
             if found.schema.references:
                 inner = self._with_references(format_, inner, found.schema.references, each.subject)
@@ -337,10 +318,7 @@ class Registry:
 
         def collect(references: Any) -> None:
             for each in references:
-                found = self._call(
-                    f"read version {each.version} of subject {each.subject}",
-                    partial(self._client.get_version, each.subject, each.version, fmt=_SERIALIZED),
-                )
+                found = self._version(each, fmt=_SERIALIZED)
                 collect(found.schema.references or ())
                 if found.schema.schema_str not in texts:
                     texts.append(found.schema.schema_str)
@@ -348,11 +326,27 @@ class Registry:
         collect(references)
         return set_of((*texts, text))
 
-    def _call(self, what: str, request: Callable[[], Any]) -> Any:
+    def _version(self, reference: Any, fmt: str | None = None) -> Any:
+        """Return the version of a subject to which a schema refers."""
+        subject, version = reference.subject, reference.version
+        what = f"read version {version} of subject {subject}"
+        return self._call(what, self._client.get_version, subject, version, fmt=fmt)
+
+    def _call(self, what: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a request; see `_fail`."""
         try:
-            return request()
+            return request(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
             self._fail(what, error)
+
+    def _find(self, what: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a request, or None for the HTTP status 404; see `_fail`."""
+        try:
+            return request(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            if getattr(error, "http_status_code", None) != _NOT_FOUND:
+                self._fail(what, error)
+            return None
 
     def _fail(self, what: str, error: Exception) -> NoReturn:
         """Raise the error of a failed request.
@@ -360,9 +354,9 @@ class Registry:
         Raises:
             SchemaRegistryError: always; it contains the registry's message.
         """
-        place = _shown_url(self._config.url)
         if isinstance(error, (SchemaRegistryError, ConfigError)):
             raise error
+        place = self._config.url.replace(",", ", ")
         status = getattr(error, "http_status_code", None)
         if status is None:
             reason = _printable(str(error) or type(error).__name__)
@@ -410,6 +404,10 @@ def _reject_rules(schema: Any, subject: str) -> None:
             f"{', '.join(names)}. Encrypted fields would be written in clear",
             hint="write with a client that executes rules, or use a schema without them",
         )
+
+
+def _form(format_: Format) -> str | None:
+    return _SERIALIZED if format_.payload is Format.PROTOBUF else None
 
 
 def _guid(text: str | None) -> bytes | None:
@@ -500,34 +498,22 @@ def _bearer_fields(
                 hint="Set bearer.auth.credentials.source=OAUTHBEARER and the issuer.",
             )
         issuer = login
-    source = None if issuer is None else _Tokens(issuer)
+    token = partial(revealed, bearer.token) if issuer is None else _tokens(issuer)  # type: ignore[arg-type]
     more = {"bearer.auth.logical.cluster": bearer.logical_cluster or ""}
     if bearer.identity_pool is not None:
         more["bearer.auth.identity.pool.id"] = bearer.identity_pool
-
-    def fields(_: Mapping[str, Any]) -> dict[str, str]:
-        token = source.current() if source is not None else revealed(bearer.token)  # type: ignore[arg-type]
-        return {"bearer.auth.token": token, **more}
-
-    return fields
+    return lambda _: {"bearer.auth.token": token(), **more}
 
 
-class _Tokens:
-    """Provides tokens from an issuer. A token is used until it expires."""
+def _tokens(login: ClientCredentialsLogin) -> Callable[[], str]:
+    """Return a function that provides a valid token of an issuer, after requesting the first."""
+    from spark_kafka_sink.security.tokens.token_endpoint import (  # Requires the `oauth` extra.
+        ClientCredentialsSource,
+    )
 
-    def __init__(self, login: ClientCredentialsLogin) -> None:
-        from spark_kafka_sink.security.tokens.token_endpoint import (  # Requires the `oauth` extra.
-            ClientCredentialsSource,
-        )
-
-        self._source = ClientCredentialsSource(login)
-        self._token = self._source.fetch()
-
-    def current(self) -> str:
-        """Return a token that has not yet expired."""
-        if self._token.expired(SystemClock().wall_ms()):
-            self._token = self._source.fetch()
-        return self._token.value
+    cache, source, policy = TokenCache(), ClientCredentialsSource(login), RefreshPolicy()
+    cache.token(source, policy)
+    return lambda: cache.token(source, policy).value
 
 
 def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
@@ -549,13 +535,6 @@ def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
         chain = files.enter_context(context.short_lived_file(identity.chain_text() + key))
         settings |= {"ssl.certificate.location": chain, "ssl.key.password": passphrase}
     return settings
-
-
-def _shown_url(urls: str) -> str:
-    """Return the URLs without credentials."""
-    from spark_kafka_sink.common.secret import redacted
-
-    return ", ".join(redacted(url.strip()) for url in urls.split(","))
 
 
 def _printable(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,22 +12,11 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SubjectStrategy
-from spark_kafka_sink.formats.plan import derive_schema
+from spark_kafka_sink.formats.plan import Source, derive_schema
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import PartFormat
     from spark_kafka_sink.config.schema_registry import RegistryConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A schema that is not yet in the registry, or does not need a registry."""
-
-    schema: str
-    name: str
-    """Full name of the record."""
-    message: str | None = None
-    """Full name of the Protobuf message; None for other formats."""
 
 
 def source_of(part: PartFormat, type_: pa.StructType) -> Source:
@@ -41,8 +29,7 @@ def source_of(part: PartFormat, type_: pa.StructType) -> Source:
     given = given_source(part)
     if given is not None:
         return given
-    derived = derive_schema(part.format, type_, part.record_name, part.namespace)
-    return Source(derived.schema, derived.name, derived.message)
+    return derive_schema(part.format, type_, part.record_name, part.namespace)
 
 
 def given_source(part: PartFormat) -> Source | None:

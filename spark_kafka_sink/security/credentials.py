@@ -6,7 +6,7 @@ folder.
 
 Files that are being replaced: a certificate and its key are two files, and `cp` truncates a file
 before writing to it. For a short time, a file can therefore be empty or incomplete, or not match
-the other file. `change_follows` waits for the replacement to finish.
+the other file. `retried_while_files_change` waits for the replacement to finish.
 
 Stamps: equal settings do not imply equal secrets, because `file:PATH`, keystores and keytabs are
 read again for each login. `credentials_stamp` returns a value that changes when a referenced secret
@@ -21,7 +21,7 @@ import time
 from dataclasses import fields, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import ENVIRONMENT, FILE, Secret
@@ -29,9 +29,9 @@ from spark_kafka_sink.common.text import shown_file
 from spark_kafka_sink.config.security.model import JaasLogin, KerberosLogin, SaslConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from spark_kafka_sink.config.security.model import Login, SecurityConfig
+    from spark_kafka_sink.config.security.model import KeyStore, Login, SecurityConfig, TrustStore
 
 
 SETTLING_S = 5.0
@@ -45,6 +45,7 @@ FileStamp = tuple[int, int, int, int, int]
 that is moved to the path of another file keeps its mtime.
 """
 Stamps = tuple[FileStamp | None, ...]
+Result = TypeVar("Result")
 
 
 def stamps_of(paths: Iterable[str]) -> Stamps:
@@ -52,7 +53,27 @@ def stamps_of(paths: Iterable[str]) -> Stamps:
     return tuple(map(_stamp, paths))
 
 
-def change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> bool:
+def retried_while_files_change(
+    paths: tuple[str, ...], attempt: Callable[[], Result], settling: float
+) -> tuple[Result, Stamps]:
+    """Return the result of `attempt`, and the stamps of the files at its start.
+
+    A failed attempt is repeated if the files are being replaced, for up to `settling` seconds.
+
+    Raises:
+        Exception: see `attempt`.
+    """
+    deadline = time.monotonic() + settling
+    while True:
+        stamps = stamps_of(paths)
+        try:
+            return attempt(), stamps
+        except Exception:
+            if not _change_follows(paths, stamps, deadline):
+                raise
+
+
+def _change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> bool:
     """Wait until recently changed files change again. If no file is recent, do not wait.
 
     Args:
@@ -76,8 +97,9 @@ def _changed_recently(stamps: Stamps) -> bool:
 
 
 def _stamp(path: str) -> FileStamp | None:
+    """Return the stamp of a file, or None if it is missing, which is an error when it is read."""
     try:
-        found = Path(path).stat()
+        found = os.stat(path)  # noqa: PTH116 - pathlib's normalizes the path first
     except (OSError, ValueError):  # A ValueError means that the path is invalid.
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -87,6 +109,12 @@ _PATHS = frozenset({"location", "keytab", "ticket_cache"})
 """Fields of `config.security.model` that contain a path."""
 
 Settings = TypeVar("Settings")
+
+
+def secrets_of(settings: TrustStore | KeyStore | Login) -> tuple[Secret, ...]:
+    """Return the secrets of a store or a login that are set, without those of nested settings."""
+    values = (getattr(settings, each.name) for each in fields(settings))
+    return tuple(value for value in values if isinstance(value, Secret))
 
 
 def located(settings: Settings, folders: Sequence[Path]) -> Settings:
@@ -191,10 +219,10 @@ def _line_breaks_in(path: str) -> str:
     )
 
 
-Stamp = tuple[tuple[int, int, int] | bytes | None, ...]
-"""One entry per reference: mtime, size and inode of a file, or a digest of an environment variable
-or a ticket cache.
-"""
+_Stamp: TypeAlias = FileStamp | bytes | None
+"""The stamp of a file, or a digest of an environment variable or a ticket cache."""
+Stamp = tuple[_Stamp, ...]
+"""One entry per reference."""
 
 _FILES = frozenset({"location", "keytab"})
 """Fields that contain the path of a file with a secret."""
@@ -211,7 +239,7 @@ def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:
     return tuple(_stamps(settings))
 
 
-def _stamps(settings: object) -> Iterator[tuple[int, int, int] | bytes | None]:
+def _stamps(settings: object) -> Iterator[_Stamp]:
     if isinstance(settings, tuple):
         for each in settings:
             yield from _stamps(each)
@@ -229,12 +257,12 @@ def _stamps(settings: object) -> Iterator[tuple[int, int, int] | bytes | None]:
     for field in fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, str) and field.name in _FILES:
-            yield _stamp_of_file(value)
+            yield _stamp(value)
         else:
             yield from _stamps(value)
 
 
-def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None]:
+def _in_jaas(config: SaslConfig) -> Iterator[_Stamp]:
     """Yield the stamps of the references in a sasl.jaas.config that is itself a reference."""
     try:
         login = resolved_login(config)
@@ -262,20 +290,8 @@ def _digest(value: bytes) -> bytes:
     return blake2b(value, key=_KEY, digest_size=32).digest()
 
 
-def _of_reference(source: str) -> tuple[int, int, int] | bytes | None:
+def _of_reference(source: str) -> _Stamp:
     if source.startswith(FILE):
-        return _stamp_of_file(source.removeprefix(FILE))
+        return _stamp(source.removeprefix(FILE))
     value = os.environ.get(source.removeprefix(ENVIRONMENT))
     return None if value is None else _digest(os.fsencode(value))
-
-
-def _stamp_of_file(path: str) -> tuple[int, int, int] | None:
-    """Return the stamp of a file, or None if it is missing.
-
-    The error for a missing file is raised when the file is read.
-    """
-    try:
-        found = os.stat(path)  # noqa: PTH116 - pathlib's normalizes the path first
-    except (OSError, ValueError):
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

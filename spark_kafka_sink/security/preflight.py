@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.model import ClientCredentialsLogin, JaasLogin, PasswordLogin
+from spark_kafka_sink.config.security.model import ClientCredentialsLogin, JaasLogin, TokenLogin
 from spark_kafka_sink.config.security.values import check_libraries
 from spark_kafka_sink.security import credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.common.secret import Secret
-    from spark_kafka_sink.config.security.model import Login, SaslConfig, SecurityConfig, TlsConfig
+    from spark_kafka_sink.config.security.model import SaslConfig, SecurityConfig, TlsConfig
 
 MAX_CACHED = 8
 """Maximum number of remembered configurations that have passed. The least recently used
@@ -45,20 +43,12 @@ def _check_login(config: SaslConfig) -> None:
         return
     login = credentials.resolved_login(config)
     check_libraries(login)
-    for secret in _secrets_of(login):
-        if secret.is_here:
+    for secret in credentials.secrets_of(login):
+        # A token can have several line breaks; it is checked when it is sent.
+        if secret.is_here and not isinstance(login, TokenLogin):
             credentials.revealed(secret)
     if isinstance(login, ClientCredentialsLogin) and login.tls is not None:
         _check_stores(login.tls)
-
-
-def _secrets_of(login: Login) -> tuple[Secret, ...]:
-    """Return the name and the secret of a login, if the login contains them."""
-    if isinstance(login, PasswordLogin):
-        return login.username, login.password
-    if isinstance(login, ClientCredentialsLogin):
-        return login.client_id, login.client_secret
-    return ()
 
 
 def _check_stores(tls: TlsConfig) -> None:
@@ -106,7 +96,11 @@ class StreamPreflight:
         has_passed = security in self._passed
         self._passed.pop(security, None)
         try:
-            self._check_until_settled(security, 0.0 if has_passed else self._settling)
+            credentials.retried_while_files_change(
+                _files_of(security),
+                lambda: self._check(security),
+                0.0 if has_passed else self._settling,
+            )
         except Exception as error:
             if not has_passed:
                 raise
@@ -120,16 +114,6 @@ class StreamPreflight:
         self._passed[security] = None
         while len(self._passed) > MAX_CACHED:
             del self._passed[next(iter(self._passed))]
-
-    def _check_until_settled(self, security: SecurityConfig, settling: float) -> None:
-        files, deadline = _files_of(security), time.monotonic() + settling
-        while True:
-            stamps = credentials.stamps_of(files)
-            try:
-                return self._check(security)
-            except Exception:
-                if not credentials.change_follows(files, stamps, deadline):
-                    raise
 
 
 STREAMS = StreamPreflight()

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from decimal import Decimal
+from functools import cache
 from inspect import getdoc
 from typing import Any, Final
 
@@ -23,19 +24,29 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ColumnError, KafkaProdError
 from spark_kafka_sink.common.extras import EXTRAS
 from spark_kafka_sink.config.aliases import ALIASES
+from spark_kafka_sink.config.dead_letters import DeadLetterOptions
 from spark_kafka_sink.config.enums import Profile
-from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.config.exactly_once import ExactlyOnceOptions
+from spark_kafka_sink.config.formats import Format, FormatOptions
 from spark_kafka_sink.config.names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.option import Option, Value
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.options import (
+    PRODUCER_OPTIONS,
+    SINK_OPTIONS,
+    ProducerOptions,
+    WriteOptions,
+)
 from spark_kafka_sink.config.profiles import load_profile
+from spark_kafka_sink.config.schema_registry import TLS_PREFIX, RegistryOptions
 from spark_kafka_sink.config.security.names import (
     IGNORED_JAVA_SECURITY_KEYS,
     IGNORED_LIBRDKAFKA_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
     SECURITY_ALIASES,
 )
-from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS, SecurityOptions
+from spark_kafka_sink.config.throttling import ThrottlingOptions
+from spark_kafka_sink.config.topic_creation import TopicCreationOptions
 from spark_kafka_sink.export.java_names import Metric, java_metrics
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
@@ -57,6 +68,17 @@ from spark_kafka_sink.spark.schema_plan import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
 _PREFIX = "kafka."
+_TABLES = (
+    ProducerOptions,
+    SecurityOptions,
+    WriteOptions,
+    FormatOptions,
+    RegistryOptions,
+    TopicCreationOptions,
+    ExactlyOnceOptions,
+    DeadLetterOptions,
+    ThrottlingOptions,
+)
 _COLUMNS = ("option", "default", "allowed", "meaning")
 MAIN = (
     "kafka.bootstrap.servers",
@@ -80,7 +102,7 @@ def render_main_options() -> str:
     """Return a table of the most common options."""
     known = {option.name: option for option in SINK_OPTIONS}
     known |= {_PREFIX + option.name: option for option in (*PRODUCER_OPTIONS, *SECURITY_OPTIONS)}
-    rows = ((f"`{name}`", _ours(known[name]), known[name].doc) for name in MAIN)
+    rows = ((f"`{name}`", _ours(known[name]), _meaning(known[name])) for name in MAIN)
     return table(("option", "default", "meaning"), rows)
 
 
@@ -105,7 +127,22 @@ def render_options() -> str:
 
 
 def _row(option: Option, prefix: str = "") -> tuple[str, ...]:
-    return f"`{prefix}{option.name}`", _ours(option), _allowed(option), option.doc
+    return f"`{prefix}{option.name}`", _ours(option), _allowed(option), _meaning(option)
+
+
+def _meaning(option: Option) -> str:
+    docs = _option_docs()
+    return docs.get(option.name) or docs[option.name.removeprefix(TLS_PREFIX)]
+
+
+@cache
+def _option_docs() -> dict[str, str]:
+    """Return the docstrings of all options by the option's name."""
+    return {
+        getattr(table, attribute).name: text
+        for table in _TABLES
+        for attribute, text in attribute_docs(table).items()
+    }
 
 
 def render_other_names() -> str:

@@ -17,14 +17,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
+from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
-from spark_kafka_sink.security.sasl.exchange import SaslExchange, quoted
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.security.sasl.exchange import SaslExchange
 
 Step = Callable[[], bytes | None]
 """Function that can block; returns the next message, or None after the last message."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
@@ -30,22 +30,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.values import SecurityValues
 
 
-class TokenKind(Enum):
-    """The kind of a token."""
+class Token(NamedTuple):
+    """A token; `text` can be a secret.
 
-    WORD = "word"
-    """A word, with or without quotes. Java's tokenizer returns text only for words."""
-    NUMBER = "number"
-    """A token that starts like a number. Java's tokenizer returns no text for numbers."""
-    SIGN = "sign"
+    `is_word` is False for signs and for tokens that start like a number, for which Java's tokenizer
+    returns no text.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token; `text` can be a secret."""
-
-    kind: TokenKind
     text: str
+    is_word: bool
 
 
 _TOKEN = re.compile(
@@ -67,14 +60,10 @@ _CONTROL = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 def tokens(text: str) -> Iterator[Token]:
     """Yield the tokens of a text. Never fails, because every character is part of a token."""
     for match in _TOKEN.finditer(text):
-        if match["number"] is not None:
-            yield Token(TokenKind.NUMBER, match["number"])
-        elif match["word"] is not None:
-            yield Token(TokenKind.WORD, match["word"])
-        elif match["quoted"] is not None:
-            yield Token(TokenKind.WORD, _ESCAPE.sub(_unescaped, match["inside"]))
-        elif match["sign"] is not None:
-            yield Token(TokenKind.SIGN, match["sign"])
+        if match["quoted"] is not None:
+            yield Token(_ESCAPE.sub(_unescaped, match["inside"]), is_word=True)
+        elif match.lastgroup in ("number", "word", "sign"):
+            yield Token(match[0], is_word=match.lastgroup == "word")
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -285,7 +274,7 @@ class _Reader:
     def entries(self) -> Iterator[tuple[str, dict[str, str]]]:
         """Yield the class and options of each login module."""
         for token in self._tokens:
-            if token.kind is not TokenKind.WORD or not token.text:
+            if not token.is_word or not token.text:
                 raise self.problem("does not start with the class of a login module")
             self._flag(next(self._tokens, None))
             yield token.text, dict(self._options())
@@ -298,11 +287,11 @@ class _Reader:
         )
 
     def _flag(self, token: Token | None) -> None:
-        if token == Token(TokenKind.SIGN, "{"):
+        if token == Token("{", is_word=False):
             raise self.problem(
                 "is a section of a JAAS file, such as KafkaClient { ... };", _SECTION
             )
-        if token is None or token.kind is not TokenKind.WORD or token.text.lower() not in FLAGS:
+        if token is None or not token.is_word or token.text.lower() not in FLAGS:
             raise self.problem(
                 f"has no control flag after the login module; use one of {', '.join(FLAGS)}"
             )
@@ -310,18 +299,18 @@ class _Reader:
     def _options(self) -> Iterator[tuple[str, str]]:
         """Yield the option names and values up to the semicolon."""
         for number, token in enumerate(self._tokens, 1):
-            if token == Token(TokenKind.SIGN, ";"):
+            if token == Token(";", is_word=False):
                 return
-            if token.kind is not TokenKind.WORD:
+            if not token.is_word:
                 raise self.problem(
                     f"is invalid: login module option {number} has no name", _QUOTING
                 )
             sign, value = next(self._tokens, None), next(self._tokens, None)
-            if sign != Token(TokenKind.SIGN, "=") or value is None:
+            if sign != Token("=", is_word=False) or value is None:
                 raise self.problem(
                     f"is invalid: login module option {number} has no value", _QUOTING
                 )
-            if value.kind is not TokenKind.WORD:
+            if not value.is_word:
                 raise self.problem(
                     f"is invalid: the value of login module option {number} must be quoted",
                     _QUOTING,

@@ -193,7 +193,7 @@ class JaasLogin:
     """
 
     jaas: Secret
-    settings: tuple[tuple[str, Secret | str | int | bool], ...]
+    settings: tuple[tuple[str, Secret | str | float | bool], ...]
     """The other SASL options that are set, by name."""
     folders: tuple[str, ...] = ()
     """Folders that are searched for files with relative paths in the text."""

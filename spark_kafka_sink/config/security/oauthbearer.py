@@ -105,9 +105,7 @@ def unsecured_token_login(
     return UnsecuredTokenLogin(
         claims=tuple(sorted(claims.items())),
         lifetime_seconds=int(lifetime),
-        extensions=tuple(
-            sorted({**dict(extensions), **options.with_prefix(_UNSECURED_EXTENSION)}.items())
-        ),
+        extensions=extensions,
     )
 
 
@@ -158,7 +156,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
         return TokenLogin(token=token, extensions=extensions)
     url = values.text(_URL) or options.text(_STRIMZI_URL)
     if url is None and (handler is LoginHandler.UNSECURED or options.with_prefix(CLAIMS)):
-        return unsecured_token_login(options, extensions)
+        return unsecured_token_login(options, _extensions(values, options, unsecured=True))
     if url is None:
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is OAUTHBEARER, which requires a token",
@@ -250,13 +248,21 @@ def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas
     return found
 
 
-def _extensions(values: SecurityValues, options: JaasOptions) -> Extensions:
-    """Return the SASL extensions (KIP-342), from the login module (Java) or librdkafka's option."""
+def _extensions(
+    values: SecurityValues, options: JaasOptions, *, unsecured: bool = False
+) -> Extensions:
+    """Return the SASL extensions (KIP-342), from the login module (Java) or librdkafka's option.
+
+    Raises:
+        ConfigError: the name or the value of an extension cannot be sent.
+    """
     found = options.with_prefix(_EXTENSION)
     option = "sasl.oauthbearer.extensions"
     for pair in filter(None, (values.text(option) or "").split(",")):
         name, _, value = pair.partition("=")
         found[name.strip()] = value.strip()
+    if unsecured:
+        found |= options.with_prefix(_UNSECURED_EXTENSION)
     for name, value in found.items():
         if name == "auth" or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ConfigError(

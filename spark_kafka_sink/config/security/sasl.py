@@ -13,6 +13,7 @@ from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.common.text import nearest, shown
+from spark_kafka_sink.config.option import names
 from spark_kafka_sink.config.security.jaas import (
     JaasOptions,
     LoginHandler,
@@ -123,35 +124,16 @@ _TYPO_SIMILARITY = 0.75
 """
 _SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
 _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
-    LoginModule.PLAIN: frozenset({"username", "password"}),
-    LoginModule.SCRAM: frozenset({"username", "password", "tokenauth"}),
-    LoginModule.OAUTHBEARER: frozenset({"clientId", "clientSecret", "scope"}),
-    LoginModule.IAM: frozenset(
-        {
-            "awsProfileName",
-            "awsRoleArn",
-            "awsRoleSessionName",
-            "awsStsRegion",
-            "awsDebugCreds",
-            "awsMaxRetries",
-            "awsMaxBackOffTimeMs",
-        }
+    LoginModule.PLAIN: names("username password"),
+    LoginModule.SCRAM: names("username password tokenauth"),
+    LoginModule.OAUTHBEARER: names("clientId clientSecret scope"),
+    LoginModule.IAM: names(
+        "awsProfileName awsRoleArn awsRoleSessionName awsStsRegion awsDebugCreds awsMaxRetries "
+        "awsMaxBackOffTimeMs"
     ),
-    LoginModule.KERBEROS: frozenset(
-        {
-            "useKeyTab",
-            "keyTab",
-            "storeKey",
-            "principal",
-            "useTicketCache",
-            "ticketCache",
-            "serviceName",
-            "doNotPrompt",
-            "renewTGT",
-            "refreshKrb5Config",
-            "isInitiator",
-            "debug",
-        }
+    LoginModule.KERBEROS: names(
+        "useKeyTab keyTab storeKey principal useTicketCache ticketCache serviceName doNotPrompt "
+        "renewTGT refreshKrb5Config isInitiator debug"
     ),
 }
 """The options that have an effect, and Java's options without effect, which are not typos."""
@@ -358,21 +340,8 @@ def _for_login(option: str) -> bool:
 
 def _refresh(values: SecurityValues) -> RefreshPolicy:
     return RefreshPolicy(
-        window_factor=_fraction(values, "sasl.login.refresh.window.factor", 0.5, 1.0),
-        window_jitter=_fraction(values, "sasl.login.refresh.window.jitter", 0.0, 0.25),
+        window_factor=values.fraction("sasl.login.refresh.window.factor"),
+        window_jitter=values.fraction("sasl.login.refresh.window.jitter"),
         min_period_seconds=values.number("sasl.login.refresh.min.period.seconds") or 0,
         buffer_seconds=values.number("sasl.login.refresh.buffer.seconds") or 0,
     )
-
-
-def _fraction(values: SecurityValues, option: str, low: float, high: float) -> float:
-    text = values.text(option) or ""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not low <= number <= high:
-        raise ConfigError(
-            f"option {values.name(option)} is {shown(text)}; allowed: a number from {low} to {high}"
-        )
-    return number

@@ -43,7 +43,7 @@ def check_libraries(login: Login) -> None:
         require_extra(extra, f"option {option}")
 
 
-Setting = Secret | str | int | bool
+Setting = Secret | str | float | bool
 _OPTIONS = {option.name: option for option in SECURITY_OPTIONS}
 _CASE_CONVERSIONS = {
     "security.protocol": str.upper,
@@ -122,6 +122,10 @@ class SecurityValues:
         value = self.values.get(option, _OPTIONS[option].default)
         return None if value is None else int(str(value))
 
+    def fraction(self, option: str) -> float:
+        """Return a number with decimals."""
+        return float(str(self.values.get(option, _OPTIONS[option].default)))
+
     def flag(self, option: str) -> bool:
         """Return True if the option is true."""
         return self.values.get(option, _OPTIONS[option].default) is True
@@ -138,6 +142,6 @@ def read(name: str, text: str, shown: str) -> Setting:
         # Java trims the passwords of its options; librdkafka does not trim its passwords.
         return Secret(str(text).strip() if option.of_java else str(text), shown)
     value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), shown)
-    if not isinstance(value, (str, int)):
+    if not isinstance(value, (str, int, float)):
         raise TypeError(f"{name} has a type that security options do not support")
     return value

@@ -2,10 +2,9 @@
 
 In reading order:
 
-- `exchange`: the protocol `SaslExchange` that all mechanisms implement, and checks of the broker's
-  messages
-- `factory`: create the exchange that the settings require
-- `plain`: PLAIN
+- `exchange`: `SaslExchange`, which runs the generator of a mechanism's messages, and checks of
+  the broker's messages
+- `factory`: create the exchange that the settings require, and PLAIN
 - `scram`: SCRAM-SHA-256 and SCRAM-SHA-512, with keys, messages and exchange
 - `oauthbearer`: OAUTHBEARER and AWS_MSK_IAM; the tokens come from `security.tokens`
 - `gssapi`: GSSAPI (Kerberos 5)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from inspect import GEN_CLOSED, getgeneratorstate
+from typing import TYPE_CHECKING, TypeAlias
 
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.common.text import quoted
 
-__all__ = ["check_size", "decoded", "quoted"]
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    Messages: TypeAlias = Generator[bytes, bytes, None]
+    """Yields the client's messages and receives the broker's response to each. It returns when the
+    exchange is complete.
+    """
 
 LARGEST = 64 * 1024
 """Maximum size of a message in bytes. All mechanisms use far smaller messages."""
@@ -39,25 +45,30 @@ def decoded(message: bytes, mechanism: str) -> str:
         raise AuthenticationError(f"the broker's {mechanism} message is not UTF-8") from error
 
 
-class SaslExchange(Protocol):
+class SaslExchange:
     """One authentication on one connection; each re-authentication uses a new exchange.
 
     Both methods can block for a long time (to fetch a token, request a ticket, or hash a password).
     Therefore they are called one at a time on a thread that is allowed to block, never on the
     sender thread.
+
+    Args:
+        mechanism: the mechanism's name in SaslHandshake. It is OAUTHBEARER for AWS_MSK_IAM.
+        messages: the mechanism's messages.
     """
 
-    @property
-    def mechanism(self) -> str:
-        """The mechanism's name in SaslHandshake. It is OAUTHBEARER for AWS_MSK_IAM."""
+    def __init__(self, mechanism: str, messages: Messages) -> None:
+        self.mechanism = mechanism
+        self._messages = messages
 
     def first(self) -> bytes:
         """Return the first message to the broker, which can be empty.
 
         Raises:
             AuthenticationError: no ticket or token can be obtained.
-            ConfigError: a secret cannot be found on this host.
+            ConfigError: a secret cannot be found on this host, or cannot be sent.
         """
+        return next(self._messages)
 
     def answer(self, challenge: bytes) -> bytes | None:
         """Return the response to the broker's message, or None if the exchange is complete.
@@ -65,4 +76,13 @@ class SaslExchange(Protocol):
         Raises:
             AuthenticationError: the broker's message violates the mechanism, or the broker could
                 not prove that it knows the secret.
+            ConfigError: a secret cannot be found on this host.
         """
+        if getgeneratorstate(self._messages) == GEN_CLOSED:
+            raise AuthenticationError(
+                f"the broker continued the {self.mechanism} exchange after its end"
+            )
+        try:
+            return self._messages.send(challenge)
+        except StopIteration:
+            return None

@@ -1,4 +1,4 @@
-"""Create a SASL exchange from the settings of a mechanism."""
+"""Create a SASL exchange from the settings of a mechanism. Contains the exchange of PLAIN."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, assert_never
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security import model
 from spark_kafka_sink.config.security.values import check_libraries
-from spark_kafka_sink.security.credentials import resolved_login
-from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
-from spark_kafka_sink.security.sasl.plain import PlainExchange
-from spark_kafka_sink.security.sasl.scram import ScramExchange
+from spark_kafka_sink.security.credentials import resolved_login, revealed
+from spark_kafka_sink.security.sasl.exchange import SaslExchange
+from spark_kafka_sink.security.sasl.oauthbearer import bearer_exchange
+from spark_kafka_sink.security.sasl.scram import scram_exchange
 from spark_kafka_sink.security.tokens.token import StaticTokenSource, UnsecuredTokenSource
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.security.sasl.exchange import SaslExchange
+    from spark_kafka_sink.common.secret import Secret
+    from spark_kafka_sink.security.sasl.exchange import Messages
     from spark_kafka_sink.security.tokens.token import TokenSource
 
 
@@ -45,17 +46,32 @@ def _exchange(config: model.SaslConfig, login: model.Login, host: str) -> SaslEx
     match login:
         case model.PasswordLogin():
             if config.mechanism is model.Mechanism.PLAIN:
-                return PlainExchange(login)
-            return ScramExchange(config.mechanism, login)
+                return SaslExchange("PLAIN", _plain_messages(login))
+            return scram_exchange(config.mechanism, login)
         case model.KerberosLogin():
-            from spark_kafka_sink.security.sasl.gssapi import GssapiExchange
+            from spark_kafka_sink.security.sasl.gssapi import gssapi_exchange
 
-            return GssapiExchange(login, host)
-        case model.MskIamLogin():
-            return OAuthBearerExchange(_token_source(login, host), config.refresh)
+            return gssapi_exchange(login, host)
         case _:
-            source = _token_source(login, host)
-            return OAuthBearerExchange(source, config.refresh, login.extensions)
+            extensions = () if isinstance(login, model.MskIamLogin) else login.extensions
+            return bearer_exchange(_token_source(login, host), config.refresh, extensions)
+
+
+def _plain_messages(login: model.PasswordLogin) -> Messages:
+    """Yield `NUL name NUL password` (RFC 4616).
+
+    Kafka does not use the authorization identity. The broker's response is ignored, as in Java.
+    """
+    yield b"\0" + _without_nul(login.username) + b"\0" + _without_nul(login.password)
+
+
+def _without_nul(secret: Secret) -> bytes:
+    text = revealed(secret)
+    if "\0" in text:
+        raise ConfigError(
+            f"option {secret.option} contains a NUL character, which PLAIN cannot send"
+        )
+    return text.encode()
 
 
 def _token_source(

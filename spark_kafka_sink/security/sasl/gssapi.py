@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +16,13 @@ from gssapi.exceptions import GSSError
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.text import quoted, shown_file
-from spark_kafka_sink.security.sasl.exchange import check_size
+from spark_kafka_sink.security.sasl.exchange import SaslExchange, check_size
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import KerberosLogin
+    from spark_kafka_sink.security.sasl.exchange import Messages
 
+_MECHANISM = "GSSAPI"
 _KERBEROS = gssapi.MechType.kerberos
 _FLAGS = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
 _NO_LAYER = 1
@@ -32,107 +33,78 @@ message size.
 """
 
 
-class _Expects(Enum):
-    """The message that the broker must send next."""
-
-    CONTEXT = auto()
-    LAYERS = auto()
-    OUTCOME = auto()
-
-
-class GssapiExchange:
-    """See `SaslExchange`.
+def gssapi_exchange(login: KerberosLogin, host: str) -> SaslExchange:
+    """Return an exchange with a broker.
 
     Args:
         login: the principal, and the ticket cache or keytab.
         host: the broker's host name; the broker's principal is `service_name/host`.
     """
+    return SaslExchange(_MECHANISM, _messages(login, host))
 
-    def __init__(self, login: KerberosLogin, host: str) -> None:
-        self._login = login
-        self._host = host
-        self._expects = _Expects.CONTEXT
-        self._context: gssapi.SecurityContext | None = None
 
-    @property
-    def mechanism(self) -> str:
-        """See `SaslExchange`."""
-        return "GSSAPI"
+def _messages(login: KerberosLogin, host: str) -> Messages:
+    """Yield the context's tokens, then the chosen security layer (RFC 4752)."""
+    context, token = _first_token(login, host)
+    try:
+        while not context.complete:
+            challenge = yield token
+            check_size(challenge, _MECHANISM)
+            token = context.step(challenge) or b""
+        if not context.actual_flags & gssapi.RequirementFlag.integrity:
+            raise AuthenticationError("the broker's Kerberos context has no integrity protection")
+        challenge = yield token
+        check_size(challenge, _MECHANISM)
+        yield _chosen_layer(context, challenge)
+    except GSSError as error:
+        raise AuthenticationError(
+            f"the broker's GSSAPI message is invalid: {_describe_error(error)}"
+        ) from error
 
-    def first(self) -> bytes:
-        """Return the first token, with a ticket for the broker's service.
 
-        Raises:
-            AuthenticationError: no ticket can be obtained.
-            ConfigError: the keytab cannot be read on this host.
-        """
-        _check_keytab(self._login.keytab)
-        try:
-            service = gssapi.Name(
-                f"{self._login.service_name}@{self._host}", gssapi.NameType.hostbased_service
-            )
-            self._context = gssapi.SecurityContext(
-                name=service,
-                creds=_credentials(self._login),
-                flags=_FLAGS,
-                mech=_KERBEROS,
-                usage="initiate",
-            )
-            return self._context.step() or b""
-        except GSSError as error:
-            raise AuthenticationError(
-                f"no Kerberos ticket for {self._login.service_name}/{self._host} with "
-                f"{_ticket_source(self._login)}: {_describe_error(error)}",
-                hint="Check kinit and klist on this host, krb5.conf, the principal and "
-                "kafka.sasl.kerberos.service.name.",
-            ) from error
+def _first_token(login: KerberosLogin, host: str) -> tuple[gssapi.SecurityContext, bytes]:
+    """Return a new context and its first token, with a ticket for the broker's service.
 
-    def answer(self, challenge: bytes) -> bytes | None:
-        """Return the context's next token, then the chosen security layer (RFC 4752), then None.
+    Raises:
+        AuthenticationError: no ticket can be obtained.
+        ConfigError: the keytab cannot be read on this host.
+    """
+    _check_keytab(login.keytab)
+    try:
+        service = f"{login.service_name}@{host}"
+        context = gssapi.SecurityContext(
+            name=gssapi.Name(service, gssapi.NameType.hostbased_service),
+            creds=_credentials(login),
+            flags=_FLAGS,
+            mech=_KERBEROS,
+            usage="initiate",
+        )
+        return context, context.step() or b""
+    except GSSError as error:
+        raise AuthenticationError(
+            f"no Kerberos ticket for {login.service_name}/{host} with "
+            f"{_ticket_source(login)}: {_describe_error(error)}",
+            hint="Check kinit and klist on this host, krb5.conf, the principal and "
+            "kafka.sasl.kerberos.service.name.",
+        ) from error
 
-        Raises:
-            AuthenticationError: the broker cannot prove that it is the service, or its message
-                violates the mechanism.
-        """
-        check_size(challenge, self.mechanism)
-        if self._context is None:
-            raise AuthenticationError("the broker responded before the GSSAPI exchange started")
-        try:
-            match self._expects:
-                case _Expects.CONTEXT:
-                    return self._step(self._context, challenge)
-                case _Expects.LAYERS:
-                    return self._choose_layer(self._context, challenge)
-                case _Expects.OUTCOME:
-                    return None
-        except GSSError as error:
-            raise AuthenticationError(
-                f"the broker's GSSAPI message is invalid: {_describe_error(error)}"
-            ) from error
 
-    def _step(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
-        token = context.step(challenge)
-        if context.complete:
-            if not context.actual_flags & gssapi.RequirementFlag.integrity:
-                raise AuthenticationError(
-                    "the broker's Kerberos context has no integrity protection"
-                )
-            self._expects = _Expects.LAYERS
-        return token or b""
+def _chosen_layer(context: gssapi.SecurityContext, challenge: bytes) -> bytes:
+    """Choose no security layer, and authorize as the principal, as Java does.
 
-    def _choose_layer(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
-        """Choose no security layer, and authorize as the principal, as Java does."""
-        offered = context.unwrap(challenge).message
-        if len(offered) != _LAYERS_SIZE:
-            raise AuthenticationError("the broker's GSSAPI security layers are malformed")
-        if not offered[0] & _NO_LAYER:
-            raise AuthenticationError(
-                "the broker requires a GSSAPI security layer, which Kafka does not use"
-            )
-        self._expects = _Expects.OUTCOME
-        chosen = bytes([_NO_LAYER, 0, 0, 0]) + str(context.initiator_name).encode()
-        wrapped: bytes = context.wrap(chosen, encrypt=False).message
-        return wrapped
+    Raises:
+        AuthenticationError: the broker's layers are malformed, or it requires a layer.
+    """
+    offered = context.unwrap(challenge).message
+    if len(offered) != _LAYERS_SIZE:
+        raise AuthenticationError("the broker's GSSAPI security layers are malformed")
+    if not offered[0] & _NO_LAYER:
+        raise AuthenticationError(
+            "the broker requires a GSSAPI security layer, which Kafka does not use"
+        )
+    chosen = bytes([_NO_LAYER, 0, 0, 0]) + str(context.initiator_name).encode()
+    wrapped: bytes = context.wrap(chosen, encrypt=False).message
+    return wrapped
 
 
 def _credentials(login: KerberosLogin) -> gssapi.Credentials:

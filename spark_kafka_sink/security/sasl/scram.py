@@ -11,14 +11,17 @@ import secrets
 from base64 import b64decode, b64encode
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
 from spark_kafka_sink.security.credentials import revealed
-from spark_kafka_sink.security.sasl.exchange import decoded
+from spark_kafka_sink.security.sasl.exchange import SaslExchange, decoded
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.security.sasl.exchange import Messages
 
 MAX_CACHED = 32
 """Maximum number of salted passwords in the cache. A user has a separate entry for each salt."""
@@ -191,98 +194,45 @@ _ALGORITHMS = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha5
 _CHANNEL_BINDING = b64encode(GS2_HEADER.encode()).decode()
 
 
-class _Expects(Enum):
-    """The message that the broker must send next."""
-
-    SERVER_FIRST = auto()
-    SERVER_FINAL = auto()
-    NOTHING = auto()
-
-
-class ScramExchange:
-    """See `SaslExchange`.
+def scram_exchange(
+    mechanism: Mechanism,
+    login: PasswordLogin,
+    *,
+    nonce: str | None = None,
+    salted_passwords: SaltedPasswords = PROCESS_WIDE,
+) -> SaslExchange:
+    """Return an exchange for the login of a user or a delegation token.
 
     Args:
         mechanism: SCRAM_SHA_256 or SCRAM_SHA_512.
-        login: login of a user or a delegation token.
+        login: name and password.
         nonce: printable ASCII without a comma; by default a random nonce of 192 bits.
         salted_passwords: cache of hashed passwords.
     """
+    messages = _messages(mechanism, login, nonce or secrets.token_urlsafe(24), salted_passwords)
+    return SaslExchange(mechanism.value, messages)
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        login: PasswordLogin,
-        *,
-        nonce: str | None = None,
-        salted_passwords: SaltedPasswords = PROCESS_WIDE,
-    ) -> None:
-        self._mechanism = mechanism
-        self._algorithm = _ALGORITHMS[mechanism]
-        self._login = login
-        self._nonce = nonce or secrets.token_urlsafe(24)
-        self._salted_passwords = salted_passwords
-        self._expects = _Expects.SERVER_FIRST
-        self._client_first_bare = ""
-        self._server_signature = b""
 
-    @property
-    def mechanism(self) -> str:
-        """See `SaslExchange`."""
-        return self._mechanism.value
-
-    def first(self) -> bytes:
-        """Return the message with the user name and the nonce.
-
-        Raises:
-            ConfigError: the name cannot be found, is empty, or is not UTF-8.
-        """
-        self._client_first_bare = client_first_bare(
-            revealed(self._login.username), self._nonce, token_auth=self._login.token_auth
+def _messages(
+    mechanism: Mechanism, login: PasswordLogin, nonce: str, salted_passwords: SaltedPasswords
+) -> Messages:
+    """Yield the name, then the proof for the broker's challenge; check the broker's signature."""
+    name, algorithm = mechanism.value, _ALGORITHMS[mechanism]
+    bare = client_first_bare(revealed(login.username), nonce, token_auth=login.token_auth)
+    challenge = decoded((yield (GS2_HEADER + bare).encode()), name)
+    server_first = parse_server_first(challenge, name, nonce)
+    password = revealed(login.password).encode()
+    salted = salted_passwords.salted(
+        algorithm, password, server_first.salt, server_first.iterations
+    )
+    without_proof = f"c={_CHANNEL_BINDING},r={server_first.nonce}"
+    auth_message = f"{bare},{challenge},{without_proof}".encode()
+    proof = b64encode(client_proof(algorithm, salted, auth_message)).decode()
+    server_final = decoded((yield f"{without_proof},p={proof}".encode()), name)
+    expected = server_signature(algorithm, salted, auth_message)
+    if not hmac.compare_digest(parse_server_final(server_final, name), expected):
+        raise AuthenticationError(
+            f"the broker's {name} signature is wrong: the broker does not know this user's "
+            "password and might be an impostor",
+            hint="Check kafka.bootstrap.servers, and look for proxies in front of the broker.",
         )
-        return (GS2_HEADER + self._client_first_bare).encode()
-
-    def answer(self, challenge: bytes) -> bytes | None:
-        """Return the proof for the broker's challenge, or None for the broker's valid signature.
-
-        Raises:
-            AuthenticationError: a message is malformed, unexpected or an error, or the signature
-                shows that the broker does not know the password.
-            ConfigError: the password cannot be found, is empty, or is not UTF-8.
-        """
-        text = decoded(challenge, self.mechanism)
-        match self._expects:
-            case _Expects.SERVER_FIRST:
-                return self._prove(text)
-            case _Expects.SERVER_FINAL:
-                self._verify(text)
-                return None
-            case _Expects.NOTHING:
-                raise AuthenticationError(
-                    f"the broker continued the {self.mechanism} exchange after its end"
-                )
-
-    def _prove(self, text: str) -> bytes:
-        server_first = parse_server_first(text, self.mechanism, self._nonce)
-        salted = self._salted_passwords.salted(
-            self._algorithm,
-            revealed(self._login.password).encode(),
-            server_first.salt,
-            server_first.iterations,
-        )
-        without_proof = f"c={_CHANNEL_BINDING},r={server_first.nonce}"
-        auth_message = f"{self._client_first_bare},{text},{without_proof}".encode()
-        proof = client_proof(self._algorithm, salted, auth_message)
-        self._server_signature = server_signature(self._algorithm, salted, auth_message)
-        self._expects = _Expects.SERVER_FINAL
-        return f"{without_proof},p={b64encode(proof).decode()}".encode()
-
-    def _verify(self, text: str) -> None:
-        signature = parse_server_final(text, self.mechanism)
-        self._expects = _Expects.NOTHING
-        if not hmac.compare_digest(signature, self._server_signature):
-            raise AuthenticationError(
-                f"the broker's {self.mechanism} signature is wrong: the broker does not know "
-                "this user's password and might be an impostor",
-                hint="Check kafka.bootstrap.servers, and look for proxies in front of the broker.",
-            )

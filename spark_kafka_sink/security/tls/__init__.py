@@ -7,6 +7,5 @@ In reading order:
   certificates from truststores (PEM, PKCS12, JKS)
 - `context`: create the context with its protocol versions and cipher suites, and cache it per
   process
-- `failures`: describe why a TLS connection failed
-- `verification`: describe why a broker's certificate was rejected
+- `failures`: describe why a TLS connection failed, or why a broker's certificate was rejected
 """

@@ -20,7 +20,6 @@ import socket
 import ssl
 import tempfile
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -30,10 +29,14 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.security.model import TlsConfig, TlsVersion, TrustStore
-from spark_kafka_sink.security.credentials import SETTLING_S, Stamps, change_follows, stamps_of
+from spark_kafka_sink.security.credentials import (
+    SETTLING_S,
+    Stamps,
+    retried_while_files_change,
+    stamps_of,
+)
 from spark_kafka_sink.security.tls import stores
 from spark_kafka_sink.security.tls.stores import TRUSTSTORE_LOCATION, client_identity, files_of
-from spark_kafka_sink.security.tls.verification import WEAKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +53,10 @@ TLS_1_3_SUITES = frozenset(
 )
 """Cipher suites of RFC 8446. Java and OpenSSL use the same names."""
 
+WEAKER = (
+    "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits; @SECLEVEL=0 also accepts SHA-1."
+)
+"""How to accept keys and signatures that Java accepts and OpenSSL rejects. Never a default."""
 _LEVEL = "@SECLEVEL="
 _DEFAULT = "DEFAULT"
 _IANA = re.compile(r"(?:TLS|SSL)_(?P<exchange>\w+?)_WITH_(?P<cipher>\w+)")
@@ -428,18 +435,11 @@ class ContextCache:
         Called by the thread that has marked `entry` as busy.
         """
         files = files_of(config)
-        stamps = stamps_of(files)
-        if entry.context is not None and entry.stamps == stamps:
+        if entry.context is not None and entry.stamps == stamps_of(files):
             return entry.context
-        deadline = time.monotonic() + self._settling
-        while True:
-            try:
-                context = self._create(config, entry.context)
-                break
-            except Exception:
-                if not change_follows(files, stamps, deadline):
-                    raise
-            stamps = stamps_of(files)
+        context, stamps = retried_while_files_change(
+            files, lambda: self._create(config, entry.context), self._settling
+        )
         with self._changed:
             entry.stamps, entry.context = stamps, context
         return context

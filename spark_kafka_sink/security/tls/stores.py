@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
-from spark_kafka_sink.security.credentials import utf8_text
+from spark_kafka_sink.security.credentials import secrets_of, utf8_text
 from spark_kafka_sink.security.tls import jks
 
 if TYPE_CHECKING:
@@ -297,21 +297,10 @@ KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
 
 def files_of(config: TlsConfig) -> tuple[str, ...]:
     """Return all files of a context, including files with secrets or the system's authorities."""
-    trust, keys = config.truststore, config.keystore
-    system = ssl.get_default_verify_paths().cafile if trust is None else None
-    named = [system, *(store.location for store in (trust, keys) if store is not None)]
-    inline = [secret.file for secret in (*secrets_of(trust), *secrets_of(keys))]
-    return tuple(path for path in (*named, *inline) if path)
-
-
-def secrets_of(store: TrustStore | KeyStore | None) -> tuple[Secret, ...]:
-    """Return those secrets of a store that are set."""
-    found: tuple[Secret | None, ...] = ()
-    if isinstance(store, TrustStore):
-        found = (store.certificates, store.password)
-    if isinstance(store, KeyStore):
-        found = (store.certificate_chain, store.key, store.password, store.key_password)
-    return tuple(secret for secret in found if secret is not None)
+    stores = [store for store in (config.truststore, config.keystore) if store is not None]
+    system = ssl.get_default_verify_paths().cafile if config.truststore is None else None
+    inline = [secret.file for store in stores for secret in secrets_of(store)]
+    return tuple(path for path in (system, *(each.location for each in stores), *inline) if path)
 
 
 def is_here(store: TrustStore | KeyStore) -> bool:
@@ -425,7 +414,7 @@ class Identity:
 
     def chain_text(self) -> bytes:
         """Return the chain as PEM."""
-        return b"".join(PemBlock("CERTIFICATE", "", data).text() for data in self.chain)
+        return "".join(map(ssl.DER_cert_to_PEM_cert, self.chain)).encode()
 
 
 def client_identity(store: KeyStore) -> Identity:

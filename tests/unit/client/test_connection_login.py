@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,23 +18,22 @@ from spark_kafka_sink.protocol.error_codes import as_error_code
 from spark_kafka_sink.protocol.frame import FrameReader
 from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.security.sasl.exchange import SaslExchange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.security.sasl.exchange import Messages
 
 NOW = 100.0
 
 
-class TwoMessages:
-    """An exchange with one challenge."""
+def two_messages() -> SaslExchange:
+    """Return an exchange with one challenge."""
 
-    mechanism = "SCRAM-SHA-256"
+    def messages() -> Messages:
+        yield b"name"
+        yield b"proof"
 
-    def __init__(self) -> None:
-        self._left: list[bytes | None] = [b"proof", None]
-
-    def first(self) -> bytes:
-        return b"name"
-
-    def answer(self, _: bytes) -> bytes | None:
-        return self._left.pop(0)
+    return SaslExchange("SCRAM-SHA-256", messages())
 
 
 def reply(api: ApiKey, version: int, number: int, values: dict[str, Any]) -> bytes:
@@ -82,7 +81,7 @@ def complete_step(connection: Connection) -> None:
 
 
 def negotiating() -> Connection:
-    login = SaslLogin(Mechanism.SCRAM_SHA_256, TwoMessages)
+    login = SaslLogin(Mechanism.SCRAM_SHA_256, two_messages)
     connection = Connection("me", login, Random(1))
     connection.move(State.CONNECTING)
     connection.connected(NOW)
@@ -124,7 +123,7 @@ def test_every_login_state_byte_by_byte() -> None:
 def test_login_is_due_before_the_session_ends() -> None:
     due = set()
     for seed in range(50):
-        login = SaslLogin(Mechanism.SCRAM_SHA_256, TwoMessages)
+        login = SaslLogin(Mechanism.SCRAM_SHA_256, two_messages)
         connection = Connection("me", login, Random(seed))
         connection.move(State.CONNECTING)
         connection.connected(NOW)

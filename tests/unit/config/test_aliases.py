@@ -55,7 +55,7 @@ VALUES = {
     "enable.idempotence": "true",
     "enable.gapless.guarantee": "true",
 }
-"""Values that are allowed, where 5 is not."""
+"""Allowed values of options that do not accept 5."""
 
 
 @pytest.fixture(autouse=True)

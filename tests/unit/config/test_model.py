@@ -17,9 +17,13 @@ from spark_kafka_sink.config.enums import (
 )
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
-from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS
+from spark_kafka_sink.config.option import Option
+from spark_kafka_sink.config.options import DEVIATIONS, ProducerOptions
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
+OPTION_FIELDS = {
+    name: each for name, each in vars(ProducerOptions).items() if isinstance(each, Option)
+}
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
@@ -182,32 +186,20 @@ def test_both_spellings_of_acks_all_keep_idempotence(text: str) -> None:
     assert (producer.acks, producer.enable_idempotence) == (Acks.ALL, True)
 
 
-def test_every_table_row_has_a_field() -> None:
-    values = {"max_in_flight", "compression_level", "partitioner", "partitioner_function"}
-    others = (
-        {field.name for field in fields(ProducerConfig)} - values - {"security", "largest_request"}
-    )
-    special = {
-        "max.in.flight.requests.per.connection",
-        "partitioner",
-        "partitioner.class",
-        "transaction.timeout.ms",
-    }
-    table = {
-        option.field
-        for option in PRODUCER_OPTIONS
-        if option.name not in special and not option.name.endswith(".level")
-    }
-    assert table == others
+def test_every_option_has_a_field() -> None:
+    derived = {"largest_request", "partitioner_function", "security"}
+    merged = {"partitioner_class", "transaction_timeout_ms"}
+    merged |= {f"compression_{codec}_level" for codec in ("gzip", "lz4", "zstd")}
+    assert OPTION_FIELDS.keys() - merged == {each.name for each in fields(ProducerConfig)} - derived
 
 
 def test_profile_java_restores_every_deviation() -> None:
     producer = parse(profile="java").producer
     assert DEVIATIONS
-    for option in DEVIATIONS:
-        if option.name == TRANSACTION_TIMEOUT:
-            continue  # is set with the exactly-once options
-        assert getattr(producer, option.field) == option.java
+    for name, option in OPTION_FIELDS.items():
+        # The exactly-once options contain transaction.timeout.ms.
+        if option in DEVIATIONS and option.name != TRANSACTION_TIMEOUT:
+            assert getattr(producer, name) == option.java
 
 
 def test_both_configs_are_frozen() -> None:

@@ -19,13 +19,13 @@ from spark_kafka_sink.config.security.names import (
 
 with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
-NOT_JAVAS = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
-"""Options of other Kafka clients, librdkafka's most of all."""
-SHARED = [option for option in PRODUCER_OPTIONS if option.name not in NOT_JAVAS]
-OWN_WORDS = {"bootstrap.servers", "metadata.recovery.strategy", "partitioner.class"}
+NOT_IN_JAVA = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
+"""Options that Java does not have, mostly librdkafka's."""
+SHARED = [option for option in PRODUCER_OPTIONS if option.name not in NOT_IN_JAVA]
+WITHOUT_RANGE = {"bootstrap.servers", "metadata.recovery.strategy", "partitioner.class"}
 
 
-def javas_words(option: Option) -> str:
+def java_range(option: Option) -> str:
     """Return the range as Java's validators print it."""
     if option.choices:
         return f"[{', '.join(option.choices)}]"
@@ -51,12 +51,14 @@ def test_default_matches_java(option: Option) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [each for each in SHARED if each.name not in OWN_WORDS], ids=lambda each: each.name
+    "option",
+    [each for each in SHARED if each.name not in WITHOUT_RANGE],
+    ids=lambda each: each.name,
 )
 def test_allowed_values_match_java(option: Option) -> None:
     allowed = JAVA[option.name]["allowed"]
     if allowed and option.name != "retries":
-        assert javas_words(option) == allowed
+        assert java_range(option) == allowed
 
 
 def test_every_java_name_is_covered() -> None:
@@ -64,8 +66,8 @@ def test_every_java_name_is_covered() -> None:
     security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REJECTED_SECURITY_KEYS.keys()
     rest = JAVA.keys() - PRODUCER_NAMES - names.IGNORED_PRODUCER_KEYS - refused - security
     assert {name for name in rest if not name.startswith(names.UNSAFE_PREFIXES)} == set()
-    assert PRODUCER_NAMES - JAVA.keys() == NOT_JAVAS
-    assert not NOT_JAVAS & JAVA.keys()
+    assert PRODUCER_NAMES - JAVA.keys() == NOT_IN_JAVA
+    assert not NOT_IN_JAVA & JAVA.keys()
     assert JAVA.keys() >= names.IGNORED_PRODUCER_KEYS
 
 

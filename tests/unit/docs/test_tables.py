@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from spark_kafka_sink.config import names
 from spark_kafka_sink.config.enums import Partitioner
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
@@ -20,6 +24,9 @@ from tools.docs.reference import (
     render_security_options,
     render_sink_options,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Sample:
@@ -48,6 +55,11 @@ def test_options_have_a_row_each() -> None:
     assert [row.split("`")[1] for row in rows_of(render_options())] == [
         f"kafka.{option.name}" for option in PRODUCER_OPTIONS
     ]
+
+
+@pytest.mark.parametrize("render", [render_options, render_sink_options, render_security_options])
+def test_descriptions_of_options_are_sentences(render: Callable[[], str]) -> None:
+    assert all(row.endswith(". |") for row in rows_of(render()))
 
 
 def test_security_options_have_a_row_each_and_aliases_are_listed() -> None:

@@ -28,7 +28,7 @@ from spark_kafka_sink.formats.plan import (
     compile_encoder,
     derive_schema,
 )
-from spark_kafka_sink.formats.protobuf import message_indexes
+from spark_kafka_sink.formats.protobuf_schema import message_indexes
 from tests.unit.formats.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
 
 Proto = descriptor_pb2.FieldDescriptorProto
@@ -328,7 +328,7 @@ def test_message_indexes() -> None:
         message_indexes(schema, "p.X")
 
 
-def test_file_set_and_references_resolve_imports() -> None:
+def test_imports_are_resolved_in_a_file_set() -> None:
     other = descriptor_pb2.FileDescriptorProto(name="o.proto", package="o", syntax="proto3")
     other.message_type.add(name="Point").field.add(
         name="x", number=3, type=Proto.TYPE_DOUBLE, label=Proto.LABEL_OPTIONAL
@@ -336,23 +336,11 @@ def test_file_set_and_references_resolve_imports() -> None:
     built = file({"type": Proto.TYPE_MESSAGE, "type_name": ".o.Point"})
     whole = descriptor_pb2.FileDescriptorSet(file=[other, built])
     array: Any = pa.array([{"a": {"x": 0.5}}])
-    plans = [
-        FieldPlan(
-            format=Format.PROTOBUF,
-            schema=base64.b64encode(whole.SerializeToString()).decode(),
-            message="p.M",
-        ),
-        FieldPlan(
-            format=Format.PROTOBUF,
-            schema=encoded_text(built),
-            references=(encoded_text(other),),
-            message="p.M",
-        ),
-    ]
-    for plan in plans:
-        encoded = compile_encoder(plan, array.type).encode(array, RowFaults(1))
-        assert encoded.to_pylist() == [b"\n\x09\x19" + b"\0\0\0\0\0\0\xe0\x3f"]
-        assert message_indexes(plan.schema or "", "p.M") == (1,)
+    schema = base64.b64encode(whole.SerializeToString()).decode()
+    plan = FieldPlan(format=Format.PROTOBUF, schema=schema, message="p.M")
+    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(1))
+    assert encoded.to_pylist() == [b"\n\x09\x19" + b"\0\0\0\0\0\0\xe0\x3f"]
+    assert message_indexes(schema, "p.M") == (1,)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Changed secrets behind equal settings are detected without exposing them."""
+"""Changed secrets are detected if the settings are equal, without exposing the secrets."""
 
 from __future__ import annotations
 

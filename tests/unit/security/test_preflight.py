@@ -118,7 +118,7 @@ def test_stream_tolerates_a_store_being_replaced(
         preflight.check(security)
         preflight.check(security)
     assert "kafka.ssl.ca.location" in caplog.text
-    with pytest.raises(ConfigError, match="no certificate"):
+    with pytest.raises(ConfigError):
         StreamPreflight(settling=0.0).check(security)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,7 +11,10 @@ from spark_kafka_sink.broker.security.authenticator import SaslServerError
 from spark_kafka_sink.broker.security.plain_and_scram import Credentials, ScramSaslServer
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
-from spark_kafka_sink.security.sasl.scram import ScramExchange
+from spark_kafka_sink.security.sasl.scram import scram_exchange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.security.sasl.exchange import SaslExchange
 
 MECHANISMS = (Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
 
@@ -22,11 +26,11 @@ def credentials() -> Credentials:
     return users
 
 
-def client(mechanism: Mechanism, password: str = "pässword") -> ScramExchange:
+def client(mechanism: Mechanism, password: str = "pässword") -> SaslExchange:
     login = PasswordLogin(
         username=Secret("al=ice,", "sasl.username"), password=Secret(password, "sasl.password")
     )
-    return ScramExchange(mechanism, login)
+    return scram_exchange(mechanism, login)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,10 @@ from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, request_type
+from spark_kafka_sink.security.sasl.exchange import SaslExchange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.security.sasl.exchange import Messages
 
 VERSIONS = {
     int(ApiKey.SASL_HANDSHAKE): VersionRange(0, 1),
@@ -21,22 +25,16 @@ VERSIONS = {
 NONE, UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 0, 33, 34, 58
 
 
-class Script:
-    """An exchange with given messages; None ends it."""
+class Script(SaslExchange):
+    """An exchange with given messages."""
 
-    def __init__(self, *messages: bytes | None, mechanism: str = "SCRAM-SHA-256") -> None:
-        self.mechanism = mechanism
+    def __init__(self, *messages: bytes, mechanism: str = "SCRAM-SHA-256") -> None:
+        super().__init__(mechanism, self._yield(messages))
         self.challenges: list[bytes] = []
-        self._messages = list(messages)
 
-    def first(self) -> bytes:
-        message = self._messages.pop(0)
-        assert message is not None
-        return message
-
-    def answer(self, challenge: bytes) -> bytes | None:
-        self.challenges.append(challenge)
-        return self._messages.pop(0)
+    def _yield(self, messages: tuple[bytes, ...]) -> Messages:
+        for message in messages:
+            self.challenges.append((yield message))
 
 
 def authenticator(
@@ -69,7 +67,7 @@ def asked(request: Any) -> Any:
 
 
 def test_login_with_several_messages() -> None:
-    script = Script(b"first", b"proof", None)
+    script = Script(b"first", b"proof")
     one = authenticator(script)
     handshake = one.resume(step(one))
     assert handshake is not None
@@ -91,7 +89,7 @@ def test_login_with_several_messages() -> None:
 
 
 def test_last_response_contains_the_session_lifetime() -> None:
-    one = authenticator(Script(b"first", None))
+    one = authenticator(Script(b"first"))
     one.resume(step(one))
     one.agreed(handshake_answer())
     told = answer()
@@ -101,7 +99,7 @@ def test_last_response_contains_the_session_lifetime() -> None:
 
 
 def test_repr_contains_no_message() -> None:
-    one = authenticator(Script(b"hush", None))
+    one = authenticator(Script(b"hush"))
     request = one.resume(step(one))
     assert "hush" not in repr(request) + repr(one.agreed(handshake_answer()))
 
@@ -149,15 +147,10 @@ def test_rejection_contains_the_brokers_message(
 
 
 class FailingScript(Script):
-    """Fails without naming the mechanism: at the first message, or after the given ones."""
+    """Fails without naming the mechanism, after the given messages."""
 
-    def first(self) -> bytes:
-        return super().first() if self._messages else self._fail()
-
-    def answer(self, _: bytes) -> bytes:
-        return self._fail()
-
-    def _fail(self) -> bytes:
+    def _yield(self, messages: tuple[bytes, ...]) -> Messages:
+        yield from super()._yield(messages)
         raise AuthenticationError("no token", error="WHAT", hint="Get one.") from KeyError("x")
 
 
@@ -192,7 +185,7 @@ def test_brokers_too_old_or_without_sasl() -> None:
 @pytest.mark.parametrize(("highest", "version"), [(0, 0), (1, 1), (9, 2)])
 def test_version_negotiation(highest: int, version: int) -> None:
     one = authenticator(
-        Script(b"first", None),
+        Script(b"first"),
         sasl_handshake=VersionRange(0, 1),
         sasl_authenticate=VersionRange(0, highest),
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
-
 import pytest
 
 from spark_kafka_sink.config.security.model import TlsConfig
-from spark_kafka_sink.security.tls.verification import describe, verification_failure
+from spark_kafka_sink.security.tls.context import PeerCertificateError
+from spark_kafka_sink.security.tls.failures import describe, tls_failure
 from tools.support.certificates import CertificateAuthority
 
 AUTHORITY = CertificateAuthority("Stranger")
@@ -25,10 +24,10 @@ def certificate_with_names(names: bytes) -> bytes:
     return AUTHORITY.server_with_names(names).der
 
 
-def error(code: int) -> ssl.SSLCertVerificationError:
-    found = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    found.verify_code, found.verify_message = code, "no"
-    return found
+def failure_message(code: int, names: bytes) -> str:
+    error = PeerCertificateError(1, "certificate verify failed")
+    error.verify_code, error.certificate = code, certificate_with_names(names)
+    return str(tls_failure(error, TlsConfig(), "kafka-1:9093"))
 
 
 @pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
@@ -40,17 +39,10 @@ def test_unreadable_names_are_skipped(names: bytes) -> None:
 
 @pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
 def test_message_is_the_usual_one(names: bytes) -> None:
-    config, broker = TlsConfig(), "kafka-1:9093"
-    said = str(
-        verification_failure(
-            error(UNKNOWN_AUTHORITY), certificate_with_names(names), config, broker
-        )
-    )
-    assert "signed by an authority that is not trusted, CN=Stranger" in said
-    said = str(
-        verification_failure(error(OTHER_HOST), certificate_with_names(names), config, broker)
-    )
-    assert "the broker's certificate is not valid for kafka-1 " in said
+    unknown = failure_message(UNKNOWN_AUTHORITY, names)
+    assert "signed by an authority that is not trusted, CN=Stranger" in unknown
+    other_host = failure_message(OTHER_HOST, names)
+    assert "the broker's certificate is not valid for kafka-1 " in other_host
 
 
 def test_invalid_version() -> None:

@@ -118,7 +118,7 @@ def test_unknown_login_module_gets_no_suggestion() -> None:
 
 
 def quoted(text: str) -> str:
-    """Quote a text as users are told to."""
+    """Quote a text as the documentation describes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
 

@@ -266,12 +266,22 @@ def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
             'unsecuredLoginStringClaim_sub="me" unsecuredLoginNumberClaim_n="sentinel"',
             f"unsecuredLoginNumberClaim_n in {JAAS} is not a number",
         ),
+        *(
+            (ISSUER | CLIENT, f"extension_{extension}", "has an invalid SASL extension")
+            for extension in (
+                'auth="sentinel"',
+                'a1="sentinel"',
+                '="sentinel"',
+                'name=""',
+                'name="sentinel\x01"',
+                'name="sentinelé"',
+            )
+        ),
         (
-            ISSUER | CLIENT,
-            'extension_auth="sentinel"',
+            {},
+            'unsecuredLoginStringClaim_sub="me" unsecuredLoginExtension_auth="sentinel"',
             "has an invalid SASL extension",
         ),
-        (ISSUER | CLIENT, 'extension_a1="sentinel"', "has an invalid SASL extension"),
         ({}, 'oauth.refresh.token="sentinel"', f"oauth.refresh.token in {JAAS} is not supported"),
         (
             ISSUER | CLIENT | {"https.ca.location": "/ca"},
