@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import pyspark
 
-from spark_kafka_sink.spark import warm_up
+from spark_kafka_sink.spark import datasource
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.kafka import MeasuredKafka
 from tools.benchmarks.results import describe
@@ -57,9 +57,9 @@ _MODULES = {
 """The modules of the workers of a session's first write, in order."""
 WORKERS = {
     "lookup": _steps(_MODULES["lookup"], ["pyspark_kafkaprod"], arrow=False, pandas=False),
-    "plan": _steps(_MODULES["plan"], _sink(warm_up.PLANNING), arrow=True, pandas=False),
-    "task": _steps(_MODULES["task"], _sink(warm_up.TASK), arrow=True, pandas=True),
-    "commit": _steps(_MODULES["commit"], _sink(warm_up.COMMIT), arrow=False, pandas=False),
+    "plan": _steps(_MODULES["plan"], _sink(datasource.PLANNING), arrow=True, pandas=False),
+    "task": _steps(_MODULES["task"], _sink(datasource.TASK), arrow=True, pandas=True),
+    "commit": _steps(_MODULES["commit"], _sink(datasource.COMMIT), arrow=False, pandas=False),
 }
 
 

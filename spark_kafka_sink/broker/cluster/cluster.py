@@ -145,7 +145,7 @@ class LogManager:
         if abs(now - self._retention_checked) >= self._retention_ms:
             self._retention_checked = now
             for partition in self._partitions():
-                _try_step(partition.log.storage.expire, now, partition.high_watermark)
+                _try_step(partition.log.expire, now, partition.high_watermark)
 
 
 def _try_step(step: Callable[..., None], *arguments: int) -> None:

@@ -77,9 +77,11 @@ class Partition:
     def last_stable_offset(self) -> int:
         """The end offset of the batches before the first open transaction.
 
-        If no transaction is open, this is the high watermark.
+        If no transaction is open, this is the high watermark. It is never below the log start
+        offset, even if the start of an open transaction was deleted.
         """
-        return self.log.end_before(self.transactions.stable_offset(self.high_watermark))
+        stable = self.transactions.stable_offset(self.high_watermark)
+        return self.log.end_before(max(stable, self.log.start_offset))
 
     def begin_leader_epoch(self) -> None:
         """Register the current leader epoch with the log's end offset as its start offset."""

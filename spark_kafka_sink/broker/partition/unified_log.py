@@ -191,6 +191,15 @@ class UnifiedLog:
         self._start_offset = max(self._start_offset, offset)
         self.storage.delete_before(self._start_offset)
 
+    def expire(self, now_ms: int, high_watermark: int) -> None:
+        """Delete data below the start offset, and expired data below the high watermark.
+
+        Corresponds to Kafka's UnifiedLog.deleteOldSegments. A segment that `delete_records` had to
+        keep because it was active can be deleted after a roll.
+        """
+        self.storage.delete_before(self._start_offset)
+        self.storage.expire(now_ms, high_watermark)
+
     def truncate(self, offset: int) -> None:
         """Drop the batch that contains `offset` and all later batches.
 

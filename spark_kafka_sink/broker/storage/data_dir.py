@@ -41,7 +41,7 @@ class DataDir(StorageBackend):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).expanduser()
+        self.path = Path(path).expanduser().absolute()
         self._handles = FileHandles()
         try:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ class LogConfig:
             index_bytes=int(config["segment.index.bytes"]),
             index_interval_bytes=int(config["index.interval.bytes"]),
             retention_ms=int(config["retention.ms"]),
-            retention_bytes=int(config["retention.bytes"]),
+            retention_bytes=max(int(config["retention.bytes"]), UNLIMITED),
             flush_messages=int(config["flush.messages"]),
             flush_ms=int(config["flush.ms"]),
             deletes="delete" in config["cleanup.policy"].split(","),

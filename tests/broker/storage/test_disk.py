@@ -18,6 +18,7 @@ from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.storage.test_foreign_data import delete_topic
 from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.readers import dump, dumped_batches, dumped_records
@@ -300,6 +301,17 @@ def test_two_brokers_cannot_share_a_folder(folder: str) -> None:
             (Path(folder) / LOCK).unlink()
     with EmbeddedBroker(data_dir=folder):
         pass
+
+
+def test_relative_folder_survives_a_change_of_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with EmbeddedBroker(data_dir="data", topics={"t": 1}) as kafka, client_of(kafka) as client:
+        monkeypatch.chdir(tmp_path / "other")
+        assert delete_topic(client, "t") is ErrorCode.none
+        assert not (tmp_path / "data" / "t-0").exists()
 
 
 def test_invalid_folder(tmp_path: Path) -> None:

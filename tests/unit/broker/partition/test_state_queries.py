@@ -5,6 +5,9 @@ from __future__ import annotations
 from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
+from spark_kafka_sink.broker.partition.unified_log import Stamp
+from spark_kafka_sink.records.record_batch import BatchHeader
+from tools.support.raw_client import batch
 
 
 def test_last_stable_offset() -> None:
@@ -15,6 +18,16 @@ def test_last_stable_offset() -> None:
         assert [transactions.stable_offset(mark) for mark in (6, 5)] == [6, 2]
     transactions.replicated(6)
     assert transactions.stable_offset(5) == 5
+
+
+def test_last_stable_offset_is_not_below_the_start_of_the_log() -> None:
+    partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
+    for _ in range(2):
+        one = bytes(batch(3))
+        partition.log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=0))
+    partition.transactions.begin(producer_id=1, first_offset=0)
+    partition.log.delete_records(4)
+    assert partition.last_stable_offset == 4
 
 
 def test_follower_lag() -> None:

@@ -131,6 +131,25 @@ def test_retention_ends_at_the_high_watermark(
     assert bases(log) == left
 
 
+def test_negative_retention_bytes_is_no_limit(new_segment: NewSegment) -> None:
+    """Kafka accepts any negative number."""
+    own = {"retention.bytes": "-2", "retention.ms": "-1"}
+    log = UnifiedLog(SegmentedStorage(LogConfig.of(TopicConfig(own=own, broker=())), new_segment))
+    append(log)
+    log.expire(10**15, 1)
+    assert log.start_offset == 0
+
+
+def test_segment_below_the_start_offset_expires_after_a_roll(new_segment: NewSegment) -> None:
+    log = log_of(new_segment, segment_bytes=100, retention_ms=-1)
+    append(log)
+    log.delete_records(1)
+    append(log)
+    assert bases(log) == [0, 1]
+    log.expire(0, 2)
+    assert bases(log) == [1]
+
+
 def test_compacted_log_does_not_expire(new_segment: NewSegment) -> None:
     log = log_of(new_segment, retention_ms=1, retention_bytes=1, deletes=False)
     append(log)
