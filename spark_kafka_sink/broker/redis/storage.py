@@ -103,7 +103,7 @@ class RedisLogStorage(LogStorage):
             on_batch(entry.header, entry.batch(entry.records or b"", entry.header.record_count))
             self._table.add(BatchFacts.of(entry.header, entry.size))
             self._streams.remember(entry.header.base_offset)
-        if self._streams.find_reserved():
+        if self._streams.find_reserved() and not self._streams.is_untrimmed():
             self._start = self._streams.reserved if first is None else first
 
     @property
