@@ -397,15 +397,18 @@ class RedisStreams:
         # Unlike XTRIM, XGROUP fails if the stream is missing.
         _checked(self._connection.pipeline([unmark, *commands])[1:])
 
-    def read(self, span: OffsetSpan) -> list[memoryview]:
-        """Return the batches in a span, with one memoryview per batch."""
+    def read(self, span: OffsetSpan) -> tuple[list[memoryview], bool]:
+        """Return the batches in a span, and True if all their records exist."""
         ends = tuple(self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
         entries, batch_entries = _checked(self._connection.pipeline(commands))
         try:
-            return build_batches(_read_batches(batch_entries), entries, self._ids)
+            stored = _read_batches(batch_entries)
+            found = build_batches(stored, entries, self._ids)
         except ValueError as error:
             raise RedisFailedError(f"{self.keys.records} can't be read: {error}") from error
+        counts = [BatchHeader.parse(data).record_count for data in found]
+        return found, counts == [one.header.record_count for one in stored]
 
 
 def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Command:
