@@ -116,7 +116,6 @@ JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
 
 LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
-_FIELD = re.compile(r"(\w+)=(\S*)")
 _RUN_ID = re.compile(rb"run_id:(\w+)")
 _CLAIM_SECONDS = 0.02
 OWNER_FIELD = '["owner"]'
@@ -385,6 +384,12 @@ def _entry_id(text: bytes) -> tuple[int, int]:
     return int(milliseconds), int(sequence)
 
 
+def _client_fields(line: str) -> dict[str, str]:
+    """Parse a line of CLIENT LIST. Since Redis 7.2 it has `lib-name` in addition to `name`."""
+    words = (word.partition("=") for word in line.split())
+    return {name: value for name, _, value in words}
+
+
 def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) -> list[str]:
     """Check that no older connection has the name of a different broker.
 
@@ -395,7 +400,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
         OtherBrokerError: a connection of a different broker exists.
     """
     named = name.rpartition(":")[0] + ":"
-    listed = [dict(_FIELD.findall(line)) for line in clients.splitlines()]
+    listed = [_client_fields(line) for line in clients.splitlines()]
     own_db = next((one["db"] for one in listed if one["id"] == str(own_id)), None)
     for one in listed:
         is_named = one["name"].startswith(named) and one["name"] != name

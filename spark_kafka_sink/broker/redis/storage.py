@@ -103,7 +103,7 @@ class RedisLogStorage(LogStorage):
             on_batch(entry.header, entry.batch(entry.records or b"", entry.header.record_count))
             self._table.add(BatchFacts.of(entry.header, entry.size))
             self._streams.remember(entry.header.base_offset)
-        if self._streams.find_reserved():
+        if self._streams.find_reserved() and not self._streams.is_untrimmed():
             self._start = self._streams.reserved if first is None else first
 
     @property
@@ -168,8 +168,8 @@ class RedisLogStorage(LogStorage):
             end_number = first + 1 if max_bytes < 0 else min(after, self._within(first, max_bytes))
             if end_number == first:
                 break
-            found = self._build(first, end_number)
-            if len(found) < end_number - first:
+            found, has_all_records = self._build(first, end_number)
+            if len(found) < end_number - first or not has_all_records:
                 self._warn_of_loss()
             if found:
                 while max_bytes >= 0 and sum(map(len, found)) > max_bytes:
@@ -181,7 +181,9 @@ class RedisLogStorage(LogStorage):
     def _warn_of_loss(self) -> None:
         if not self._has_lost:
             records = self._streams.keys.records
-            LOG.warning("Redis has lost batches of %s; consumers skip them", records)
+            LOG.warning(
+                "Redis has lost batches of %s or their records; consumers skip them", records
+            )
         self._has_lost = True
 
     def _within(self, first: int, max_bytes: int) -> int:
@@ -198,9 +200,9 @@ class RedisLogStorage(LogStorage):
         """Return the end offset of the previous batch. There are no records between batches."""
         return self._table.facts(number - 1, 0).last_offset + 1 if number else 0
 
-    def _build(self, first: int, end: int) -> list[memoryview]:
+    def _build(self, first: int, end: int) -> tuple[list[memoryview], bool]:
         if first >= end:
-            return []
+            return [], True
         return self._streams.read(OffsetSpan(self._begin(first), self._begin(end) - 1))
 
     def bytes_between(self, start: int, end: int) -> int:

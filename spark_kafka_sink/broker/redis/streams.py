@@ -145,6 +145,11 @@ def _sections(
 
 LOG = logging.getLogger(__name__)
 _GROUP = "kafkaprod::make"
+_UNTRIMMED = "kafkaprod::untrimmed"
+"""A group of the batches' stream, which exists until the start of the log is deleted.
+
+Redis does not show where entries were deleted: XTRIM does not update max-deleted-entry-id.
+"""
 PAGE = 1_000
 """Maximum number of entries per reply in a paged read."""
 
@@ -209,7 +214,8 @@ class RedisStreams:
         except RedisFailedError:
             self._connection.call("UNWATCH")
             raise
-        self._create_streams(self.keys)
+        mark = ("XGROUP", "CREATE", self.keys.batches, _UNTRIMMED, "0")
+        self._create_streams(self.keys, mark)
 
     def reopen(self) -> None:
         """Create missing streams.
@@ -230,13 +236,13 @@ class RedisStreams:
         if missing:
             self._create_streams(missing)
 
-    def _create_streams(self, keys: Sequence[str]) -> None:
+    def _create_streams(self, keys: Sequence[str], *more: Command) -> None:
         commands: list[Command] = []
         for key in keys:
             # Creating a group creates its stream; no other command creates an empty stream.
             commands.append(("XGROUP", "CREATE", key, _GROUP, "0", "MKSTREAM"))
             commands.append(("XGROUP", "DESTROY", key, _GROUP))
-        _checked(self._connection.transaction(commands))
+        _checked(self._connection.transaction([*commands, *more]))
 
     def drop(self, *, only_if_empty: bool) -> None:
         """Delete both streams. With `only_if_empty`, delete them only if both are empty."""
@@ -278,6 +284,11 @@ class RedisStreams:
             # Redis before version 7 does not count added entries.
             dropped = dropped or found.get(b"entries-added") != found[b"length"]
         return dropped
+
+    def is_untrimmed(self) -> bool:
+        """Return True if the start of the log is known to be complete."""
+        groups = self._connection.call("XINFO", "GROUPS", self.keys.batches)
+        return any(_UNTRIMMED.encode() in group for group in groups)
 
     def write(self, commands: list[Command], span: OffsetSpan) -> None:
         """Write a batch completely or not at all. Call `settle` first."""
@@ -382,17 +393,22 @@ class RedisStreams:
         first = self._ids.text(offset)
         keys = (self.keys.batches, self.keys.records)
         commands: list[Command] = [("XTRIM", key, "MINID", first) for key in keys]
-        _checked(self._connection.pipeline(commands))
+        unmark = ("XGROUP", "DESTROY", self.keys.batches, _UNTRIMMED)
+        # Unlike XTRIM, XGROUP fails if the stream is missing.
+        _checked(self._connection.pipeline([unmark, *commands])[1:])
 
-    def read(self, span: OffsetSpan) -> list[memoryview]:
-        """Return the batches in a span, with one memoryview per batch."""
+    def read(self, span: OffsetSpan) -> tuple[list[memoryview], bool]:
+        """Return the batches in a span, and True if all their records exist."""
         ends = tuple(self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
         entries, batch_entries = _checked(self._connection.pipeline(commands))
         try:
-            return build_batches(_read_batches(batch_entries), entries, self._ids)
+            stored = _read_batches(batch_entries)
+            found = build_batches(stored, entries, self._ids)
         except ValueError as error:
             raise RedisFailedError(f"{self.keys.records} can't be read: {error}") from error
+        counts = [BatchHeader.parse(data).record_count for data in found]
+        return found, counts == [one.header.record_count for one in stored]
 
 
 def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Command:

@@ -236,6 +236,24 @@ def test_deleted_batch_is_skipped_and_logged(
         assert "Redis has lost batches" in caplog.text
 
 
+@pytest.mark.parametrize("lost", [[0], [2], [0, 1, 2]])
+def test_deleted_records_are_skipped_and_logged(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture, lost: list[int]
+) -> None:
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        base = produce(raw, "t", batch(3, value=b"1")).base_offset
+        produce(raw, "t", batch(2, value=b"2"))
+        assert stored(kafka) == [b"1"] * 3 + [b"2"] * 2
+        assert "Redis has lost" not in caplog.text
+        entries = [IDS.text(base + number) for number in lost]
+        assert own_redis.client.xdel("korvet:t:0", *entries) == len(lost)
+        assert stored(kafka) == [b"1"] * (3 - len(lost)) + [b"2"] * 2
+        assert "Redis has lost batches of korvet:t:0 or their records" in caplog.text
+
+
 def test_older_data_contains_a_topic_with_the_same_name(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -304,6 +304,25 @@ class TestDeletion:
             assert self.on_log(kafka, lambda log: log.start_offset) == end
             assert self.on_log(kafka, lambda log: log.end_offset) == end
 
+    @pytest.mark.parametrize("kept", [0, 1, 2])
+    def test_log_start_stays_0_if_only_the_tail_is_deleted(
+        self, redis_kafka: EmbeddedBroker, three_batches: list[int], redis_url: str, kept: int
+    ) -> None:
+        self.on_log(redis_kafka, lambda log: log.truncate(three_batches[kept]))
+        end = self.on_log(redis_kafka, lambda log: log.end_offset)
+        redis_kafka.stop()
+        with EmbeddedBroker(storage=redis_url) as kafka:
+            assert self.on_log(kafka, lambda log: (log.start_offset, log.end_offset)) == (0, end)
+
+    def test_log_start_persists_if_the_tail_is_deleted_too(
+        self, redis_kafka: EmbeddedBroker, three_batches: list[int], redis_url: str
+    ) -> None:
+        self.on_log(redis_kafka, lambda log: log.storage.delete_before(three_batches[1]))
+        self.on_log(redis_kafka, lambda log: log.truncate(three_batches[2]))
+        redis_kafka.stop()
+        with EmbeddedBroker(storage=redis_url) as kafka:
+            assert self.on_log(kafka, lambda log: log.start_offset) == three_batches[1]
+
     @pytest.mark.usefixtures("three_batches")
     def test_retention_by_time(
         self,
