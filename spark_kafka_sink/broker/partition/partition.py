@@ -77,11 +77,12 @@ class Partition:
     def last_stable_offset(self) -> int:
         """The end offset of the batches before the first open transaction.
 
-        If no transaction is open, this is the high watermark. It is never below the log start
-        offset, even if the start of an open transaction was deleted.
+        If no transaction is open, this is the high watermark. If the start of the transaction was
+        deleted, this is the log start offset.
         """
-        stable = self.transactions.stable_offset(self.high_watermark)
-        return self.log.end_before(max(stable, self.log.start_offset))
+        high_watermark = self.high_watermark
+        stable = max(self.transactions.stable_offset(high_watermark), self.log.start_offset)
+        return self.log.end_before(min(stable, high_watermark))
 
     def begin_leader_epoch(self) -> None:
         """Register the current leader epoch with the log's end offset as its start offset."""
@@ -166,11 +167,14 @@ class Partition:
         batch = control_batch(marker, now_ms)
         options = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), options)
-        self._end(marker, result.base_offset, now_ms)
+        lacks_batches = self.log.start_offset > 0
+        self._end(marker, result.base_offset, now_ms, lacks_batches=lacks_batches)
         self.transactions.replicated(self.high_watermark)
 
-    def _end(self, marker: EndTransactionMarker, offset: int, time_ms: int) -> None:
-        self.producers.end_transaction(marker, time_ms)
+    def _end(
+        self, marker: EndTransactionMarker, offset: int, time_ms: int, *, lacks_batches: bool
+    ) -> None:
+        self.producers.end_transaction(marker, time_ms, lacks_batches=lacks_batches)
         self.transactions.verifying.pop(marker.producer_id, None)
         self.transactions.end(marker.producer_id, offset, commit=marker.commit)
         self.transactions.forget_before(self.log.start_offset)
@@ -187,9 +191,7 @@ class Partition:
             time = header.max_timestamp if header.is_log_append_time else NO_TIME
             self._remember(header, AppendResult(base_offset=header.base_offset, append_time=time))
         elif marker := read_marker(batch, header):
-            is_partial = header.producer_id not in self.producers.entries
-            self._end(marker, header.base_offset, header.max_timestamp)
-            self.producers.entries[header.producer_id].is_partial |= is_partial
+            self._end(marker, header.base_offset, header.max_timestamp, lacks_batches=True)
 
     def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:
         """Open a log that was stored before a restart, and restore the state from its batches.

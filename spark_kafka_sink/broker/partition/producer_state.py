@@ -48,8 +48,8 @@ class ProducerStateEntry:
 
     `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds.
     `coordinator_epoch` is the coordinator epoch of the last marker, or -1 before the first marker.
-    `is_partial` is True if the epoch was restored from a marker without batches, which might have
-    been deleted: the next batch can have any sequence.
+    `is_partial` is True if the epoch is known only from a marker, and its batches might have been
+    deleted: the next batch can have any sequence.
     """
 
     epoch: int
@@ -105,9 +105,16 @@ class ProducerStateManager:
             )
         )
 
-    def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
-        """Store a marker and use its epoch as the newest. A new epoch starts at sequence 0."""
+    def end_transaction(
+        self, marker: EndTransactionMarker, now_ms: int, *, lacks_batches: bool
+    ) -> None:
+        """Store a marker and use its epoch as the newest. A new epoch starts at sequence 0.
+
+        With `lacks_batches`, the batches of an unknown producer might have been deleted.
+        """
+        is_partial = lacks_batches and marker.producer_id not in self.entries
         entry = self._entry(marker.producer_id, marker.epoch)
+        entry.is_partial |= is_partial
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = now_ms
 

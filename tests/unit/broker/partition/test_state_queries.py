@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import crc32c
+import pytest
+
 from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
+from spark_kafka_sink.broker.partition.log_validator import AppendOptions, RefusedBatchError
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
-from spark_kafka_sink.broker.partition.unified_log import Stamp
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.broker.topic_config import TopicConfig
+from spark_kafka_sink.records.decoder import EndTransactionMarker
 from tools.support.raw_client import batch
 
 
@@ -18,16 +22,6 @@ def test_last_stable_offset() -> None:
         assert [transactions.stable_offset(mark) for mark in (6, 5)] == [6, 2]
     transactions.replicated(6)
     assert transactions.stable_offset(5) == 5
-
-
-def test_last_stable_offset_is_not_below_the_start_of_the_log() -> None:
-    partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
-    for _ in range(2):
-        one = bytes(batch(3))
-        partition.log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=0))
-    partition.transactions.begin(producer_id=1, first_offset=0)
-    partition.log.delete_records(4)
-    assert partition.last_stable_offset == 4
 
 
 def test_follower_lag() -> None:
@@ -49,3 +43,41 @@ def test_leader_epoch_starts_with_its_leader() -> None:
     partition.leader_epoch = 3
     partition.begin_leader_epoch()
     assert [tuple(one) for one in partition.log.epochs.entries()] == [(3, 0)]
+
+
+OPTIONS = AppendOptions(config=TopicConfig(), produce_version=12, now_ms=0, verified=True)
+
+
+def transactional(sequence: int) -> bytes:
+    """Return a transactional batch of two records."""
+    data = batch(2, producer=(7, 0, sequence), timestamp=0)
+    data[22] |= 0x10
+    data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
+    return bytes(data)
+
+
+def test_last_stable_offset_is_at_least_the_log_start_offset() -> None:
+    """The start of an open transaction might have been deleted."""
+    partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
+    for sequence in (0, 2):
+        partition.append(transactional(sequence), OPTIONS)
+    assert partition.last_stable_offset == 0
+    partition.log.delete_records(2)
+    assert partition.last_stable_offset == 2
+    partition.log.delete_records(4)
+    assert partition.last_stable_offset == 4
+
+
+@pytest.mark.parametrize(("deleted", "base"), [(4, 5), (0, None)])
+def test_marker_of_a_producer_whose_records_are_deleted(deleted: int, base: int | None) -> None:
+    """The next batch can have any sequence, unless the log still contains all its records."""
+    partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
+    partition.append(bytes(batch(4, timestamp=0)), OPTIONS)
+    partition.log.delete_records(deleted)
+    marker = EndTransactionMarker(producer_id=7, epoch=0, commit=True)
+    partition.end_transaction(marker, OPTIONS.config, 0)
+    if base is None:
+        with pytest.raises(RefusedBatchError):
+            partition.append(transactional(2), OPTIONS)
+    else:
+        assert partition.append(transactional(2), OPTIONS).base_offset == base
