@@ -299,9 +299,11 @@ class TransactionCoordinator:
             return EndTransactionMarker(producer_id=producer_id, epoch=epoch, commit=False)
         if not txn.is_at_rest and key in txn.partitions:
             return None
-        # With transactions V2, the epoch was incremented when the transaction ended.
-        is_last = epoch <= txn.epoch <= epoch + 1
-        commit = is_last and txn.state is TransactionState.COMPLETE_COMMIT
+        # With transactions V2, the epoch was incremented when the transaction ended. With V1, it
+        # could be any transaction of the epoch.
+        is_last = epoch == txn.last_epoch == txn.epoch - 1
+        all_committed = epoch == txn.epoch and not txn.has_aborted
+        commit = (is_last or all_committed) and txn.state is TransactionState.COMPLETE_COMMIT
         return EndTransactionMarker(
             producer_id=producer_id, epoch=max(epoch, txn.epoch), commit=commit
         )

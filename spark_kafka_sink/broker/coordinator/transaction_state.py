@@ -64,6 +64,7 @@ class ProducerIdAndEpoch:
 class TransactionMetadata:
     """The state of a transactional id. Times are in milliseconds since 1970.
 
+    `has_aborted` is True if EndTxn of transactions V1 has aborted a transaction of the epoch.
     `last_epoch` is the producer's epoch before the last increment that the producer requested. If
     all epochs are used, `next_producer_id` replaces the producer id when the transaction ends.
     `previous_producer_id` is the producer id before the last replacement.
@@ -74,6 +75,7 @@ class TransactionMetadata:
     timeout_ms: int
     epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH
+    has_aborted: bool = False
     previous_producer_id: int = NO_ID
     next_producer_id: int = NO_ID
     state: TransactionState = TransactionState.EMPTY
@@ -138,11 +140,13 @@ def initialize(
             previous_producer_id=txn.producer_id,
             epoch=0,
             last_epoch=NO_EPOCH if expected is None else txn.epoch,
+            has_aborted=False,
             **reset,
         )
     if expected is None or txn.epoch in {NO_EPOCH, expected.epoch}:
         last = NO_EPOCH if expected is None else current.epoch
-        return txn.to(TransactionState.EMPTY, epoch=txn.epoch + 1, last_epoch=last, **reset)
+        changes = {"epoch": txn.epoch + 1, "last_epoch": last, "has_aborted": False}
+        return txn.to(TransactionState.EMPTY, **changes, **reset)
     if expected.epoch == txn.last_epoch:
         return txn.to(TransactionState.EMPTY, **reset)
     return ErrorCode.producer_fenced
@@ -191,7 +195,8 @@ def end_v1(
     if txn.epoch != producer.epoch:
         return ErrorCode.producer_fenced
     if txn.state is TransactionState.ONGOING:
-        return txn.to(_prepared(commit=commit), updated_ms=now.ms)
+        has_aborted = txn.has_aborted or not commit
+        return txn.to(_prepared(commit=commit), has_aborted=has_aborted, updated_ms=now.ms)
     if txn.state is _prepared(commit=commit):
         return ErrorCode.concurrent_transactions
     done = txn.state is _completed(_prepared(commit=commit))

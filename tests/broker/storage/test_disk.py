@@ -192,6 +192,28 @@ def test_lost_transaction_marker_is_written_again(folder: str, commit: bool) -> 
         assert values(kafka, "t") == ["first"] * commit
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "kept"), [("abort commit", []), ("commit abort", []), ("commit commit", ["first"])]
+)
+def test_lost_marker_of_an_older_transaction_of_the_same_epoch(
+    folder: str, outcomes: str, kept: list[str]
+) -> None:
+    """With transactions V1, the epoch does not tell which transaction's marker is lost."""
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}, transaction_version=0) as kafka:
+        producer, sizes = transactional(kafka), []
+        for outcome, value in zip(outcomes.split(), ("first", "second"), strict=True):
+            producer.begin_transaction()
+            producer.produce("t", value)
+            producer.flush(SECONDS)
+            sizes.append((broker_folder(folder, "t") / f"{0:020}.log").stat().st_size)
+            end = producer.commit_transaction if outcome == "commit" else producer.abort_transaction
+            end(SECONDS)
+    os.truncate(broker_folder(folder, "t") / f"{0:020}.log", sizes[0])
+    (Path(folder) / CLEAN_MARK).unlink()
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert values(kafka, "t") == kept
+
+
 @pytest.mark.parametrize("used", [1000, 10**9, 2**63 - 1])
 def test_producer_ids_in_logs_are_not_allocated_again(folder: str, used: int) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
