@@ -356,8 +356,8 @@ def test_retention_by_size(folder: str) -> None:
         deadline = time.monotonic() + 60
         while len(kafka.batches("t", 0)) > 3 and time.monotonic() < deadline:
             time.sleep(0.01)
+        assert len(list(broker_folder(folder, "t").glob("*.log"))) == 3
         assert produce(client, "t", batch(1)).log_start_offset == 6
-        assert len(list(broker_folder(folder, "t").glob("*.log"))) == 4
 
 
 @pytest.mark.parametrize("jump_ms", [0, -7_200_000])
