@@ -110,7 +110,7 @@ class Publication:
         `outcome` describes what happened to the rows of these tasks if they do not stay in Kafka.
         """
         outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
-        error = self.origin.error_file.take(self.batch_id)
+        error = self.origin.error_file.take()
         error = error or (_FAILED if self.batch_id is None else _STOPPED)
         failed = replace(
             self._complete(self._started(report)), status=WriteStatus.FAILED, error=error

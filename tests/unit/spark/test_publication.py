@@ -184,7 +184,7 @@ def test_report_of_each_outcome(tmp_path: Path) -> None:
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
     assert "see the exception that Spark raised" in failed.error
     assert "status" in summarize(failed)
-    task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path), "w"))
+    task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path / "w.error")))
     task.origin.error_file.store(ReportError("that is why"))
     batch_writer(task).abort([DONE, None])
     assert _read(path).error == "ReportError: that is why"
