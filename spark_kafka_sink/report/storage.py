@@ -114,6 +114,20 @@ def write_report(
     _attempt(f"{subject} cannot be written to", path, timeout_s, lambda: _write(place, data))
 
 
+def delete_local_report(path: str, timeout_s: float = TIMEOUT_S) -> None:
+    """Delete the local file that `write_report` would replace. Raises no ReportError."""
+    with suppress(ReportError):
+        file = ReportLocation.of(path).local
+        if file is not None:
+            what = "the delivery report cannot be deleted from"
+            _attempt(what, path, timeout_s, lambda: _delete(file))
+
+
+def _delete(file: Path) -> None:
+    if file.is_file():  # Not a device, a pipe or a folder.
+        file.resolve().unlink()
+
+
 def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
     """Return the text at a local path or a URI.
 

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Data from the planning of a stream's last micro-batch."""
+    """Data from the planning of a stream's last micro-batch; fields are empty if unknown."""
 
     at: str = ""
-    """Time of planning (ISO 8601); empty if unknown."""
+    """Time of planning (ISO 8601)."""
     started_s: float = 0.0
     """The same time in seconds of the driver machine's monotonic clock, for durations."""
     nonce: str | None = None
@@ -55,6 +55,8 @@ class Planned:
     """
     shared: OpenTransaction | None = None
     """The transaction that all tasks share with atomicBatch=true; otherwise None."""
+    error_file: str = ""
+    """Path of the file in which the tasks of this planning store their errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ def _planned(kept: dict[str, Any]) -> Planned:
         started_s=float(kept["started_s"]),
         nonce=kept["nonce"],
         shared=None if shared is None else _opened(shared),
+        error_file=kept["error_file"],
     )
 
 
@@ -145,43 +148,45 @@ _MOST: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class ErrorFile:
-    """Stores the error of a batch write, or each micro-batch's error in a separate file.
+    """Stores the error of a write or of a micro-batch.
 
-    `folder` is the driver's report folder, or None if the driver has no such folder.
+    Each planning has its own file, because a task can store an error after abort() has ended.
+    `path` is in the driver's report folder. It is empty if nothing is stored.
     """
 
-    folder: str | None = None
-    name: str = ""
-    of_stream: bool = False
+    path: str = ""
 
     @classmethod
     def of_write(cls) -> Self:
         """Return a file that no other write uses."""
-        return cls(_folder(), uuid.uuid4().hex)
+        folder = report_folder()
+        return cls("" if folder is None else str(folder / f"{uuid.uuid4().hex}.error"))
 
     @classmethod
-    def of_micro_batches(cls, stream: StreamIdentity) -> Self:
-        """Return a file with the same name each time that Spark creates the stream's writer."""
-        return cls(_folder(), stream.digest, of_stream=True)
+    def of_micro_batch(cls, plan_file: PlanFile, *, planning: bool) -> Self:
+        """Return a new file for a micro-batch that is being planned, otherwise its planned file.
+
+        Without a plan file, abort() could not find the micro-batch's file, and there is none.
+        """
+        last = cls(plan_file.read().error_file)
+        if not planning or not plan_file.path:
+            return last
+        last.take()  # A task may have stored an error after abort().
+        return cls.of_write()
 
     @contextmanager
-    def storing_errors(self, batch_id: int | None = None) -> Iterator[None]:
-        """Store an error of this package that the block raises, so that `abort` can read it.
-
-        Args:
-            batch_id: number of the micro-batch; None in a task, which reads the number from Spark's
-                property.
-        """
+    def storing_errors(self) -> Iterator[None]:
+        """Store an error of this package that the block raises, so that `abort` can read it."""
         try:
             yield
         except KafkaProdError as error:
-            self.store(error, setting(BATCH_ID) if batch_id is None else batch_id)
+            self.store(error)
             raise
 
-    def store(self, error: KafkaProdError, batch_id: str | int | None = None) -> None:
+    def store(self, error: KafkaProdError) -> None:
         """Store an error; it replaces an earlier error. Never raises."""
-        file = self._file(batch_id)
-        if file is None or not file.parent.parent.is_dir():
+        file = Path(self.path)
+        if not self.path or not file.parent.parent.is_dir():
             return
         draft = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
         with suppress(OSError):
@@ -189,25 +194,19 @@ class ErrorFile:
             draft.write_text(describe_error(error))
             draft.replace(file)
 
-    def take(self, batch_id: int | None = None) -> str | None:
+    def take(self) -> str | None:
         """Return and delete the last stored error, or return None if there is none.
 
         Runs on the driver.
         """
-        file = self._file(batch_id)
-        if file is None:
+        if not self.path:
             return None
+        file = Path(self.path)
         with suppress(OSError, ValueError):
             text = file.read_text()
             file.unlink(missing_ok=True)
             return text or None
         return None
-
-    def _file(self, batch_id: str | int | None) -> Path | None:
-        if self.folder is None:
-            return None
-        number = f"-{batch_id}" if self.of_stream else ""
-        return Path(self.folder) / f"{self.name}{number}.error"
 
 
 def describe_error(error: KafkaProdError) -> str:
@@ -218,11 +217,6 @@ def describe_error(error: KafkaProdError) -> str:
     plain = copy(error)
     plain.statuses = ()
     return f"{type(error).__name__}: {plain}"[:_MOST]
-
-
-def _folder() -> str | None:
-    folder = report_folder()
-    return None if folder is None else str(folder)
 
 
 def now(ago_ms: int = 0) -> str:
@@ -260,15 +254,29 @@ class WriteOrigin:
         return _starting_now(cls(error_file=ErrorFile.of_write()))
 
     @classmethod
-    def of_stream(cls, stream: StreamIdentity, prefix: str = "") -> Self:
-        """Return the origin of a stream's micro-batch; `prefix` is its transactionalIdPrefix."""
+    def of_stream(cls, stream: StreamIdentity, prefix: str = "", *, planning: bool = True) -> Self:
+        """Return the origin of a stream's micro-batch.
+
+        Args:
+            stream: the stream.
+            prefix: its transactionalIdPrefix.
+            planning: False if the micro-batch is being committed or aborted.
+        """
+        plan_file = PlanFile.of(stream, prefix)
         origin = cls(
             query_name=stream.query_name,
             checkpoint=stream.checkpoint,
-            error_file=ErrorFile.of_micro_batches(stream),
-            plan_file=PlanFile.of(stream, prefix),
+            error_file=ErrorFile.of_micro_batch(plan_file, planning=planning),
+            plan_file=plan_file,
         )
         return _starting_now(origin)
+
+    @property
+    def planned(self) -> Planned:
+        """The data that planning stores for abort(), without those of exactly-once."""
+        return Planned(
+            at=self.started_at, started_s=self.started_s, error_file=self.error_file.path
+        )
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the query and the micro-batch of this thread's task."""

@@ -112,8 +112,7 @@ def plan_micro_batch(
     # With a new shared transaction, planning has already fenced the last one.
     if last.nonce is not None and (plan.shared is None or last.shared is None):
         ExactlyOnceEnd(config, origin, scope).give_up(last)
-    times = Planned(at=origin.started_at, started_s=origin.started_s)
-    origin.plan_file.store(replace(times, nonce=plan.nonce, shared=plan.shared))
+    origin.plan_file.store(replace(origin.planned, nonce=plan.nonce, shared=plan.shared))
     return TransactionalTaskWriter(config, contract, plan, origin)
 
 
@@ -308,7 +307,7 @@ class ExactlyOnceEnd(WriteEnd):
         Raises:
             KafkaProdError: the batch is not committed, or only partially; see the message.
         """
-        with self.origin.error_file.storing_errors(batch_id):
+        with self.origin.error_file.storing_errors():
             self._commit(messages, batch_id)
 
     def _commit(self, messages: Messages, batch_id: int | None) -> None:

@@ -99,7 +99,8 @@ def _read(spark: SparkSession, *, queries: bool) -> list[Row]:
 _NONE_YET = "A write that fails before its first task has no report."
 _NONE_YET_OF_QUERY = (
     "If no task of a micro-batch finished and the checkpoint is not on a disk of the driver, only "
-    "the query's name identifies its report: set queryName."
+    "the query's name identifies its report: set queryName. For a write within foreachBatch, call "
+    "last_report() without a query if no task finished, and within the function with Spark Connect."
 )
 
 

@@ -34,7 +34,7 @@ from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.spark import report_folder as folders
-from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
+from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.contract import Contract, warn_of_misnamed_columns
 from spark_kafka_sink.spark.worker_context import with_shipped_files
 from spark_kafka_sink.spark.worker_process import (
@@ -91,7 +91,8 @@ def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPr
     """Return the writer that plans or commits a micro-batch; see `streamWriter` for errors."""
     stream, options = folders.StreamIdentity.of(given), write_options(schema, given)
     config = SinkConfig.parse(options)
-    origin = WriteOrigin.of_stream(stream, config.exactly_once.transactional_id_prefix)
+    prefix = config.exactly_once.transactional_id_prefix
+    origin = WriteOrigin.of_stream(stream, prefix, planning=_planning())
     contract = Contract.of(schema, config)
     if config.dry_run:
         raise ConfigError(
@@ -106,7 +107,7 @@ def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPr
         _check_stream(config, contract, options)
         contract, config = _with_schemas(contract, schema, config, stream)
         if not config.exactly_once.exactly_once:
-            origin.plan_file.store(Planned(at=origin.started_at, started_s=origin.started_s))
+            origin.plan_file.store(origin.planned)
     config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
         return _exactly_once(config, contract, origin, options)

@@ -19,7 +19,12 @@ from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.export.exporters import export_metrics
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.storage import check_folder, read_report, write_report
+from spark_kafka_sink.report.storage import (
+    check_folder,
+    delete_local_report,
+    read_report,
+    write_report,
+)
 from spark_kafka_sink.report.text_and_html import summarize, summary_line
 from spark_kafka_sink.spark import worker_process
 from spark_kafka_sink.spark.abort_files import WriteOrigin, now
@@ -109,7 +114,7 @@ class Publication:
         `outcome` describes what happened to the rows of these tasks if they do not stay in Kafka.
         """
         outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
-        error = self.origin.error_file.take(self.batch_id)
+        error = self.origin.error_file.take()
         error = error or (_FAILED if self.batch_id is None else _STOPPED)
         failed = replace(
             self._complete(self._started(report)), status=WriteStatus.FAILED, error=error
@@ -166,8 +171,13 @@ class Publication:
 
     def _write(self, report: DeliveryReport) -> None:
         path = self._own_path(report.query_id)
-        if path is not None:
+        if path is None:
+            return
+        try:
             write_report(path, report.to_json())
+        except Exception:
+            delete_local_report(path)  # Its status would remain "running".
+            raise
 
     def _own_path(self, query_id: str) -> str | None:
         """Return the report's path; a stream identified only by its query's id gets its own path.

@@ -163,15 +163,14 @@ class StreamIdentity:
         return cls(options.get("queryName", ""), options.get("checkpointLocation", ""))
 
     def differs_from(self, stream: StreamIdentity) -> bool:
-        """Return True for a different query, False if the name or the checkpoint is the same."""
-        return (
-            self.is_known
-            and self != stream
-            and not (
-                self.query_name == stream.query_name != ""
-                or self.checkpoint == stream.checkpoint != ""
-            )
-        )
+        """Return True for a different query.
+
+        Names are compared only if a checkpoint is unknown, because a query can be renamed, and
+        several queries can have the same name one after the other.
+        """
+        if self.checkpoint and stream.checkpoint:
+            return self.checkpoint != stream.checkpoint
+        return self.is_known and self.query_name != stream.query_name
 
     @property
     def is_known(self) -> bool:
@@ -212,10 +211,13 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
         owners: folder of the application that records the owner of each path.
     """
     try:
-        owner = _owner(owners / f"{_digest(path.rstrip('/'))}.stream", stream)
+        for own in (path, path_within(path, stream.folder)):
+            owner = _owner(owners / f"{_digest(own.rstrip('/'))}.stream", stream)
+            if not stream.differs_from(owner):
+                return own
     except (OSError, ValueError):  # For example, Spark is deleting the folder.
         return path
-    return path_within(path, stream.folder) if stream.differs_from(owner) else path
+    return path_within(path, f"query-{stream.digest}")  # Another query has the same name.
 
 
 def warn_of_own_path(path: str, own: str, owners: Path) -> None:

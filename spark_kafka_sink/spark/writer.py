@@ -218,7 +218,7 @@ class WriteEnd:
         from spark_kafka_sink.spark.commit_messages import committed_report
 
         publication = self.publication(batch_id)
-        with self.origin.error_file.storing_errors(batch_id):
+        with self.origin.error_file.storing_errors():
             report = committed_report(messages, self.config.report_tasks)
         publication.succeed(report)
 

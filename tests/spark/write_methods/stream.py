@@ -93,6 +93,9 @@ def _foreach_batch(write: Write) -> None:
 
     def each(frame: DataFrame, number: int) -> None:
         frame.write.format("kafkaprod").mode("append").options(**options).save()
+        report = last_report()
+        if report.persisted != frame.count():
+            raise ReportError(f"it is that of another write: {report!r}")
 
     _write_each_batch(write, each)
 

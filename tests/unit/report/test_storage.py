@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.report.storage import check_folder, read_report, write_report
+from spark_kafka_sink.report.storage import (
+    check_folder,
+    delete_local_report,
+    read_report,
+    write_report,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +56,20 @@ def test_old_report_is_replaced(tmp_path: Path) -> None:
     write_report(path, "a long old report")
     write_report(path, "new")
     assert read_report(path) == "new"
+
+
+def test_deletion_follows_links(tmp_path: Path) -> None:
+    path, link = tmp_path / "report.json", tmp_path / "link.json"
+    write_report(str(path), "x")
+    link.symlink_to(path)
+    delete_local_report(str(link))
+    assert list(tmp_path.iterdir()) == [link]
+
+
+@pytest.mark.parametrize("path", ["{folder}", "{folder}/none", "/dev/full", "dbfs:/x", "mock:///x"])
+def test_only_local_files_are_deleted(path: str, tmp_path: Path) -> None:
+    delete_local_report(path.format(folder=tmp_path))
+    assert tmp_path.is_dir()
 
 
 def test_path_that_is_a_folder_is_named(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import pickle
 import sys
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +29,6 @@ from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import batch_writer, stream_writer
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import ModuleType
 
 REPORT = DeliveryReport(tasks=1, retries=2)
@@ -184,7 +185,7 @@ def test_report_of_each_outcome(tmp_path: Path) -> None:
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
     assert "see the exception that Spark raised" in failed.error
     assert "status" in summarize(failed)
-    task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path), "w"))
+    task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path / "w.error")))
     task.origin.error_file.store(ReportError("that is why"))
     batch_writer(task).abort([DONE, None])
     assert _read(path).error == "ReportError: that is why"
@@ -192,6 +193,24 @@ def test_report_of_each_outcome(tmp_path: Path) -> None:
     done = _read(path)
     assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
     assert running.written_at <= failed.written_at <= done.written_at
+
+
+def test_stale_report_is_deleted_if_the_final_one_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a full disk: otherwise, it would state for ever that the write is running."""
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "report.json"
+    task = _task(reportPath=path.as_uri())
+    Publication.of(task.config, task.origin).announce()
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", fails)
+        batch_writer(task).commit([DONE])
+    assert "no report of the write was written" in caplog.text
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_interrupted_micro_batch_mentions_that_a_stop_is_no_error(tmp_path: Path) -> None:

@@ -9,16 +9,26 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError, KafkaProdError
-from spark_kafka_sink.spark.abort_files import ErrorFile
+from spark_kafka_sink.spark.abort_files import ErrorFile, WriteOrigin
+from spark_kafka_sink.spark.report_folder import ReportFolder, StreamIdentity
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ERROR = ColumnError("row 3 has no value", topic="events", hint="leave it out")
+STREAM = StreamIdentity("query", "/checkpoint")
+
+
+@pytest.fixture
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a Spark application's reports."""
+    here = ReportFolder.of(tmp_path)
+    monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
+    return here.application
 
 
 def test_last_error_is_returned_once(tmp_path: Path) -> None:
-    file = ErrorFile(str(tmp_path / "reports"), "w")
+    file = ErrorFile(str(tmp_path / "reports" / "w.error"))
     task = pickle.loads(pickle.dumps(file))
     task.store(KafkaProdError("of the first attempt"))
     with pytest.raises(ColumnError), task.storing_errors():
@@ -28,12 +38,44 @@ def test_last_error_is_returned_once(tmp_path: Path) -> None:
     assert list((tmp_path / "reports").iterdir()) == []
 
 
-def test_each_micro_batch_has_its_own_file(tmp_path: Path) -> None:
-    file = ErrorFile(str(tmp_path), "s", of_stream=True)
-    with pytest.raises(ColumnError), file.storing_errors(7):
+def _plan(stream: StreamIdentity) -> WriteOrigin:
+    """Return the origin of a micro-batch as planning pickles it to the tasks."""
+    origin = WriteOrigin.of_stream(stream)
+    origin.plan_file.store(origin.planned)
+    task: WriteOrigin = pickle.loads(pickle.dumps(origin))
+    return task
+
+
+def _taken(stream: StreamIdentity) -> str | None:
+    return WriteOrigin.of_stream(stream, planning=False).error_file.take()
+
+
+@pytest.mark.usefixtures("application")
+def test_abort_finds_the_error_of_the_planned_micro_batch() -> None:
+    task, other = _plan(STREAM), _plan(StreamIdentity("other", ""))
+    with pytest.raises(ColumnError), task.error_file.storing_errors():
         raise ERROR
-    assert file.take(8) is None
-    assert (file.take(7) or "").startswith("ColumnError: row 3")
+    other.error_file.store(KafkaProdError("of another stream"))
+    assert (_taken(STREAM) or "").startswith("ColumnError: row 3")
+    assert _taken(STREAM) is None
+
+
+def test_error_of_an_earlier_run_is_not_taken(application: Path) -> None:
+    """A task may fail after abort(), and before or after the micro-batch is planned again."""
+    earlier = _plan(STREAM)
+    assert _taken(STREAM) is None
+    earlier.error_file.store(ERROR)
+    _plan(STREAM)
+    assert not list(application.glob("*.error"))
+    earlier.error_file.store(ERROR)
+    assert _taken(STREAM) is None
+
+
+@pytest.mark.usefixtures("application")
+def test_streams_without_an_identity_share_no_errors() -> None:
+    unknown = StreamIdentity("", "")
+    _plan(unknown).error_file.store(ERROR)
+    assert _taken(unknown) is None
 
 
 def test_record_statuses_are_left_to_the_report(tmp_path: Path) -> None:
@@ -41,15 +83,15 @@ def test_record_statuses_are_left_to_the_report(tmp_path: Path) -> None:
     error.statuses = (
         PartitionStatus(topic="t", partition=0, records=3, status=DeliveryStatus.NOT_PERSISTED),
     )
-    file = ErrorFile(str(tmp_path), "w")
+    file = ErrorFile(str(tmp_path / "w.error"))
     file.store(error)
     assert file.take() == "DeliveryError: it failed. again"
     assert len(error.statuses) == 1
 
 
-@pytest.mark.parametrize("folder", [None, "/no/such/machine/reports", "/dev/null/x"])
-def test_nothing_is_stored_without_the_drivers_folder(folder: str | None) -> None:
-    file = ErrorFile(folder, "w")
+@pytest.mark.parametrize("path", ["", "/no/such/machine/reports/w.error", "/dev/null/x/w.error"])
+def test_nothing_is_stored_without_the_drivers_folder(path: str) -> None:
+    file = ErrorFile(path)
     file.store(ERROR)
     assert file.take() is None
     with pytest.raises(ColumnError), file.storing_errors():
@@ -57,7 +99,7 @@ def test_nothing_is_stored_without_the_drivers_folder(folder: str | None) -> Non
 
 
 def test_other_errors_are_not_stored(tmp_path: Path) -> None:
-    file = ErrorFile(str(tmp_path), "w")
+    file = ErrorFile(str(tmp_path / "w.error"))
     with pytest.raises(ValueError, match="x"), file.storing_errors():
         raise ValueError("x")
     assert file.take() is None

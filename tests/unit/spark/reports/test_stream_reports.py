@@ -27,7 +27,8 @@ FIRST = StreamIdentity("first", "/checkpoints/1")
         (StreamIdentity("second", ""), "r/b-{batchId}/r", "r/second/b-{batchId}/r"),
         (StreamIdentity("a b/..", ""), "s3://b/r", "s3://b/r/query-9e4a049f6aed"),
         (StreamIdentity("", "/checkpoints/2"), "reports", "reports/query-7544a240e150"),
-        (StreamIdentity("first", "/checkpoints/2"), "reports", "reports"),
+        (StreamIdentity("first", "/checkpoints/2"), "reports", "reports/first"),
+        (StreamIdentity("first", ""), "reports", "reports"),
         (StreamIdentity("renamed", "/checkpoints/1"), "reports", "reports"),
         (StreamIdentity("", ""), "reports", "reports"),
     ],
@@ -40,7 +41,16 @@ def test_second_stream_uses_a_subfolder(
         assert own_report_path(path, FIRST, owners) == path
         assert own_report_path(path, stream, owners) == own
     assert own_report_path(f"{path}-other", stream, owners) == f"{path}-other"
-    assert len(list(owners.iterdir())) == 2
+    assert len(list(owners.iterdir())) == 2 + (own != path)
+
+
+def test_each_checkpoint_has_its_own_reports(tmp_path: Path) -> None:
+    """The queries have the same name, one after the other; the first one is restarted."""
+    streams = [StreamIdentity("same", f"/checkpoints/{number}") for number in (1, 2, 3, 1, 2, 3)]
+    paths = [own_report_path("reports", stream, tmp_path) for stream in streams]
+    assert paths[:2] == ["reports", "reports/same"]
+    assert paths[:3] == paths[3:]
+    assert len(set(paths)) == 3
 
 
 def test_subfolder_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
