@@ -103,7 +103,7 @@ class BatchCommitter:
         Args:
             batch: batch number of a stream; otherwise the name of the scope.
             results: the results of all tasks, whatever their outcomes.
-            nonce: nonce of the planning, if the caller knows it.
+            nonce: nonce created when the write was planned, if the caller knows it.
             written: the topics that the tasks have written to, with their ids.
 
         Raises:
@@ -137,7 +137,7 @@ class BatchCommitter:
             batch: see `commit`.
             results: results of the tasks that finished.
             complete: True if `results` includes all tasks, so commit() may have been called.
-            nonce: nonce of the planning, if the caller knows it.
+            nonce: nonce created when the write was planned, if the caller knows it.
 
         Raises:
             TornTransactionError: the batch was decided, and some of its rows are lost.

@@ -353,7 +353,7 @@ def _fenced(
     results: Sequence[TaskResult],
     error: errors.FencedError,
 ) -> CommitOutcome:
-    """Handle a transaction that another client, or our EndTxn with a lost response, has ended."""
+    """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
     state = _state_of(driver.read_unfenced(), driver.scope)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)

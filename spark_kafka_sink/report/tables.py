@@ -38,7 +38,7 @@ def print_report(
     Args:
         report: the report.
         console: where to print; None for stdout.
-        parts: the reports of the micro-batches that were added up to `report`, if any.
+        parts: the reports of the micro-batches that were combined into `report`, if any.
     """
     out = console or wide_console()
     out.print(_totals(report, len(parts)))
