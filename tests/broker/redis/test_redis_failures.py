@@ -329,16 +329,28 @@ def test_foreign_entry_in_stream(own_redis: RedisServer) -> None:
         assert list_offset(raw, -1) == answer.base_offset + 2
 
 
+def add_foreign_entry(
+    kafka: EmbeddedBroker, raw: RawClient, server: RedisServer, key: str, distance: int
+) -> int:
+    """Produce one record, and add an entry of another process `distance` offsets after it.
+
+    The clock is set back, so that the next batch starts at the offset after the record. Return the
+    record's offset.
+    """
+    base: int = produce(raw, "t", batch(1, value=b"1")).base_offset
+    kafka.run(lambda cluster: cluster.clock.jump(-3_600_000))
+    milliseconds, sequence = IDS.parts(base + distance)
+    server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
+    return base
+
+
 def test_foreign_entry_inside_a_batch_is_kept(redis_server: RedisServer, unique_topic: str) -> None:
     key = f"{unique_topic}:t:0"
     with (
         EmbeddedBroker(storage=redis_server.url(unique_topic), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
     ):
-        base = produce(raw, "t", batch(1, value=b"1")).base_offset
-        kafka.run(lambda cluster: cluster.clock.jump(-3_600_000))
-        milliseconds, sequence = IDS.parts(base + 3)
-        redis_server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
+        base = add_foreign_entry(kafka, raw, redis_server, key, 3)
         assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
         assert values(redis_server, key) == [b"1", b"theirs"]
         assert produce(raw, "t", batch(2, value=b"3")).base_offset == base + 10
@@ -353,10 +365,7 @@ def test_partial_batch_is_removed(redis_server: RedisServer, unique_topic: str) 
         EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
     ):
-        base = produce(raw, "t", batch(1, value=b"1")).base_offset
-        kafka.run(lambda cluster: cluster.clock.jump(-3_600_000))
-        milliseconds, sequence = IDS.parts(base + 3)
-        redis_server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
+        add_foreign_entry(kafka, raw, redis_server, key, 3)
         proxy.trigger, proxy.lose = b"XDEL", Loss.REQUEST
         assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
         produce_until_success(raw, batch(2, value=b"3"))
@@ -377,10 +386,7 @@ def test_partial_batch_with_lost_response_is_not_acknowledged(
         EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
     ):
-        base = produce(raw, "t", batch(1, value=b"1")).base_offset
-        kafka.run(lambda cluster: cluster.clock.jump(-3_600_000))
-        milliseconds, sequence = IDS.parts(base + 1 + foreign)
-        redis_server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
+        add_foreign_entry(kafka, raw, redis_server, key, 1 + foreign)
         proxy.trigger, proxy.lose = b"EXEC", Loss.RESPONSE
         assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
         produce_until_success(raw, batch(2, value=b"3"))
