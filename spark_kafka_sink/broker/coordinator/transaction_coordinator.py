@@ -69,7 +69,6 @@ class TransactionSupportedOperation(Enum):
         return cls.GENERIC_ERROR_SUPPORTED if version >= generic_errors else cls.DEFAULT_ERROR
 
 
-FIRST = 1_000
 BLOCK = 1_000
 """Number of producer ids per allocated block, as in Kafka. A restart skips unused ids."""
 _FOREIGN = 1 << 62
@@ -79,17 +78,21 @@ _NEXT_BLOCK = ("next block",)
 
 
 class ProducerIdManager:
-    """Allocates producer ids, starting after the last block in the journal."""
+    """Allocates producer ids that no earlier broker at the same address has allocated.
 
-    def __init__(self, journal: Journal) -> None:
+    If two producers had the same id, the batches of one could be acknowledged as duplicates of the
+    other's. The ids therefore start at the current time in microseconds, or after the last block
+    in the journal if that is higher. So they remain unique if the journal is lost or a backup of
+    it is restored, and if the clock was set back.
+    """
+
+    def __init__(self, journal: Journal, wall_ms: int) -> None:
         self._journal = journal
-        self._next = self._end = int(journal.all(_PRODUCER_IDS).get(_NEXT_BLOCK, FIRST))
+        stored = int(journal.all(_PRODUCER_IDS).get(_NEXT_BLOCK, 0))
+        self._next = self._end = max(stored, wall_ms * 1_000)
 
     def skip_used(self, producer_ids: Iterable[int]) -> None:
-        """Skip ids that logs contain, even if a machine crash has lost their journal entry.
-
-        Brokers would treat the batches of a new producer with the same id as duplicates.
-        """
+        """Skip ids that logs contain, even if a machine crash has lost their journal entry."""
         used = (one + 1 for one in producer_ids if one < _FOREIGN)
         self._next = self._end = max([self._end, *used])
 
@@ -251,7 +254,7 @@ class TransactionCoordinator:
         self._find_topic = find_topic
         self._offsets = offsets
         self._purgatory = purgatory
-        self.producer_ids = ProducerIdManager(journal)
+        self.producer_ids = ProducerIdManager(journal, clock.wall_ms())
         self._by_id: dict[str, TransactionMetadata] = {}
         self._markers: dict[str, dict[TopicPartition, int]] = {}
         """Partitions whose marker is not yet replicated, by transactional id.

@@ -10,6 +10,9 @@ ListOffsets 1-10: the offset for a timestamp, or for one of these values:
 | -4 | earliest local (KIP-405, since version 8) |
 | -5 | latest tiered (KIP-1005, since version 9); always -1, because there is no tiered storage |
 
+The leader epoch in the response is the epoch of the record, or the current epoch for the latest
+offset.
+
 Only records below the high watermark are found. For read_committed consumers, the last stable
 offset is the limit.
 
@@ -51,14 +54,13 @@ def list_offset(context: RequestContext, item: Any, requested: Any) -> Values | 
     if requested.timestamp < _lowest(context.version):
         return ErrorCode.unsupported_version
     end = readable_end(partition, committed=context.reads_committed)
-    try:
-        found = _find(partition.log, requested.timestamp, end)
-    except OSError:
-        return ErrorCode.kafka_storage_error
+    found = _find(partition.log, requested.timestamp, end)
+    is_latest = requested.timestamp == LATEST
+    epochs = partition.log.epochs
     return {
         "timestamp": found.timestamp,
         "offset": found.offset,
-        "leader_epoch": partition.leader_epoch if found.offset >= 0 else -1,
+        "leader_epoch": partition.leader_epoch if is_latest else epochs.epoch_at(found.offset),
     }
 
 

@@ -16,6 +16,7 @@ from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, id_of, name_of
 from spark_kafka_sink.protocol.messages import Values
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.topic_partition import TopicPartition
-    from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+    from spark_kafka_sink.protocol.versions import VersionRange
 
 
 class Outcome(Enum):
@@ -37,6 +38,12 @@ class Outcome(Enum):
 
 REASON: Final = "reason"
 """Key in a handler's answer for a message to the broker's log. It is not a response field."""
+
+_STORAGE_ERRORS = dict.fromkeys(
+    (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.TXN_OFFSET_COMMIT),
+    ErrorCode.not_coordinator,
+)
+"""Errors of group coordinators whose storage fails, as in Kafka. Clients retry these requests."""
 
 Answer: TypeAlias = Values | Outcome
 """The result of a handler: response fields of the newest version, or an `Outcome`."""
@@ -114,11 +121,20 @@ class RequestContext(NamedTuple):
     ) -> dict[str, Any]:
         """Call `handle` for each partition of the request; return the response with the results.
 
-        The arguments of `handle` are the request's item of the topic and of the partition.
+        The arguments of `handle` are the request's item of the topic and of the partition. If it
+        raises OSError, the partition fails with Kafka's error for a failed storage.
         """
         shape = BY_PARTITION[api]
         items = getattr(self.request, shape.topics)
-        return {shape.answers: [shape.answer_topic(item, partial(handle, item)) for item in items]}
+
+        def answer(item: Any, partition: Any) -> Values | ErrorCode:
+            try:
+                return handle(item, partition)
+            except OSError as error:
+                code = _STORAGE_ERRORS.get(api, ErrorCode.kafka_storage_error)
+                return {shape.error: code, **shape.failed, REASON: str(error)}
+
+        return {shape.answers: [shape.answer_topic(item, partial(answer, item)) for item in items]}
 
     def by_item(self, api: ApiKey, handle: Callable[[Any], Values | ErrorCode]) -> dict[str, Any]:
         """Call `handle` for each item; return the response with the results or TopicErrors."""

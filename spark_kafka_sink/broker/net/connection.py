@@ -293,7 +293,8 @@ class ErrorLog:
         """Log the errors in a response. Repeated errors are rate-limited."""
         for subject, item in _errors(api, values):
             code = item.get("error_code", ErrorCode.none)
-            level = logging.INFO if code in EXPECTED_ERRORS else logging.WARNING
+            is_expected = code in EXPECTED_ERRORS and not item.get(REASON)
+            level = logging.INFO if is_expected else logging.WARNING
             name = getattr(code, "name", str(code)).upper()
             reason = item.get(REASON) or item.get("error_message") or ""
             self._log.log(

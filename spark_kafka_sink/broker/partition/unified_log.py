@@ -57,6 +57,11 @@ class LeaderEpochCache:
         while self._starts and self._starts[-1].offset >= offset:
             self._starts.pop()
 
+    def epoch_at(self, offset: int) -> int:
+        """Return the epoch in which the record at an offset was written, or -1 if unknown."""
+        after = bisect_right(self._starts, offset, key=lambda start: start.offset)
+        return self._starts[after - 1].epoch if after else UNDEFINED
+
     def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
         """Return the end of an epoch or of the newest older epoch. Both fields are -1 if unknown.
 

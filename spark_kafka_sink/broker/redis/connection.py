@@ -9,7 +9,7 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from spark_kafka_sink.broker.redis.entries import DEFAULT_SEQUENCE_BITS, EntryIds
 from spark_kafka_sink.broker.state_lock import StateLock
@@ -70,9 +70,11 @@ class RedisLocation:
             "timeout_ms": DEFAULT_TIMEOUT_MS,
         }
         numbers |= {name: _number(name, query.pop(name)) for name in numbers if name in query}
+        # urlunsplit would return unix:/path, which redis-py rejects.
+        base = f"{parts.scheme}://{parts.netloc}{parts.path}"
         where = parts.netloc.rpartition("@")[2]
         return cls(
-            url=urlunsplit(parts._replace(query=urlencode(query))),
+            url=f"{base}?{urlencode(query)}" if query else base,
             address=f"{parts.scheme}://{where}{parts.path}",
             prefix=prefix,
             ids=EntryIds(numbers["sequence_bits"]),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
-from spark_kafka_sink.broker.storage.journal import Journal, open_locked
+from spark_kafka_sink.broker.storage.journal import Journal, close_locked, open_locked
 from spark_kafka_sink.broker.storage.log_storage import LogConfig, OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
@@ -64,7 +64,7 @@ class DataDir(StorageBackend):
         try:
             return Journal(self.path / JOURNAL)
         except BaseException:
-            os.close(self._lock)
+            close_locked(self._lock)
             raise
 
     def open_journal(self) -> Journal:
@@ -123,6 +123,8 @@ class DataDir(StorageBackend):
         for number, path in enumerate(paths):
             if (base := int(path.stem)) < end:
                 raise _damaged(path, f"its first offset is below {end}, the end of the log")
+            if number and base > end:
+                self._check_gap(folder, end, base)
             segment = self._new_segment(folder, config)(base, is_new=False)
             segments.append(segment)
             if not scan(segment, on_batch, trusted=self.was_clean):
@@ -136,6 +138,17 @@ class DataDir(StorageBackend):
         for sealed in segments[:-1]:
             sealed.close()
         return segments
+
+    def _check_gap(self, folder: Path, end: int, base: int) -> None:
+        """Reject missing segments. After a crash, keep the later segments, as Kafka does.
+
+        Raises:
+            ConfigError: the broker was stopped cleanly, so the segments were removed later.
+        """
+        why = f"the offsets {end} to {base - 1} are missing"
+        if self.was_clean:
+            raise _damaged(folder, why, f"start without the records of {folder.name} at them")
+        LOG.warning("%s is damaged: %s", folder, why)
 
     def _truncate_log(self, segment: DiskSegment, later: list[Path]) -> None:
         """Truncate a log after its last complete batch, because later data is unreliable."""
@@ -180,7 +193,7 @@ class DataDir(StorageBackend):
                 (self.path / CLEAN_MARK).touch()
         finally:
             self._handles.close_all()
-            os.close(self._lock)
+            close_locked(self._lock)
 
     def abandon(self) -> None:
         """See `StorageBackend`."""
@@ -234,9 +247,9 @@ def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     return [folder / name for name in sorted(found) if pattern.fullmatch(name)]
 
 
-def _damaged(path: Path, why: str) -> ConfigError:
+def _damaged(path: Path, why: str, otherwise: str = "truncate the log there") -> ConfigError:
     return ConfigError(
         f"{path} is damaged: {why}",
-        hint=f"Nothing was changed. Restore the file, or delete {CLEAN_MARK} in the data folder to "
-        f"truncate the log at this position",
+        hint="Nothing was changed. Restore the files from a backup, or delete "
+        f"{CLEAN_MARK} in the data folder to {otherwise}",
     )

@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from crc32c import crc32c
-from filelock import lock_descriptor
+from filelock import lock_descriptor, unlock_descriptor
 
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -129,7 +129,7 @@ class Journal:
     def release(self) -> None:
         """Close the file without syncing it."""
         if self._fd is not None:
-            os.close(self._fd)
+            close_locked(self._fd)
             self._fd = None
 
     def _set(self, kind: str, key: Key, value: Any) -> None:
@@ -213,6 +213,14 @@ def open_locked(path: Path, flags: int) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def close_locked(fd: int) -> None:
+    """Unlock and close a file. Without unlocking, a forked process would keep it locked."""
+    try:
+        unlock_descriptor(fd)
+    finally:
+        os.close(fd)
 
 
 def _check_regular(path: Path) -> None:

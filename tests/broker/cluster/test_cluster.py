@@ -12,6 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.handlers.list_offsets import EARLIEST, LATEST
 from spark_kafka_sink.broker.handlers.produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
@@ -168,15 +169,23 @@ def test_reelected_leader_does_not_acknowledge_truncated_records() -> None:
         assert answer.error_code is ErrorCode.not_leader_or_follower
 
 
+def epoch_of(raw: RawClient, timestamp: int) -> int:
+    """Return the leader epoch that ListOffsets returns for a timestamp."""
+    topic = {"name": "t", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
+    response = raw.call(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[topic])
+    result: int = response.topics[0].partitions[0].leader_epoch
+    return result
+
+
 class TestStoppedNodes:
     def test_failover_and_preferred_leader_election(self) -> None:
         with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
-            produce(first, "t", batch(2))
+            produce(first, "t", batch(2, timestamp=1))
             kafka.stop_node(1)
             assert first.closed()
             state = kafka.partition_state("t", 0)
             assert (state.leader, state.leader_epoch, state.in_sync) == (2, 1, (2, 3))
-            assert produce(second, "t", batch(1)).base_offset == 2
+            assert produce(second, "t", batch(1, timestamp=2)).base_offset == 2
             found = second.call(ApiKey.METADATA, 9, topics=[{"name": "t"}])
             assert [b.node_id for b in found.brokers] == [2, 3]
             assert found.topics[0].partitions[0].offline_replicas == (1,)
@@ -187,6 +196,7 @@ class TestStoppedNodes:
             assert kafka.partition_state("t", 0).leader == 1
             with client(kafka) as again:
                 assert offsets(fetch(again, "t", 0).records) == [0, 1, 2]
+                assert [epoch_of(again, time) for time in (EARLIEST, 2, LATEST)] == [0, 1, 2]
 
     def test_leader_epochs_are_unique_across_restarts(self, tmp_path: Path) -> None:
         with cluster(data_dir=str(tmp_path)) as kafka:

@@ -308,6 +308,9 @@ def test_full_redis_is_readable_after_reconnect(own_redis: RedisServer) -> None:
                 own_redis.client.client_kill_filter(_id=client["id"])
         fetch(raw, first)  # This can fail, as the connection was lost.
         assert [one.value for one in batches_of(fetch(raw, first).records)[0]] == [b"1"]
+        item = {"name": "t", "partitions": [{"partition_index": 0, "offset": first + 1}]}
+        answer = raw.call(ApiKey.DELETE_RECORDS, 2, topics=[item], timeout=TIMEOUT)
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.kafka_storage_error
         kafka.run(lambda cluster: log_in(cluster).storage.delete_before(first + 1))
         assert values(own_redis) == []
 

@@ -226,7 +226,13 @@ def test_duplicate_batch_is_detected(
     assert len(stream()) == 2
 
 
-def test_restart_restores_all_data(redis_url: str, unique_topic: str) -> None:
+@pytest.mark.parametrize("scheme", ["redis", "unix"])
+def test_restart_restores_all_data(
+    redis_server: RedisServer, unique_topic: str, scheme: str
+) -> None:
+    redis_url = redis_server.url(prefix=unique_topic)
+    if scheme == "unix":
+        redis_url = f"unix://{redis_server.socket_path}?prefix={unique_topic}"
     with (
         EmbeddedBroker(storage=redis_url, topics={"t": 2}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
 import re
+import shutil
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -15,6 +19,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, LOCK
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
+from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -26,6 +31,8 @@ from tools.support.java import run_tool
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, new_producer_id, produce
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from tools.support.kafka_cluster import KafkaCluster
 
@@ -222,6 +229,22 @@ def test_producer_ids_in_logs_are_not_allocated_again(folder: str, used: int) ->
         assert used != new_producer_id(client) < 2**62
 
 
+def test_producer_ids_are_unique_after_a_backup_is_restored(folder: str, tmp_path: Path) -> None:
+    """If a producer survives the broker, its batches must not be duplicates of another's."""
+    used = []
+    for backup in (True, False):
+        with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+            used += [new_producer_id(client) for _ in range(2)]
+        if backup:
+            shutil.copytree(folder, tmp_path / "backup")
+    shutil.rmtree(folder)
+    (tmp_path / "backup").rename(folder)
+    for data_dir in (folder, None):
+        with EmbeddedBroker(data_dir=data_dir) as kafka, client_of(kafka) as client:
+            used.append(new_producer_id(client))
+    assert len(set(used)) == len(used)
+
+
 def test_restart_restores_all_data(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
         topic_id = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0].topic_id
@@ -230,7 +253,7 @@ def test_restart_restores_all_data(folder: str) -> None:
         producer = new_producer_id(client)
         for number in range(7):
             produce(client, "t", batch(3, producer=(producer, 0, 3 * number)))
-        commit(client, "readers", 11)
+        assert commit(client, "readers", 11) is ErrorCode.none
         client.call(ApiKey.DELETE_TOPICS, 5, topic_names=["gone"], topics=[], timeout=TIMEOUT)
         delete = {"name": "t", "partitions": [{"partition_index": 0, "offset": 4}]}
         client.call(ApiKey.DELETE_RECORDS, 2, topics=[delete], timeout=TIMEOUT)
@@ -254,7 +277,7 @@ def test_restart_restores_all_data(folder: str) -> None:
         assert (len(other.partitions), other.config["retention.ms"]) == (3, "777")
 
 
-def commit(client: RawClient, group: str, offset: int) -> None:
+def commit(client: RawClient, group: str, offset: int) -> ErrorCode:
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "m"}
     topic = {"name": "t", "partitions": [partition]}
     response = client.call(
@@ -265,7 +288,8 @@ def commit(client: RawClient, group: str, offset: int) -> None:
         member_id="",
         topics=[topic],
     )
-    assert response.topics[0].partitions[0].error_code is ErrorCode.none
+    code: ErrorCode = response.topics[0].partitions[0].error_code
+    return code
 
 
 def committed(client: RawClient, group: str) -> int:
@@ -315,6 +339,30 @@ def test_segments_after_a_damaged_one_are_deleted(folder: str) -> None:
     assert sorted(location.glob("*.log")) == paths[:3]
 
 
+@pytest.mark.parametrize("damage", [os.unlink, lambda path: os.truncate(path, 0)])
+def test_missing_segments(
+    folder: str, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a clean stop they are an error. After a crash, the other segments can be read."""
+    configs = {"internal.segment.bytes": "300"}
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
+        with client_of(kafka) as client:
+            for _ in range(5):
+                produce(client, "t", batch(2, value=bytes(100)))
+        complete = kafka.batches("t", 0)
+    location = broker_folder(folder, "t")
+    for path in sorted(location.glob("*.log"))[1:3]:
+        damage(path)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"the offsets 2 to \d are missing"):
+            EmbeddedBroker(data_dir=folder).start()
+    (Path(folder) / CLEAN_MARK).unlink()
+    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        assert kafka.batches("t", 0) == [complete[0], *complete[3:]]
+        assert produce(client, "t", batch(2)).base_offset == 10
+    assert "are missing" in caplog.text
+
+
 def test_two_brokers_cannot_share_a_folder(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder):
         for _ in range(2):
@@ -323,6 +371,18 @@ def test_two_brokers_cannot_share_a_folder(folder: str) -> None:
             (Path(folder) / LOCK).unlink()
     with EmbeddedBroker(data_dir=folder):
         pass
+
+
+def test_forked_process_does_not_keep_the_lock(folder: str) -> None:
+    with EmbeddedBroker(data_dir=folder):
+        child = multiprocessing.get_context("fork").Process(target=signal.pause)
+        child.start()
+    try:
+        with EmbeddedBroker(data_dir=folder):
+            pass
+    finally:
+        child.kill()
+        child.join()
 
 
 def test_relative_folder_survives_a_change_of_directory(
@@ -389,6 +449,21 @@ def test_disk_write_error(folder: str) -> None:
         assert kafka.end_offsets("t") == [2]
         swap_file(kafka, os.O_RDWR)
         assert produce(client, "t", batch(2)).base_offset == 2
+
+
+def test_offsets_without_disk_space(
+    folder: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients search the coordinator and retry."""
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
+        assert commit(client, "readers", 3) is ErrorCode.none
+        with monkeypatch.context() as patch:
+            full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+            patch.setattr(Journal, "put", full)
+            assert commit(client, "readers", 7) is ErrorCode.not_coordinator
+        assert committed(client, "readers") == 3
+        assert commit(client, "readers", 7) is ErrorCode.none
+    assert "No space left" in caplog.text
 
 
 def test_stop_closes_everything_if_a_log_cannot_be_flushed(folder: str) -> None:

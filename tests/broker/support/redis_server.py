@@ -29,6 +29,7 @@ class RedisServer:
 
     def __init__(self, folder: Path, replica_of: RedisServer | None = None) -> None:
         self.port = free_port()
+        self.socket_path = folder / "redis.sock"
         self._folder = folder
         self._replica_of = replica_of
         self._process: subprocess.Popen[bytes] | None = None
@@ -51,6 +52,7 @@ class RedisServer:
     def start(self) -> None:
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--dir", str(self._folder)]
+        command += ["--unixsocket", str(self.socket_path)]
         command += ["--repl-diskless-sync-delay", "0"]
         if self._replica_of is not None:
             command += ["--replicaof", f"127.0.0.1 {self._replica_of.port}"]

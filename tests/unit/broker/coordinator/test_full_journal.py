@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Topic
 
 
+NOW_MS = 1_700_000_000_000
+
+
 class FullJournal(Journal):
     """Accepts `room` more lines."""
 
@@ -59,7 +62,7 @@ def reopened(journal: FullJournal, tmp_path: Path) -> Journal:
 
 def test_producer_id_is_assigned_once(journal: FullJournal, tmp_path: Path) -> None:
     """Batches of a second producer with the same id could be treated as duplicates."""
-    ids = ProducerIdManager(journal)
+    ids = ProducerIdManager(journal, NOW_MS)
     given = [ids.next() for _ in range(BLOCK)]
     journal.room = 0
     for _ in range(3):
@@ -67,7 +70,9 @@ def test_producer_id_is_assigned_once(journal: FullJournal, tmp_path: Path) -> N
             ids.next()
     journal.room = 1
     given.append(ids.next())
-    given.append(ProducerIdManager(reopened(journal, tmp_path)).next())
+    kept = reopened(journal, tmp_path)
+    given += [ProducerIdManager(kept, start_ms).next() for start_ms in (NOW_MS, 0)]
+    given.append(ProducerIdManager(Journal(), NOW_MS + 100).next())
     assert len(set(given)) == len(given)
 
 

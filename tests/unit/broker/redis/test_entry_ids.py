@@ -86,6 +86,11 @@ def test_url() -> None:
     assert "secret" not in repr(BrokerConfig(storage=url))
 
 
+@pytest.mark.parametrize("url", ["unix:///run/redis.sock", "rediss://h", "redis://h/1?ssl=a%26b"])
+def test_url_is_passed_to_redis(url: str) -> None:
+    assert RedisLocation.parse(url).url == url
+
+
 def test_short_url() -> None:
     place = RedisLocation.parse("redis://h")
     assert (place.prefix, place.ids.sequence_bits, place.replicas) == ("korvet", 10, 0)
