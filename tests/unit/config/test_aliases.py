@@ -219,7 +219,7 @@ def test_units_of_aliases(name: str, value: str, field: str, expected: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "expected"),
     [
         ({"queue.buffering.max.kbytes": "64m"}, "kafka.queue.buffering.max.kbytes is '64m'"),
         ({"queue.buffering.max.kbytes": "-1"}, "kafka.queue.buffering.max.kbytes is '-1'"),
@@ -229,8 +229,10 @@ def test_units_of_aliases(name: str, value: str, field: str, expected: Any) -> N
         ({"request.required.acks": "2"}, "kafka.request.required.acks is '2'"),
     ],
 )
-def test_invalid_value_is_reported_under_the_given_name(given: dict[str, str], says: str) -> None:
-    assert says in failure({f"kafka.{name}": value for name, value in given.items()})
+def test_invalid_value_is_reported_under_the_given_name(
+    given: dict[str, str], expected: str
+) -> None:
+    assert expected in failure({f"kafka.{name}": value for name, value in given.items()})
 
 
 @pytest.mark.parametrize("name", sorted(ALIASES))

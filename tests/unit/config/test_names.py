@@ -125,7 +125,7 @@ def test_spark_options_are_ignored(name: str, caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "expected"),
     [
         (
             "subscribe",
@@ -142,12 +142,12 @@ def test_spark_options_are_ignored(name: str, caplog: pytest.LogCaptureFixture) 
     ],
 )
 def test_other_options_are_ignored_with_a_warning(
-    name: str, says: str, caplog: pytest.LogCaptureFixture
+    name: str, expected: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):
         assert SinkConfig.parse(MINIMAL | {name: "secret"}) == SinkConfig.parse(MINIMAL)
     (message,) = [record.getMessage() for record in caplog.records]
-    assert message.startswith(says)
+    assert message.startswith(expected)
     assert "secret" not in message
 
 

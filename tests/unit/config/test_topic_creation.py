@@ -42,15 +42,15 @@ def test_topic_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "expected"),
     [
         ({"topic": "t", "topic__partitions": "8"}, "topic.partitions"),
         ({"topic": "t", "topic__config__a": "1"}, "topic.config.a"),
         ({"topic": "t", "topic__creat": "true"}, "mean topic.create"),
     ],
 )
-def test_conflicting_options(options: dict[str, str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_conflicting_options(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
         parsed(**options)
 
 
@@ -65,7 +65,7 @@ def test_misspelled_setting_is_rejected_and_vendor_setting_is_accepted() -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says", "hint"),
+    ("name", "text", "expected", "hint"),
     [
         ("retention.ms", "1h", "an integer, in milliseconds", "Write 3600000 for 1h."),
         (
@@ -78,12 +78,12 @@ def test_misspelled_setting_is_rejected_and_vendor_setting_is_accepted() -> None
     ],
 )
 def test_setting_with_a_unit_has_the_number_in_its_hint(
-    name: str, text: str, says: str, hint: str | None
+    name: str, text: str, expected: str, hint: str | None
 ) -> None:
     options = {"topic": "t", "topic.create": "true", f"topic.config.{name}": text}
     with pytest.raises(ConfigError) as caught:
         parsed(**options)
-    assert caught.value.args[0] == f"option topic.config.{name} is {text!r}; allowed: {says}"
+    assert caught.value.args[0] == f"option topic.config.{name} is {text!r}; allowed: {expected}"
     assert caught.value.hint == hint
 
 

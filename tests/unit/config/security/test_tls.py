@@ -180,7 +180,7 @@ def test_keystore_options(options: dict[str, str], expected: KeyStore | None) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "expected"),
     [
         (
             {"ssl.truststore.certificates": PEM, "ssl.truststore.location": "/ca.jks"},
@@ -295,8 +295,8 @@ def test_keystore_options(options: dict[str, str], expected: KeyStore | None) ->
         ),
     ],
 )
-def test_conflicting_or_missing_options(options: dict[str, str], says: str) -> None:
-    assert says in failure(options)
+def test_conflicting_or_missing_options(options: dict[str, str], expected: str) -> None:
+    assert expected in failure(options)
 
 
 @pytest.mark.parametrize(
