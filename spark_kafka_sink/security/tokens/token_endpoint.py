@@ -387,13 +387,9 @@ class ClientCredentialsSource:
             attempts, first = attempts + 1, first or answer.error
             if not answer.retriable:
                 raise answer.error
-            wait_ms = self._next_wait_ms(attempts, began)
+            elapsed_ms = (self.clock.monotonic() - began) * 1_000
+            backoff = self.login.retry_backoff_ms, self.login.retry_backoff_max_ms
+            wait_ms = next_wait_ms(attempts, elapsed_ms, *backoff)
             if wait_ms is None:
                 raise first
             self.sleep(wait_ms / 1_000)
-
-    def _next_wait_ms(self, attempts: int, began: float) -> float | None:
-        elapsed_ms = (self.clock.monotonic() - began) * 1_000
-        return next_wait_ms(
-            attempts, elapsed_ms, self.login.retry_backoff_ms, self.login.retry_backoff_max_ms
-        )
