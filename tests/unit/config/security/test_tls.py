@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
@@ -22,11 +21,6 @@ from spark_kafka_sink.config.security.model import (
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SSL"}
 PEM = "-----BEGIN CERTIFICATE-----\nsentinel\n-----END CERTIFICATE-----"
 KEY = "-----BEGIN PRIVATE KEY-----\nsentinel\n-----END PRIVATE KEY-----"
-
-
-@pytest.fixture(autouse=True)
-def _each_test_warns_anew() -> None:
-    warn_once.cache_clear()
 
 
 def parse(options: dict[str, str]) -> TlsConfig:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
@@ -38,11 +37,6 @@ KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
 IAM = "software.amazon.msk.auth.iam.IAMLoginModule required"
 USER = 'username="alice" password="sentinel"'
 JAAS = "kafka.sasl.jaas.config"
-
-
-@pytest.fixture(autouse=True)
-def _each_test_warns_anew() -> None:
-    warn_once.cache_clear()
 
 
 def security(options: dict[str, str]) -> SecurityConfig:
