@@ -132,14 +132,14 @@ def _decoded_rows(
     frame: DataFrame, broker: EmbeddedBroker, topic: str | None, config: SinkConfig
 ) -> _Rows:
     """Return the frame's rows after serializing and decoding them, and the decoded records."""
-    from spark_kafka_sink.formats.decoder import RecordDecoder, decoded  # needed for formats
+    from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
     from spark_kafka_sink.spark.expected import Expected
 
     expected = Expected.of(frame, config)
     names = [name for name in expected.names if _compared(name, topic)]
     wanted = [_row(names, row) for row in expected.rows]
     records = broker.records(*_topics(wanted, topic))
-    found = decoded(records, RecordDecoder(config, expected.sources))
+    found = decode_records(records, config, expected.sources)
     return wanted, [_row(names, record._asdict()) for record in found]
 
 

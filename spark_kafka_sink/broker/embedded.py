@@ -319,9 +319,9 @@ class EmbeddedBroker(SecurityControls):
         if options is None:
             return found
         from spark_kafka_sink.config.model import SinkConfig
-        from spark_kafka_sink.formats.decoder import RecordDecoder, decoded  # needed for formats
+        from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
 
-        return decoded(found, RecordDecoder(SinkConfig.parse(options)))
+        return decode_records(found, SinkConfig.parse(options))
 
     def _records(self, topics: Iterable[str]) -> ConsumerRecords:
         return ConsumerRecords(

@@ -49,9 +49,7 @@ EXTRAS = {
         ("confluent_kafka", "attrs", "cachetools", "authlib"),
     ),
     "opentelemetry": Extra("`metrics.opentelemetry`", ("opentelemetry",)),
-    "oauth": Extra(
-        "OAUTHBEARER with a client's id and secret", ("authlib", "requests"), _EVERYWHERE
-    ),
+    "oauth": Extra("OAUTHBEARER with a client's id and secret", ("requests",), _EVERYWHERE),
     "msk-iam": Extra("AWS_MSK_IAM", ("aws_msk_iam_sasl_signer", "boto3"), _EVERYWHERE),
     "gssapi": Extra("Kerberos", ("gssapi",), _EVERYWHERE),
 }

@@ -150,6 +150,7 @@ def _producer_fields(
     values = apply_rules(parse_values(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
     if batch_write and "linger.ms" not in given:
         values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
+    partitioner, function = _partitioner(values["partitioner"], values["partitioner.class"])
     codec = enums.Codec.named(values["compression.type"])
     fields = fields_of(ProducerOptions, values)
     for name in _MERGED:
@@ -160,7 +161,8 @@ def _producer_fields(
         "compression_type": codec,
         "compression_level": _level(values, codec, user_options),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
-        **_partitioner(values["partitioner"], values["partitioner.class"]),
+        "partitioner": partitioner,
+        "partitioner_function": function,
     }
 
 
@@ -199,24 +201,24 @@ def _level(
     return level
 
 
-def _partitioner(name: str, java_class: str) -> dict[str, Any]:
-    """Return the partitioner: one of librdkafka's names, a Python function, or a Java class.
+def _partitioner(name: str, java_class: str) -> tuple[enums.Partitioner, str | None]:
+    """Return the partitioner and, if the partitioner is a Python function, its name.
 
     Raises:
         ConfigError: more than one partitioner is set, or the name is unknown.
     """
     if not name:
-        return {"partitioner": enums.Partitioner(java_class), "partitioner_function": None}
+        return enums.Partitioner(java_class), None
     if java_class:
         raise conflict(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
     allowed = [choice.value for choice in enums.LIBRDKAFKA_PARTITIONERS]
     if name in allowed:
-        return {"partitioner": enums.Partitioner(name), "partitioner_function": None}
+        return enums.Partitioner(name), None
     if not _FUNCTION.fullmatch(name):
         choices = ", ".join([*allowed, "or module:function"])
         hint = did_you_mean(name, allowed)
         raise not_allowed(f"{PREFIX}partitioner", name, choices, hint)
-    return {"partitioner": enums.Partitioner.FUNCTION, "partitioner_function": name}
+    return enums.Partitioner.FUNCTION, name
 
 
 def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:

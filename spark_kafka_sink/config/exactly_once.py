@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option import (
-    HIGH,
-    LOW,
     check_topic,
     conflict,
     fields_of,
@@ -58,15 +56,12 @@ class ExactlyOnceOptions:
     """The options of exactly-once writes."""
 
     guarantee = text(
-        "deliveryGuarantee",
-        DeliveryGuarantee.AT_LEAST_ONCE,
-        choices=tuple(DeliveryGuarantee),
-        importance=HIGH,
+        "deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee)
     )
     """exactly-once: write rows in transactions, so that read_committed consumers see each batch
     once, even if Spark retries tasks or batches.
     """
-    transactional_id_prefix = text("transactionalIdPrefix", None, importance=HIGH)
+    transactional_id_prefix = text("transactionalIdPrefix", None)
     """Prefix of the transactional ids of this stream or job. Required with exactly-once; keep it
     for the lifetime of the stream or job, and do not share it with other streams or jobs. Up to 200
     letters, digits, '.', '_' and '-'.
@@ -75,32 +70,30 @@ class ExactlyOnceOptions:
     """Batch writes with exactly-once: id of the data. If a write is repeated with the same id, it
     writes nothing and logs a message.
     """
-    write_name = text("writeName", None, importance=LOW)
+    write_name = text("writeName", None)
     """Name that distinguishes writes with the same transactionalIdPrefix and batchId to the same
     topic, or with a topic column. Not needed if each write sets a different `topic`.
     """
-    reset_transactional_state = text("resetTransactionalState", "false", importance=LOW)
+    reset_transactional_state = text("resetTransactionalState", "false")
     """true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; earlier
     decisions of the prefix are discarded. A number: accept this batch although the decision log has
     no decisions of earlier batches, for example because the log was lost.
     """
-    decision_log_topic = text("decisionLogTopic", DECISION_LOG_TOPIC, importance=LOW)
+    decision_log_topic = text("decisionLogTopic", DECISION_LOG_TOPIC)
     """Compacted topic that stores the decisions; created if missing."""
-    decision_log_replication_factor = integer(
-        "decisionLogReplicationFactor", 0, high=32_767, importance=LOW
-    )
+    decision_log_replication_factor = integer("decisionLogReplicationFactor", 0, high=32_767)
     """Replication factor of the decision log topic if it is created; 0: three, or the number of
     brokers if there are fewer.
     """
-    decision_log_retention_ms = long("decisionLogRetentionMs", -1, low=-1, importance=LOW)
+    decision_log_retention_ms = long("decisionLogRetentionMs", -1, low=-1)
     """Retention of decisions in the decision log topic if it is created; a batch that is repeated
     after this time is written again. -1: unlimited.
     """
-    two_phase_commit = flag("twoPhaseCommit", False, importance=LOW)
+    two_phase_commit = flag("twoPhaseCommit", False)
     """Use transactions without a timeout (KIP-939), so that no transaction can expire after the
     decision; the brokers must allow such transactions.
     """
-    atomic_batch = flag("atomicBatch", False, importance=LOW)
+    atomic_batch = flag("atomicBatch", False)
     """Use one transaction for all tasks of a batch: a single decision of one broker makes all rows
     visible, so the batch cannot be partially committed. Each topic partition must be written by a
     single task (see spark_kafka_sink.repartition_by_kafka_partition), and failed tasks cannot be

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import HIGH, LOW, conflict, flag, not_allowed, options_of, text
+from spark_kafka_sink.config.option import conflict, flag, not_allowed, options_of, text
 from spark_kafka_sink.config.schema_registry import RegistryConfig
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _FORMATS: Final = ", ".join(Format)
 class FormatOptions:
     """The options for the formats of keys and values."""
 
-    value_format = text("value.format", Format.RAW, choices=tuple(Format), importance=HIGH)
+    value_format = text("value.format", Format.RAW, choices=tuple(Format))
     """Format of the value: raw (the bytes of one string or binary column), or json, avro or
     protobuf for a serialized struct. Names with -confluent use a schema registry.
     """
@@ -77,9 +77,9 @@ class FormatOptions:
     """Name of the record or message; default: Value. With a given Protobuf schema: full name of the
     message; default: the first message.
     """
-    value_schema_namespace = text("value.schema.namespace", "", importance=LOW)
+    value_schema_namespace = text("value.schema.namespace", "")
     """Avro namespace or Protobuf package of a derived schema."""
-    key_format = text("key.format", Format.RAW, choices=tuple(Format), importance=HIGH)
+    key_format = text("key.format", Format.RAW, choices=tuple(Format))
     """Format of the key: raw (the bytes of one string or binary column), or json, avro or
     protobuf for a serialized struct. Names with -confluent use a schema registry.
     """
@@ -99,11 +99,11 @@ class FormatOptions:
     """Name of the record or message; default: Key. With a given Protobuf schema: full name of the
     message; default: the first message.
     """
-    key_schema_namespace = text("key.schema.namespace", "", importance=LOW)
+    key_schema_namespace = text("key.schema.namespace", "")
     """Avro namespace or Protobuf package of a derived schema."""
     value_fields_include = text(_FIELDS_INCLUDE, FieldsInclude.ALL, choices=tuple(FieldsInclude))
     """Whether the value contains the columns in key.fields."""
-    json_ignore_null_fields = flag(_NULL_FIELDS, True, importance=LOW)
+    json_ignore_null_fields = flag(_NULL_FIELDS, True)
     """JSON: omit null fields, as to_json does; false: write them as null."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import KW_ONLY, dataclass, field
-from enum import Enum, StrEnum
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -151,17 +151,6 @@ class Kind(Enum):
     PASSWORD = "password"  # noqa: S105 the name of a type
 
 
-class Importance(StrEnum):
-    """The importance of an option, as in Java's ConfigDef.Importance."""
-
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
-
-
-HIGH, LOW = Importance.HIGH, Importance.LOW
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """The definition of an option: an attribute of a table, whose docstring describes the option.
@@ -179,7 +168,6 @@ class Option:
         also: a single number outside low..high that is also allowed.
         choices: the allowed texts, or the members of a `StrEnum`; empty if any text is allowed.
         hints: hints for texts that are not allowed, by text; the key "" matches any other text.
-        importance: importance in Java.
         of_java: True if Java's producer has the option.
     """
 
@@ -195,7 +183,6 @@ class Option:
     also: int | None = None
     choices: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
-    importance: Importance = Importance.MEDIUM
     of_java: bool = True
 
     @property

@@ -1,6 +1,6 @@
 """The table of all options except security options, with the defaults of Java and of this sink.
 
-Names, types, defaults, ranges and importance of the `kafka.*` options are taken from Kafka 4.3's
+Names, types, defaults and ranges of the `kafka.*` options are taken from Kafka 4.3's
 ProducerConfig. `bulk` is this sink's default if it differs from Java's because the sink writes in
 bulk.
 """
@@ -19,17 +19,7 @@ from spark_kafka_sink.config.enums import (
 )
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.formats import FORMAT_OPTIONS
-from spark_kafka_sink.config.option import (
-    HIGH,
-    LOW,
-    Kind,
-    Option,
-    flag,
-    integer,
-    long,
-    options_of,
-    text,
-)
+from spark_kafka_sink.config.option import Kind, Option, flag, integer, long, options_of, text
 from spark_kafka_sink.config.schema_registry import REGISTRY_OPTIONS
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 from spark_kafka_sink.config.topic_creation import TOPIC_CREATION_OPTIONS
@@ -41,16 +31,16 @@ class ProducerOptions:
     """Options that are set as `kafka.<name>`."""
 
     # Connections
-    bootstrap_servers = Option(Kind.LIST, "bootstrap.servers", None, importance=HIGH)
+    bootstrap_servers = Option(Kind.LIST, "bootstrap.servers", None)
     """Initial brokers to connect to: host:port, separated by commas. Required."""
     client_id = text("client.id", "")
     """Client id for quotas, metrics and logs of the brokers. Default: kafkaprod-APPLICATION for
     tasks, or kafkaprod-APPLICATION-QUERY for named queries (from spark.app.name and queryName);
     kafkaprod-admin for the driver.
     """
-    reconnect_backoff_ms = long("reconnect.backoff.ms", 50, importance=LOW)
+    reconnect_backoff_ms = long("reconnect.backoff.ms", 50)
     """Wait before reconnecting to a broker; doubled after each attempt."""
-    reconnect_backoff_max_ms = long("reconnect.backoff.max.ms", 1_000, importance=LOW)
+    reconnect_backoff_max_ms = long("reconnect.backoff.max.ms", 1_000)
     """Maximum wait between two connection attempts."""
     connections_max_idle_ms = long("connections.max.idle.ms", 540_000, low=-1)
     """Idle time after which a connection is closed; -1: never."""
@@ -62,13 +52,13 @@ class ProducerOptions:
     """Size of the socket's receive buffer; -1: the system's default."""
 
     # Delivery
-    acks = text("acks", "all", choices=("all", "-1", "0", "1"), importance=LOW)
+    acks = text("acks", "all", choices=("all", "-1", "0", "1"))
     """Acknowledgments required before a batch counts as delivered: all in-sync replicas (all), the
     leader only (1), or none (0: records count as sent, never as delivered).
     """
-    enable_idempotence = flag("enable.idempotence", True, importance=LOW)
+    enable_idempotence = flag("enable.idempotence", True)
     """Use an idempotent producer: brokers drop duplicates of retried batches and keep the order."""
-    retries = integer("retries", 2_147_483_647, importance=HIGH)
+    retries = integer("retries", 2_147_483_647)
     """Maximum number of retries of a batch after a retriable error."""
     delivery_timeout_ms = integer("delivery.timeout.ms", 120_000)
     """Maximum time to deliver a record after it was appended. The timeout restarts while the broker
@@ -76,19 +66,17 @@ class ProducerOptions:
     """
     request_timeout_ms = integer("request.timeout.ms", 30_000)
     """Maximum time to wait for the response to a request."""
-    retry_backoff_ms = long("retry.backoff.ms", 100, importance=LOW)
+    retry_backoff_ms = long("retry.backoff.ms", 100)
     """Wait before the first retry; doubled after each retry."""
-    retry_backoff_max_ms = long("retry.backoff.max.ms", 1_000, importance=LOW)
+    retry_backoff_max_ms = long("retry.backoff.max.ms", 1_000)
     """Maximum wait between two retries."""
-    max_in_flight = integer("max.in.flight.requests.per.connection", 5, low=1, importance=LOW)
+    max_in_flight = integer("max.in.flight.requests.per.connection", 5, low=1)
     """Maximum number of requests in flight to a broker; at most 5 with idempotence."""
-    enable_gapless_guarantee = flag(
-        "enable.gapless.guarantee", False, importance=LOW, of_java=False
-    )
+    enable_gapless_guarantee = flag("enable.gapless.guarantee", False, of_java=False)
     """librdkafka option: fail the write if a batch fails permanently, so that no gap is left in a
     partition; a batch that timed out may still leave a gap.
     """
-    transaction_timeout_ms = integer(TRANSACTION_TIMEOUT, 60_000, bulk=0, importance=LOW)
+    transaction_timeout_ms = integer(TRANSACTION_TIMEOUT, 60_000, bulk=0)
     """With exactly-once: maximum time from the first row of a task to the driver's decision, after
     which the broker aborts the transaction. At least 60000 unless atomicBatch is set. 0: the
     broker's maximum (transaction.max.timeout.ms).
@@ -101,7 +89,7 @@ class ProducerOptions:
     """librdkafka option: number of records at which a batch is closed and sent."""
     linger_ms = long("linger.ms", 5, bulk=50, batch_write=BATCH_WRITE_LINGER_MS, fractional=True)
     """Maximum time that a batch waits for more records; may be a decimal, such as 0.5."""
-    buffer_memory = long("buffer.memory", 33_554_432, bulk=67_108_864, importance=HIGH)
+    buffer_memory = long("buffer.memory", 33_554_432, bulk=67_108_864)
     """Memory for buffered records, including compressed copies and requests in flight."""
     max_block_ms = long("max.block.ms", 60_000)
     """Maximum time to wait for buffer memory while none is freed, or for the first metadata of a
@@ -114,10 +102,7 @@ class ProducerOptions:
 
     # Compression
     compression_type = text(
-        "compression.type",
-        "none",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
-        importance=HIGH,
+        "compression.type", "none", choices=("none", "gzip", "snappy", "lz4", "zstd")
     )
     """Compression codec of the batches; a batch that the codec would enlarge is sent uncompressed.
     """
@@ -161,44 +146,37 @@ class ProducerOptions:
     partitioner_ignore_keys = flag("partitioner.ignore.keys", False)
     """Ignore keys when choosing partitions."""
     partitioner_adaptive_partitioning_enable = flag(
-        "partitioner.adaptive.partitioning.enable", True, importance=LOW
+        "partitioner.adaptive.partitioning.enable", True
     )
     """Send fewer rows without a key to partitions with more queued batches; false: choose all
     partitions that have a leader equally often, even stalled ones.
     """
-    partitioner_availability_timeout_ms = long(
-        "partitioner.availability.timeout.ms", 0, importance=LOW
-    )
+    partitioner_availability_timeout_ms = long("partitioner.availability.timeout.ms", 0)
     """Exclude a broker's partitions for rows without a key if it has not responded for this long;
     0: never exclude them.
     """
     allow_auto_create_topics = flag("allow.auto.create.topics", True, of_java=False)
     """Let the broker create missing topics."""
-    metadata_max_age_ms = long("metadata.max.age.ms", 300_000, importance=LOW)
+    metadata_max_age_ms = long("metadata.max.age.ms", 300_000)
     """Maximum age of metadata (leaders, partitions) before it is refreshed."""
     metadata_recovery_strategy = text(
-        "metadata.recovery.strategy",
-        RecoveryStrategy.REBOOTSTRAP,
-        choices=tuple(RecoveryStrategy),
-        importance=LOW,
+        "metadata.recovery.strategy", RecoveryStrategy.REBOOTSTRAP, choices=tuple(RecoveryStrategy)
     )
     """What to do if no known broker is reachable: start again from bootstrap.servers (rebootstrap),
     or keep trying the known brokers (none).
     """
     metadata_recovery_rebootstrap_trigger_ms = long(
-        "metadata.recovery.rebootstrap.trigger.ms", 300_000, importance=LOW
+        "metadata.recovery.rebootstrap.trigger.ms", 300_000
     )
     """Time without a metadata response after which the client starts again from bootstrap.servers.
     """
 
     # Monitoring
-    statistics_interval_ms = integer(
-        "statistics.interval.ms", 0, high=86_400_000, importance=LOW, of_java=False
-    )
+    statistics_interval_ms = integer("statistics.interval.ms", 0, high=86_400_000, of_java=False)
     """Interval between two statistics lines (JSON, to the logger spark_kafka_sink.statistics, or to
     files at statisticsPath); 0: none.
     """
-    debug = text("debug", "", importance=LOW, of_java=False)
+    debug = text("debug", "", of_java=False)
     """Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, protocol,
     eos, security, all. librdkafka's other contexts are accepted.
     """
@@ -210,7 +188,7 @@ PRODUCER_OPTIONS = options_of(ProducerOptions)
 class WriteOptions:
     """The sink's own options, except those of other modules."""
 
-    topic = text("topic", None, importance=HIGH)
+    topic = text("topic", None)
     """Topic of every row; takes precedence over a topic column."""
     include_headers = flag("includeHeaders", False)
     """Accepted for compatibility with format("kafka"); a headers column is always written."""

@@ -17,8 +17,6 @@ from urllib.parse import unquote, urlsplit
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret, redacted
 from spark_kafka_sink.config.option import (
-    HIGH,
-    LOW,
     Kind,
     Option,
     conflict,
@@ -73,21 +71,21 @@ def _java_class(package: str, default: Enum, **kwargs: Any) -> partial[Option]:
 
 
 _strategy = _java_class(_STRATEGIES, SubjectStrategy.TOPIC_NAME)
-_framing = _java_class(_FRAMINGS, SchemaIdFraming.PREFIX, importance=LOW)
+_framing = _java_class(_FRAMINGS, SchemaIdFraming.PREFIX)
 
 
 class RegistryOptions:
     """The options of the schema registry, except those for TLS."""
 
-    schema_registry_url = text(URL, None, importance=HIGH)
+    schema_registry_url = text(URL, None)
     """URLs of the schema registry, separated by commas; mock://NAME: an in-memory registry for
     tests.
     """
     auto_register_schemas = flag("auto.register.schemas", True)
     """Register the schema if the subject does not contain it."""
-    use_latest_version = flag("use.latest.version", False, importance=LOW)
+    use_latest_version = flag("use.latest.version", False)
     """Serialize with the subject's latest version; requires auto.register.schemas=false."""
-    use_schema_id = integer("use.schema.id", -1, low=1, also=-1, importance=LOW)
+    use_schema_id = integer("use.schema.id", -1, low=1, also=-1)
     """Serialize with the schema that has this id; -1: not set."""
     normalize_schemas = flag("normalize.schemas", False)
     """Normalize schemas when they are registered or looked up."""
@@ -135,13 +133,13 @@ class RegistryOptions:
     """Identity pool, sent as Confluent-Identity-Pool-Id."""
     http_read_timeout_ms = integer("http.read.timeout.ms", 60_000, low=1)
     """Maximum time to wait for a response."""
-    max_retries = integer("max.retries", 3, importance=LOW)
+    max_retries = integer("max.retries", 3)
     """Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or 502 to
     504.
     """
-    retries_wait_ms = integer("retries.wait.ms", 1_000, importance=LOW)
+    retries_wait_ms = integer("retries.wait.ms", 1_000)
     """Wait before the first retry; doubled each time."""
-    retries_max_wait_ms = integer("retries.max.wait.ms", 20_000, importance=LOW)
+    retries_max_wait_ms = integer("retries.max.wait.ms", 20_000)
     """Maximum wait between two retries."""
 
 

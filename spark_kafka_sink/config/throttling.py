@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import LOW, integer, long, options_of
+from spark_kafka_sink.config.option import integer, long, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_count = partial(long, importance=LOW)
-_percent = partial(integer, high=100, importance=LOW)
+_count = partial(long)
+_percent = partial(integer, high=100)
 
 
 class ThrottlingOptions:

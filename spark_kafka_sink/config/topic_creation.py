@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import CLOSE, nearest, shown_name, unit_of
-from spark_kafka_sink.config.option import (
-    LOW,
-    flag,
-    integer,
-    is_number,
-    names,
-    not_allowed,
-    options_of,
-)
+from spark_kafka_sink.config.option import flag, integer, is_number, names, not_allowed, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,11 +46,11 @@ class TopicCreationOptions:
     column when they first appear. Prefix configs of the topics with `topic.config.`, for example
     `topic.config.retention.ms`; they do not apply to the dead letter topic.
     """
-    topic_partitions = integer(PARTITIONS, 0, importance=LOW)
+    topic_partitions = integer(PARTITIONS, 0)
     """Number of partitions of a created topic; 0: the brokers' default, which is also used for the
     dead letter topic.
     """
-    topic_replication_factor = integer(REPLICATION, 0, high=32_767, importance=LOW)
+    topic_replication_factor = integer(REPLICATION, 0, high=32_767)
     """Replication factor of a created topic; 0: the brokers' default."""
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import json
+from contextlib import nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.extras import import_extra
@@ -47,51 +48,50 @@ class DecodedRecord(NamedTuple):
     """The record's headers, without those that identify a schema."""
 
 
-class RecordDecoder:
-    """Context manager that decodes records, given the options with which they were written.
+def decode_records(
+    records: Iterable[ConsumerRecord],
+    config: SinkConfig,
+    known: Mapping[str, Source] | None = None,
+) -> list[DecodedRecord]:
+    """Return records with decoded keys and values.
 
     The schema is read from the registry, by the id in the record. Without a registry, or with
     `mock://`, which is in the memory of a different process, it is the schema set in the options or
     in `known`.
 
     Args:
-        config: the options.
+        records: the records.
+        config: the options with which they were written.
         known: schemas of "key" and "value" that the options do not contain.
 
     Raises:
-        ConfigError: a schema in the options cannot be read.
+        ConfigError: a schema is missing or cannot be read, or a key or value is not in the expected
+            format.
+        SchemaRegistryError: the registry does not have the schema, or cannot be reached.
     """
+    decoder = _Decoder(config, known or {})
+    with decoder.registry or nullcontext():
+        return [decoder.decode(record) for record in records]
 
-    def __init__(self, config: SinkConfig, known: Mapping[str, Source] | None = None) -> None:
+
+class _Decoder:
+    def __init__(self, config: SinkConfig, known: Mapping[str, Source]) -> None:
         formats = config.formats
         self._parts = {} if formats is None else {"key": formats.key, "value": formats.value}
-        self._known = dict(known or {})
+        self._known = dict(known)
         for name, part in self._parts.items():
             given = None if part.format is Format.RAW else given_source(part)
             if given is not None:
                 self._known[name] = given
         self._found: dict[tuple[bytes, tuple[int, ...]], Source] = {}
-        self._registry: Registry | None = None
+        self.registry: Registry | None = None
         registry = None if formats is None else formats.registry
         if registry is not None and not registry.is_mock:
             from spark_kafka_sink.formats.registry import Registry
 
-            self._registry = Registry(registry, config.producer.security.sasl)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._registry is not None:
-            self._registry.__exit__(None, None, None)
+            self.registry = Registry(registry, config.producer.security.sasl)
 
     def decode(self, record: ConsumerRecord) -> DecodedRecord:
-        """Return the record with decoded key and value.
-
-        Raises:
-            ConfigError: a schema is missing, or key or value are not in the expected format.
-            SchemaRegistryError: the registry does not have the schema, or cannot be reached.
-        """
         names = {f"__{part}_schema_id" for part in self._parts}
         decoded = {
             "key": self._decoded("key", record.key, record),
@@ -131,9 +131,9 @@ class RecordDecoder:
         if part.format.payload is Format.PROTOBUF:
             indexes, rest = read_indexes(framing[length:])
             payload = rest if header is None else data
-        if self._registry is None:
+        if self.registry is None:
             return self._source(part), payload
-        return self._registered(self._registry, part.format, framing[1:length], indexes), payload
+        return self._registered(self.registry, part.format, framing[1:length], indexes), payload
 
     def _registered(
         self, registry: Registry, format_: Format, identifier: bytes, indexes: tuple[int, ...]
@@ -238,9 +238,3 @@ def _plain_one(field: Any, value: Any) -> Any:
         known = field.enum_type.values_by_number.get(value)
         return value if known is None else known.name
     return value
-
-
-def decoded(records: Iterable[ConsumerRecord], decoder: RecordDecoder) -> list[DecodedRecord]:
-    """Return records with decoded keys and values; see `RecordDecoder.decode`."""
-    with decoder:
-        return [decoder.decode(record) for record in records]

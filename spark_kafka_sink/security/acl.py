@@ -93,21 +93,21 @@ class ResourceType(Enum):
 
 
 _IAM_ACTIONS = {
-    (Operation.WRITE, ResourceType.TOPIC): "kafka-cluster:DescribeTopic and "
-    "kafka-cluster:WriteData",
-    (Operation.READ, ResourceType.TOPIC): "kafka-cluster:DescribeTopic and kafka-cluster:ReadData",
-    (Operation.CREATE, ResourceType.TOPIC): "kafka-cluster:CreateTopic",
-    (Operation.CREATE, ResourceType.CLUSTER): "kafka-cluster:CreateTopic",
-    (Operation.DESCRIBE, ResourceType.TOPIC): "kafka-cluster:DescribeTopic",
-    (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC): "kafka-cluster:"
-    "DescribeTopicDynamicConfiguration",
-    (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER): "kafka-cluster:"
-    "DescribeClusterDynamicConfiguration",
-    (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER): "kafka-cluster:WriteDataIdempotently",
-    (Operation.WRITE, ResourceType.TRANSACTIONAL_ID): "kafka-cluster:DescribeTransactionalId and "
-    "kafka-cluster:AlterTransactionalId",
-    (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID): "kafka-cluster:DescribeTransactionalId",
+    (Operation.WRITE, ResourceType.TOPIC): ("DescribeTopic", "WriteData"),
+    (Operation.READ, ResourceType.TOPIC): ("DescribeTopic", "ReadData"),
+    (Operation.CREATE, ResourceType.TOPIC): ("CreateTopic",),
+    (Operation.CREATE, ResourceType.CLUSTER): ("CreateTopic",),
+    (Operation.DESCRIBE, ResourceType.TOPIC): ("DescribeTopic",),
+    (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC): ("DescribeTopicDynamicConfiguration",),
+    (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER): ("DescribeClusterDynamicConfiguration",),
+    (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER): ("WriteDataIdempotently",),
+    (Operation.WRITE, ResourceType.TRANSACTIONAL_ID): (
+        "DescribeTransactionalId",
+        "AlterTransactionalId",
+    ),
+    (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID): ("DescribeTransactionalId",),
 }
+"""Actions of the service kafka-cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,8 @@ class AclGuide:
         """
         if self._by_iam:
             actions = _IAM_ACTIONS[acl.operation, acl.resource]
-            return f"allow {actions} on {acl.on} in the IAM policy of this identity"
+            allowed = " and ".join(f"kafka-cluster:{action}" for action in actions)
+            return f"allow {allowed} on {acl.on} in the IAM policy of this identity"
         words = ["kafka-acls", "--bootstrap-server", self.server]
         words += ["--command-config", "admin.properties", "--add"]
         words += ["--allow-principal", self.principal, "--operation", acl.operation.value]

@@ -11,14 +11,14 @@ import binascii
 import re
 import ssl
 import time
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote_plus, unquote_plus
 
-from authlib.integrations.requests_client import OAuth2Session
 from requests import RequestException, Response, Session
 from requests.adapters import HTTPAdapter
+from requests.auth import HTTPBasicAuth
 
 from spark_kafka_sink.common.clock import Clock, SystemClock, within
 from spark_kafka_sink.common.errors import AuthenticationError
@@ -198,7 +198,6 @@ _TRUST = (
     "set ssl.truststore.location in kafka.sasl.jaas.config; if neither is set, the operating "
     "system's authorities are trusted."
 )
-_AUTH_METHOD = "client_secret_basic_utf8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,15 +206,6 @@ class FailedRequest:
 
     error: AuthenticationError
     retriable: bool
-
-
-class _ResponseReceived(Exception):  # noqa: N818 - passes the response out of the library, is not an error
-    """The issuer's response."""
-
-    def __init__(self, response: Response, body: bytes) -> None:
-        super().__init__()
-        self.response = response
-        self.body = body
 
 
 class TokenEndpoint:
@@ -242,54 +232,44 @@ class TokenEndpoint:
         """
         limit_s = (self._login.connect_timeout_ms + self._login.read_timeout_ms) / 1_000
         try:
-            response = within(limit_s, self._place, self._post)
+            status, body = within(limit_s, self._place, self._post)
         except TimeoutError as error:
             return self._failed(f"did not respond: {error}", retriable=True)
         except TooLargeError:
             return self._failed(f"returned more than {LARGEST:,} bytes", retriable=False)
         except (RequestException, OSError, ValueError) as error:
             return self._unreachable(error)
-        return self._read(response, now_ms)
+        return self._read(status, body, now_ms)
 
-    def _post(self) -> _ResponseReceived:
-        """Send the request and return the response.
+    def _post(self) -> tuple[int, bytes]:
+        """Send the request; return the status and the body of the response.
 
         Raises:
             RequestException: no response was received.
+            TooLargeError: the response is too large.
         """
         login = self._login
-        with OAuth2Session(
-            self._client_id, self._client_secret, token_endpoint_auth_method=_AUTH_METHOD
-        ) as session:
+        scope = {} if login.scope is None else {"scope": login.scope}
+        with Session() as session:
             prepare(session, login)
-            session.register_client_auth_method((_AUTH_METHOD, self._authorize))
-            session.register_compliance_hook("access_token_response", _raise_response)
-            try:
-                session.fetch_token(
-                    login.token_endpoint_url,
-                    grant_type="client_credentials",
-                    timeout=(login.connect_timeout_ms / 1_000, login.read_timeout_ms / 1_000),
-                    allow_redirects=False,
-                    stream=True,
-                    **({} if login.scope is None else {"scope": login.scope}),
-                )
-            except _ResponseReceived as received:
-                return received
-        raise ValueError("the request was not sent")
+            response = session.post(
+                login.token_endpoint_url,
+                data={"grant_type": "client_credentials", **scope},
+                headers={"Accept": "application/json"},
+                auth=self._basic_auth(),
+                timeout=(login.connect_timeout_ms / 1_000, login.read_timeout_ms / 1_000),
+                allow_redirects=False,
+                stream=True,
+            )
+            return response.status_code, body_of(response)
 
-    def _authorize(
-        self, client: Any, method: str, uri: str, headers: dict[str, str], body: str
-    ) -> tuple[str, dict[str, str], str]:
-        """Add HTTP basic authentication in UTF-8, like Java."""
-        del client, method
-        pair = self._client_id, self._client_secret
-        if self._login.header_urlencode:
-            pair = quote_plus(pair[0]), quote_plus(pair[1])
-        encoded = b64encode(":".join(pair).encode()).decode()
-        return uri, {**headers, "Authorization": f"Basic {encoded}"}, body
+    def _basic_auth(self) -> HTTPBasicAuth:
+        """Return HTTP basic authentication with id and secret in UTF-8, like Java."""
+        quote = quote_plus if self._login.header_urlencode else str
+        return HTTPBasicAuth(quote(self._client_id).encode(), quote(self._client_secret).encode())
 
-    def _read(self, received: _ResponseReceived, now_ms: int) -> Token | FailedRequest:
-        status, content = received.response.status_code, object_in(received.body)
+    def _read(self, status: int, body: bytes, now_ms: int) -> Token | FailedRequest:
+        content = object_in(body)
         if status != _OK or content is None or "error" in content:
             return self._without_token(status, content)
         access_token = text_field(content, "access_token")
@@ -341,16 +321,6 @@ def _place_of(url: str) -> str:
         return f"the token endpoint {redacted(url)}" if "://" in url else "the token endpoint"
     except ValueError:
         return "the token endpoint"
-
-
-def _raise_response(response: Response) -> Response:
-    """Raise with the response, because the library would parse it without checking size and form.
-
-    Raises:
-        _ResponseReceived: always, unless the response is too large.
-        TooLargeError: the response is too large.
-    """
-    raise _ResponseReceived(response, body_of(response))
 
 
 def _root_of(error: BaseException) -> BaseException:
@@ -417,13 +387,9 @@ class ClientCredentialsSource:
             attempts, first = attempts + 1, first or answer.error
             if not answer.retriable:
                 raise answer.error
-            wait_ms = self._next_wait_ms(attempts, began)
+            elapsed_ms = (self.clock.monotonic() - began) * 1_000
+            backoff = self.login.retry_backoff_ms, self.login.retry_backoff_max_ms
+            wait_ms = next_wait_ms(attempts, elapsed_ms, *backoff)
             if wait_ms is None:
                 raise first
             self.sleep(wait_ms / 1_000)
-
-    def _next_wait_ms(self, attempts: int, began: float) -> float | None:
-        elapsed_ms = (self.clock.monotonic() - began) * 1_000
-        return next_wait_ms(
-            attempts, elapsed_ms, self.login.retry_backoff_ms, self.login.retry_backoff_max_ms
-        )

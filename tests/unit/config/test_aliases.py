@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import names
 from spark_kafka_sink.config.aliases import ALIASES
@@ -24,10 +23,10 @@ from spark_kafka_sink.config.security.names import (
     SECURITY_ALIASES,
     SECURITY_NAMES,
 )
+from tests.unit.config.parsing import MINIMAL, failure
 
 HERE = Path(__file__).parent
 SERVERS = "kafka.bootstrap.servers"
-MINIMAL = {SERVERS: "broker:9092"}
 
 
 def table(name: str) -> dict[str, dict[str, str]]:
@@ -58,20 +57,9 @@ VALUES = {
 """Allowed values of options that do not accept 5."""
 
 
-@pytest.fixture(autouse=True)
-def _each_test_warns_anew() -> None:
-    warn_once.cache_clear()
-
-
 def parse(**options: str) -> ProducerConfig:
     given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
     return ProducerConfig.parse(MINIMAL | given)
-
-
-def failure(options: dict[str, str]) -> str:
-    with pytest.raises(ConfigError) as caught:
-        ProducerConfig.parse(MINIMAL | options)
-    return str(caught.value)
 
 
 def outcome(name: str) -> str:
@@ -219,7 +207,7 @@ def test_units_of_aliases(name: str, value: str, field: str, expected: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "expected"),
     [
         ({"queue.buffering.max.kbytes": "64m"}, "kafka.queue.buffering.max.kbytes is '64m'"),
         ({"queue.buffering.max.kbytes": "-1"}, "kafka.queue.buffering.max.kbytes is '-1'"),
@@ -229,8 +217,10 @@ def test_units_of_aliases(name: str, value: str, field: str, expected: Any) -> N
         ({"request.required.acks": "2"}, "kafka.request.required.acks is '2'"),
     ],
 )
-def test_invalid_value_is_reported_under_the_given_name(given: dict[str, str], says: str) -> None:
-    assert says in failure({f"kafka.{name}": value for name, value in given.items()})
+def test_invalid_value_is_reported_under_the_given_name(
+    given: dict[str, str], expected: str
+) -> None:
+    assert expected in failure({f"kafka.{name}": value for name, value in given.items()})
 
 
 @pytest.mark.parametrize("name", sorted(ALIASES))

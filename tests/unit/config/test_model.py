@@ -19,25 +19,12 @@ from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.option import Option
 from spark_kafka_sink.config.options import DEVIATIONS, ProducerOptions
+from tests.unit.config.parsing import MINIMAL, failure, parse
 
-MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
 OPTION_FIELDS = {
     name: each for name, each in vars(ProducerOptions).items() if isinstance(each, Option)
 }
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
-
-
-def parse(**options: str) -> SinkConfig:
-    """Parse options by name; two underscores stand for a dot."""
-    return SinkConfig.parse(
-        MINIMAL | {name.replace("__", "."): value for name, value in options.items()}
-    )
-
-
-def failure(options: dict[str, str]) -> str:
-    with pytest.raises(ConfigError) as caught:
-        SinkConfig.parse(MINIMAL | options)
-    return str(caught.value)
 
 
 def test_defaults() -> None:

@@ -4,7 +4,6 @@ import logging
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import names
 from spark_kafka_sink.config.model import SinkConfig
@@ -14,19 +13,7 @@ from spark_kafka_sink.config.security.names import (
     SECURITY_ALIASES,
     SECURITY_NAMES,
 )
-
-MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
-
-
-@pytest.fixture(autouse=True)
-def _each_test_warns_anew() -> None:
-    warn_once.cache_clear()
-
-
-def failure(options: dict[str, str]) -> str:
-    with pytest.raises(ConfigError) as caught:
-        SinkConfig.parse(MINIMAL | options)
-    return str(caught.value)
+from tests.unit.config.parsing import MINIMAL, failure
 
 
 @pytest.mark.parametrize(
@@ -125,7 +112,7 @@ def test_spark_options_are_ignored(name: str, caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "expected"),
     [
         (
             "subscribe",
@@ -142,12 +129,12 @@ def test_spark_options_are_ignored(name: str, caplog: pytest.LogCaptureFixture) 
     ],
 )
 def test_other_options_are_ignored_with_a_warning(
-    name: str, says: str, caplog: pytest.LogCaptureFixture
+    name: str, expected: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):
         assert SinkConfig.parse(MINIMAL | {name: "secret"}) == SinkConfig.parse(MINIMAL)
     (message,) = [record.getMessage() for record in caplog.records]
-    assert message.startswith(says)
+    assert message.startswith(expected)
     assert "secret" not in message
 
 

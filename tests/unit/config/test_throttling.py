@@ -6,7 +6,6 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
-from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.options import SINK_OPTIONS
 from spark_kafka_sink.config.throttling import (
     THROTTLING_OPTIONS,
@@ -15,12 +14,7 @@ from spark_kafka_sink.config.throttling import (
     Thresholds,
     ThrottlingConfig,
 )
-
-
-def parse(**options: object) -> SinkConfig:
-    """Parse options by name; two underscores stand for a dot."""
-    given = {name.replace("__", "."): str(value) for name, value in options.items()}
-    return SinkConfig.parse({"kafka.bootstrap.servers": "b:1"} | given)
+from tests.unit.config.parsing import parse
 
 
 def failure(**options: object) -> str:

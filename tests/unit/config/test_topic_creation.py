@@ -6,33 +6,28 @@ import pytest
 
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.topic_creation import TOPIC_SETTINGS, TopicCreation
-
-
-def parsed(**options: str) -> TopicCreation:
-    named = {name.replace("__", "."): value for name, value in options.items()}
-    return SinkConfig.parse({"kafka.bootstrap.servers": "kafka:9092", **named}).topic_creation
+from tests.unit.config.parsing import parse
 
 
 def test_missing_options_use_the_brokers_defaults() -> None:
-    assert parsed(topic="t") == TopicCreation()
-    assert parsed(topic="t", topic__create="true") == TopicCreation(create=True)
+    assert parse(topic="t").topic_creation == TopicCreation()
+    assert parse(topic="t", topic__create="true").topic_creation == TopicCreation(create=True)
 
 
 def test_topics_of_a_column_are_created() -> None:
-    assert parsed(topic__create="true") == TopicCreation(create=True)
+    assert parse(topic__create="true").topic_creation == TopicCreation(create=True)
 
 
 def test_topic_settings() -> None:
-    found = parsed(
+    found = parse(
         topic="t",
         topic__create="true",
         topic__partitions="8",
         topic__replication__factor="3",
         topic__config__retention__ms="1000",
         topic__config__cleanup__policy="compact",
-    )
+    ).topic_creation
     assert found == TopicCreation(
         create=True,
         partitions=8,
@@ -42,16 +37,16 @@ def test_topic_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "expected"),
     [
         ({"topic": "t", "topic__partitions": "8"}, "topic.partitions"),
         ({"topic": "t", "topic__config__a": "1"}, "topic.config.a"),
         ({"topic": "t", "topic__creat": "true"}, "mean topic.create"),
     ],
 )
-def test_conflicting_options(options: dict[str, str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        parsed(**options)
+def test_conflicting_options(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        parse(**options)
 
 
 def test_embedded_brokers_topic_settings_are_known() -> None:
@@ -60,12 +55,12 @@ def test_embedded_brokers_topic_settings_are_known() -> None:
 
 def test_misspelled_setting_is_rejected_and_vendor_setting_is_accepted() -> None:
     with pytest.raises(ConfigError, match=r"mean topic\.config\.retention\.ms"):
-        parsed(topic="t", topic__create="true", topic__config__retentionms="5")
-    assert parsed(topic="t", topic__create="true", topic__config__confluent__value__schema="x")
+        parse(topic="t", topic__create="true", topic__config__retentionms="5")
+    parse(topic="t", topic__create="true", topic__config__confluent__value__schema="x")
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says", "hint"),
+    ("name", "text", "expected", "hint"),
     [
         ("retention.ms", "1h", "an integer, in milliseconds", "Write 3600000 for 1h."),
         (
@@ -78,12 +73,12 @@ def test_misspelled_setting_is_rejected_and_vendor_setting_is_accepted() -> None
     ],
 )
 def test_setting_with_a_unit_has_the_number_in_its_hint(
-    name: str, text: str, says: str, hint: str | None
+    name: str, text: str, expected: str, hint: str | None
 ) -> None:
     options = {"topic": "t", "topic.create": "true", f"topic.config.{name}": text}
     with pytest.raises(ConfigError) as caught:
-        parsed(**options)
-    assert caught.value.args[0] == f"option topic.config.{name} is {text!r}; allowed: {says}"
+        parse(**options)
+    assert caught.value.args[0] == f"option topic.config.{name} is {text!r}; allowed: {expected}"
     assert caught.value.hint == hint
 
 
@@ -92,4 +87,4 @@ def test_setting_with_a_unit_has_the_number_in_its_hint(
 )
 def test_values_that_only_brokers_can_validate_are_accepted(name: str, text: str) -> None:
     options = {"topic": "t", "topic.create": "true", f"topic.config.{name}": text}
-    assert parsed(**options).configs == ((name, text),)
+    assert parse(**options).topic_creation.configs == ((name, text),)

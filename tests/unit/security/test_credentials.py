@@ -24,10 +24,10 @@ def test_file_that_ends_with_several_line_breaks(tmp_path: Path, end: bytes) -> 
     file = tmp_path / "password"
     file.write_bytes(b"hunter2" + end)
     for read in (revealed, utf8_text):
-        with pytest.raises(ConfigError, match="more than one line break") as said:
+        with pytest.raises(ConfigError, match="more than one line break") as caught:
             read(Secret(f"file:{file}", OPTION))
-        assert all(part in str(said.value) for part in (OPTION, str(file), socket.gethostname()))
-        assert "hunter2" not in str(said.value)
+        assert all(part in str(caught.value) for part in (OPTION, str(file), socket.gethostname()))
+        assert "hunter2" not in str(caught.value)
     file.write_bytes(b"hunter2" + end[: len(end) // 2])
     assert revealed(Secret(f"file:{file}", OPTION)) == "hunter2"
 
@@ -35,9 +35,9 @@ def test_file_that_ends_with_several_line_breaks(tmp_path: Path, end: bytes) -> 
 def test_variable_that_ends_with_a_line_break(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a Kubernetes secret created with `echo secret | base64`."""
     monkeypatch.setenv("THE_PASSWORD", "hunter2\n")
-    with pytest.raises(ConfigError, match="line break") as said:
+    with pytest.raises(ConfigError, match="line break") as caught:
         revealed(Secret("env:THE_PASSWORD", OPTION))
-    assert "hunter2" not in str(said.value)
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("by_jaas", [False, True])

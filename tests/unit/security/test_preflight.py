@@ -92,9 +92,9 @@ def test_missing_library_is_reported(
     if in_a_file:
         check("SASL_PLAINTEXT", options)
     file.write_text(jaas)
-    told = failure("SASL_PLAINTEXT", options)
-    assert "kafka.sasl.mechanism needs a library" in told
-    assert install_command(extra) in told
+    message = failure("SASL_PLAINTEXT", options)
+    assert "kafka.sasl.mechanism needs a library" in message
+    assert install_command(extra) in message
 
 
 def settings(store: Path) -> SecurityConfig:
@@ -138,7 +138,7 @@ def test_first_check_of_a_stream_waits_for_a_store_being_replaced(
 
 
 @pytest.mark.parametrize(
-    ("name", "password", "says"),
+    ("name", "password", "expected"),
     [
         ("alice\n", "secret", "kafka.sasl.username ends with a line break"),
         ("alice", "secret\n", "kafka.sasl.password ends with a line break"),
@@ -149,7 +149,7 @@ def test_first_check_of_a_stream_waits_for_a_store_being_replaced(
 )
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_invalid_name_or_password(
-    mechanism: str, name: str, password: str, says: str, tmp_path: Path
+    mechanism: str, name: str, password: str, expected: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "folder").mkdir()
@@ -158,7 +158,7 @@ def test_invalid_name_or_password(
         "kafka.sasl.username": name,
         "kafka.sasl.password": password.format(tmp_path),
     }
-    assert says in failure("SASL_PLAINTEXT", options)
+    assert expected in failure("SASL_PLAINTEXT", options)
 
 
 @pytest.mark.parametrize("password", ["file:/nowhere/password", "env:NOT_SET_HERE"])

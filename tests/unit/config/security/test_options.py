@@ -24,11 +24,10 @@ SECRET_HERE = {"sasl.oauthbearer.client.credentials.client.id"}
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_type_importance_and_range_match_java(option: Option) -> None:
+def test_type_and_range_match_java(option: Option) -> None:
     java = JAVA[option.name]
     kind = "PASSWORD" if option.name in SECRET_HERE else java["type"]
     assert KINDS.get(kind, kind) == option.kind.name
-    assert java["importance"] == option.importance.name
     if option.high is not None:
         assert java["allowed"] == f"[{option.low},...,{option.high}]"
 

@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
@@ -22,11 +21,6 @@ from spark_kafka_sink.config.security.model import (
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SSL"}
 PEM = "-----BEGIN CERTIFICATE-----\nsentinel\n-----END CERTIFICATE-----"
 KEY = "-----BEGIN PRIVATE KEY-----\nsentinel\n-----END PRIVATE KEY-----"
-
-
-@pytest.fixture(autouse=True)
-def _each_test_warns_anew() -> None:
-    warn_once.cache_clear()
 
 
 def parse(options: dict[str, str]) -> TlsConfig:
@@ -180,7 +174,7 @@ def test_keystore_options(options: dict[str, str], expected: KeyStore | None) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "expected"),
     [
         (
             {"ssl.truststore.certificates": PEM, "ssl.truststore.location": "/ca.jks"},
@@ -295,8 +289,8 @@ def test_keystore_options(options: dict[str, str], expected: KeyStore | None) ->
         ),
     ],
 )
-def test_conflicting_or_missing_options(options: dict[str, str], says: str) -> None:
-    assert says in failure(options)
+def test_conflicting_or_missing_options(options: dict[str, str], expected: str) -> None:
+    assert expected in failure(options)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from spark_kafka_sink.security.sasl.factory import exchange_for
 from tests.unit.security.tokens.logins import client_login
 
 LOGINS: list[tuple[Mechanism, Any, str, str]] = [
-    (Mechanism.OAUTHBEARER, client_login("https://issuer.test/token"), "authlib", "oauth"),
+    (Mechanism.OAUTHBEARER, client_login("https://issuer.test/token"), "requests", "oauth"),
     (Mechanism.AWS_MSK_IAM, MskIamLogin(region="eu-west-1"), "aws_msk_iam_sasl_signer", "msk-iam"),
     (Mechanism.GSSAPI, KerberosLogin(service_name="kafka"), "gssapi", "gssapi"),
 ]
@@ -52,10 +52,7 @@ def test_unresolved_jaas_config_is_read_at_login(
 
 def test_library_that_cannot_be_loaded_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module exists, but its import fails, as for compiled modules without a system library."""
-    monkeypatch.setitem(sys.modules, "authlib.integrations.requests_client", None)
-    monkeypatch.delitem(
-        sys.modules, "spark_kafka_sink.security.tokens.token_endpoint", raising=False
-    )
+    monkeypatch.setitem(sys.modules, "requests.adapters", None)
     monkeypatch.delitem(
         sys.modules, "spark_kafka_sink.security.tokens.token_endpoint", raising=False
     )

@@ -72,7 +72,7 @@ def test_unsecured_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "expected"),
     [
         (b'{"status":"invalid_token"}', "rejected the token: invalid_token"),
         (
@@ -87,12 +87,12 @@ def test_unsecured_token() -> None:
         (b'{"status":"\\u0000\\n' + b"x" * 5_000 + b'"}', "rejected"),
     ],
 )
-def test_error_is_acknowledged_and_then_raised(error: bytes, says: str) -> None:
+def test_error_is_acknowledged_and_then_raised(error: bytes, expected: str) -> None:
     made = begun()
     assert made.answer(error) == b"\x01"
     with pytest.raises(AuthenticationError) as caught:
         made.answer(b"")
-    assert says in str(caught.value)
+    assert expected in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 500
     assert "abc.def" not in str(caught.value)

@@ -109,7 +109,7 @@ def test_names_are_not_normalized_as_in_kafka() -> None:
 
 
 @pytest.mark.parametrize(
-    ("challenge", "says"),
+    ("challenge", "expected"),
     [
         (SERVER_FIRST.replace(NONCE.encode(), b"otherNonceOfSomebody"), "does not start with"),
         (f"r={NONCE},s={SALT},i=4096".encode(), "does not start with"),
@@ -131,8 +131,8 @@ def test_names_are_not_normalized_as_in_kafka() -> None:
         (SERVER_FIRST + b"\n", "malformed"),
     ],
 )
-def test_challenge_is_rejected(challenge: bytes, says: str) -> None:
-    with pytest.raises(AuthenticationError, match=says) as caught:
+def test_challenge_is_rejected(challenge: bytes, expected: str) -> None:
+    with pytest.raises(AuthenticationError, match=expected) as caught:
         begun().answer(challenge)
     assert len(str(caught.value)) < 600
     assert str(caught.value).isprintable()
@@ -146,7 +146,7 @@ def test_optional_extensions_are_ignored_and_signed() -> None:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("message", "says"),
+    ("message", "expected"),
     [
         (b"v=" + b64encode(bytes(32)), "signature is wrong"),
         (b"v=" + b64encode(bytes(64)), "signature is wrong"),
@@ -159,9 +159,9 @@ def test_optional_extensions_are_ignored_and_signed() -> None:
     ],
 )
 def test_broker_that_cannot_prove_its_identity(
-    mechanism: Mechanism, message: bytes, says: str
+    mechanism: Mechanism, message: bytes, expected: str
 ) -> None:
-    with pytest.raises(AuthenticationError, match=says):
+    with pytest.raises(AuthenticationError, match=expected):
         proven(mechanism).answer(message)
 
 

@@ -125,9 +125,9 @@ def test_wrong_key_password_is_reported_without_the_password() -> None:
         key=Secret(CLIENT.key_pem("right"), "kafka.ssl.keystore.key"),
         key_password=Secret("hunter2", "kafka.ssl.key.password"),
     )
-    with pytest.raises(ConfigError) as said:
+    with pytest.raises(ConfigError) as caught:
         client_context(TlsConfig(keystore=keystore))
-    assert "hunter2" not in str(said.value)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_key_of_another_certificate_is_reported() -> None:

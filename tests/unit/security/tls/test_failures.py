@@ -119,35 +119,35 @@ SHOWN = {
 @pytest.mark.parametrize("name", SHOWN)
 def test_rejected_certificate(tmp_path: Path, name: str, protocols: tuple[TlsVersion, ...]) -> None:
     shown = SHOWN[name]
-    said = failure_message(tmp_path, replace(CONFIG, protocols=protocols), shown.certificate)
-    assert re.search(shown.words, said)
-    assert re.search(shown.hint, said)
+    message = failure_message(tmp_path, replace(CONFIG, protocols=protocols), shown.certificate)
+    assert re.search(shown.words, message)
+    assert re.search(shown.hint, message)
 
 
 def test_unknown_authority_with_system_trust(tmp_path: Path) -> None:
-    said = failure_message(tmp_path, TlsConfig())
-    assert re.search(r"not trusted, CN=Test Authority", said)
-    assert "Set kafka.ssl.truststore.location to a file with the authority's certificate" in said
+    message = failure_message(tmp_path, TlsConfig())
+    assert re.search(r"not trusted, CN=Test Authority", message)
+    assert "Set kafka.ssl.truststore.location to a file with the authority's certificate" in message
 
 
 def test_missing_intermediate_certificate(tmp_path: Path) -> None:
     issuing = CertificateAuthority("Issuing", parent=AUTHORITY)
     lonely = replace(issuing.server("localhost"), issuers=())
-    said = failure_message(tmp_path, CONFIG, lonely)
-    assert "not trusted, CN=Issuing" in said
-    assert "A broker must send all intermediate certificates" in said
+    message = failure_message(tmp_path, CONFIG, lonely)
+    assert "not trusted, CN=Issuing" in message
+    assert "A broker must send all intermediate certificates" in message
 
 
 def test_issuer_that_is_not_an_authority(tmp_path: Path) -> None:
     pretender = CertificateAuthority("Pretender", parent=AUTHORITY, is_ca=False)
-    said = failure_message(tmp_path, CONFIG, pretender.server("localhost"))
-    assert re.search(r"invalid: invalid CA certificate.*CA:TRUE", said)
+    message = failure_message(tmp_path, CONFIG, pretender.server("localhost"))
+    assert re.search(r"invalid: invalid CA certificate.*CA:TRUE", message)
 
 
 def test_short_keys(tmp_path: Path) -> None:
     short = AUTHORITY.server("localhost", kind=KeyKind.SHORT_RSA)
-    said = failure_message(tmp_path, CONFIG, short, ("-cipher", "ALL:@SECLEVEL=0"))
-    assert re.search(r"invalid: EE certificate key too weak.*2048 bits.*@SECLEVEL=1", said)
+    message = failure_message(tmp_path, CONFIG, short, ("-cipher", "ALL:@SECLEVEL=0"))
+    assert re.search(r"invalid: EE certificate key too weak.*2048 bits.*@SECLEVEL=1", message)
 
 
 def test_short_diffie_hellman_parameters(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_short_diffie_hellman_parameters(tmp_path: Path) -> None:
     openssl("genpkey", "-genparam", *group, "-out", str(parameters))
     weak = ("-tls1_2", "-cipher", "DHE:@SECLEVEL=0", "-dhparam", str(parameters))
     server = AUTHORITY.server("localhost", kind=KeyKind.RSA)
-    said = failure_message(tmp_path, replace(CONFIG, protocols=TLS_1_2), server, weak)
-    assert re.search(r"Diffie-Hellman parameters have fewer than 2048 bits.*@SECLEVEL=1", said)
+    message = failure_message(tmp_path, replace(CONFIG, protocols=TLS_1_2), server, weak)
+    assert re.search(r"Diffie-Hellman parameters have fewer than 2048 bits.*@SECLEVEL=1", message)
 
 
 def signed_by_sha_1(folder: Path) -> tuple[TlsConfig, Path]:
@@ -235,8 +235,8 @@ def test_client_rejected_by_the_broker(
     """With TLS 1.3, the alert arrives after the client's handshake is complete."""
     config = replace(CONFIG, protocols=protocols, keystore=keys(client))
     options = (*DEMANDING, "-CAfile", str(AUTHORITY.write(tmp_path)))
-    said = failure_message(tmp_path, config, SERVER, options)
-    assert re.search(rf"rejected the client's certificate: {words}", said)
+    message = failure_message(tmp_path, config, SERVER, options)
+    assert re.search(rf"rejected the client's certificate: {words}", message)
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,9 @@ def test_broker_requires_a_certificate(
     tmp_path: Path, protocols: tuple[TlsVersion, ...], words: str
 ) -> None:
     options = (*DEMANDING, "-CAfile", str(AUTHORITY.write(tmp_path)))
-    said = failure_message(tmp_path, replace(CONFIG, protocols=protocols), SERVER, options)
-    assert re.search(words, said)
-    assert "kafka.ssl.keystore.location" in said
+    message = failure_message(tmp_path, replace(CONFIG, protocols=protocols), SERVER, options)
+    assert re.search(words, message)
+    assert "kafka.ssl.keystore.location" in message
 
 
 @pytest.mark.parametrize(
@@ -260,23 +260,25 @@ def test_broker_requires_a_certificate(
 )
 def test_no_common_version(tmp_path: Path, protocols: tuple[TlsVersion, ...], server: str) -> None:
     config = replace(CONFIG, protocols=protocols)
-    said = failure_message(tmp_path, config, SERVER, (server, "-cipher", "ALL:@SECLEVEL=0"))
-    assert f"none of the client's TLS versions: {protocols[0].value}" in said
-    assert "kafka.ssl.enabled.protocols" in said
+    message = failure_message(tmp_path, config, SERVER, (server, "-cipher", "ALL:@SECLEVEL=0"))
+    assert f"none of the client's TLS versions: {protocols[0].value}" in message
+    assert "kafka.ssl.enabled.protocols" in message
 
 
 def test_no_common_cipher(tmp_path: Path) -> None:
     suites = ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",)
     config = replace(CONFIG, cipher_suites=suites, keystore=keys(AUTHORITY.client()))
-    said = failure_message(tmp_path, config, SERVER, ("-cipher", "ECDHE-ECDSA-AES256-GCM-SHA384"))
-    assert re.search(r"handshake failure.*no version or cipher suite in common", said)
-    assert "client's certificate" not in said
+    message = failure_message(
+        tmp_path, config, SERVER, ("-cipher", "ECDHE-ECDSA-AES256-GCM-SHA384")
+    )
+    assert re.search(r"handshake failure.*no version or cipher suite in common", message)
+    assert "client's certificate" not in message
 
 
 def test_unlisted_cipher(tmp_path: Path) -> None:
     config = replace(CONFIG, cipher_suites=("TLS_CHACHA20_POLY1305_SHA256",))
-    said = failure_message(tmp_path, config)
-    assert "TLS_AES_256_GCM_SHA384, which is not in kafka.ssl.cipher.suites" in said
+    message = failure_message(tmp_path, config)
+    assert "TLS_AES_256_GCM_SHA384, which is not in kafka.ssl.cipher.suites" in message
 
 
 @pytest.mark.parametrize(

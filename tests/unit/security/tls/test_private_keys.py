@@ -78,9 +78,9 @@ def test_encrypted_keys(plain_keys: dict[str, Path], tmp_path: Path, kind: str, 
     expected = numbers(read(plain_keys[kind].read_text()))
     for shape in (text, text.replace("\n", " "), text.replace("\n", "\\n"), f"# mine\n{text}"):
         assert numbers(read(shape, PASSWORD)) == expected
-    with pytest.raises(ConfigError, match="decrypted") as said:
+    with pytest.raises(ConfigError, match="decrypted") as caught:
         read(text, "hunter2")
-    assert "hunter2" not in f"{said.value!r} {said.value}"
+    assert "hunter2" not in f"{caught.value!r} {caught.value}"
     with pytest.raises(ConfigError, match=r"Set kafka\.ssl\.key\.password"):
         read(text)
 
@@ -138,6 +138,6 @@ def test_sealed_key_opens_only_with_its_own_passphrase(plain_keys: dict[str, Pat
 
 def test_password_that_is_not_utf_8_is_not_shown(plain_keys: dict[str, Path]) -> None:
     text = sealed(read(plain_keys["EC"].read_text()))[0].decode()
-    with pytest.raises(ConfigError) as said:
+    with pytest.raises(ConfigError) as caught:
         read(text, "hunter2\udcff")
-    assert said.value.__cause__ is None
+    assert caught.value.__cause__ is None

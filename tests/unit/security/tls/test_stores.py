@@ -80,10 +80,10 @@ def test_stores_that_java_opens_without_password(stores: Stores, name: str) -> N
 def test_wrong_password_names_its_option(
     stores: Stores, name: str, password: str | None, words: str
 ) -> None:
-    with pytest.raises(ConfigError, match=words) as said:
+    with pytest.raises(ConfigError, match=words) as caught:
         trusted_certificates(trust(stores.path(name), password))
-    assert "kafka.ssl.truststore.password" in str(said.value)
-    assert "hunter2" not in str(said.value)
+    assert "kafka.ssl.truststore.password" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_truncated_jks_without_password_is_reported(stores: Stores, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["client.jks", "client.p12"])
 def test_store_password_that_is_not_utf_8_names_its_option(stores: Stores, name: str) -> None:
-    with pytest.raises(ConfigError, match=r"keystore\.password .*UTF-8") as said:
+    with pytest.raises(ConfigError, match=r"keystore\.password .*UTF-8") as caught:
         client_identity(keys(stores.path(name), "hunter2\udcff"))
-    assert said.value.__cause__ is None
+    assert caught.value.__cause__ is None
 
 
 def test_key_password_that_is_not_utf_8(stores: Stores) -> None:

@@ -116,7 +116,7 @@ def test_token_expired_by_clock_skew_is_kept(
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "expected"),
     [
         (
             Response(401, b'{"error":"invalid_client","error_description":"no such client"}'),
@@ -142,7 +142,7 @@ def test_token_expired_by_clock_skew_is_kept(
         ),
     ],
 )
-def test_rejection_is_reported_and_not_retried(answer: Response, says: list[str]) -> None:
+def test_rejection_is_reported_and_not_retried(answer: Response, expected: list[str]) -> None:
     waits = FakeSleep()
     with ScriptedIssuer(always(answer)) as issuer:
         place = issuer.url
@@ -154,17 +154,17 @@ def test_rejection_is_reported_and_not_retried(answer: Response, says: list[str]
     assert place in text
     assert "pw@" not in text
     assert "k=v" not in text
-    for words in says:
+    for words in expected:
         assert words in text
 
 
 def test_issuer_that_echoes_the_request_exposes_no_secret() -> None:
     header = b64encode(f"the-client:{SECRET}".encode()).decode()
-    told = {
+    content = {
         "error": f"got Basic {header}",
         "error_description": f"client_secret={quote_plus(SECRET)} is wrong",
     }
-    with ScriptedIssuer(always(Response(401, json.dumps(told).encode()))) as issuer:
+    with ScriptedIssuer(always(Response(401, json.dumps(content).encode()))) as issuer:
         text = failure(client_login(issuer.url))
     assert header not in text
     assert quote_plus(SECRET) not in text

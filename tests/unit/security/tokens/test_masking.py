@@ -54,8 +54,8 @@ def test_every_encoding_is_masked(form: str, around: str) -> None:
 
 
 def test_other_text_is_unchanged() -> None:
-    told = "invalid_client: AADSTS7000215 see https://login.example/error?code=7000215 abcdefgh1234"
-    assert masked(told, ID, SECRET) == told
+    text = "invalid_client: AADSTS7000215 see https://login.example/error?code=7000215 abcdefgh1234"
+    assert masked(text, ID, SECRET) == text
 
 
 @pytest.mark.parametrize("secret", ["a", "ab1"])

@@ -45,7 +45,7 @@ def test_opaque_token_is_accepted(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("", "empty"),
         ("a b", "not a bearer token"),
@@ -55,8 +55,8 @@ def test_opaque_token_is_accepted(text: str) -> None:
         ("x" * (LARGEST + 1), "characters"),
     ],
 )
-def test_invalid_token(text: str, says: str) -> None:
-    with pytest.raises(AuthenticationError, match=says) as caught:
+def test_invalid_token(text: str, expected: str) -> None:
+    with pytest.raises(AuthenticationError, match=expected) as caught:
         token_of(text, "the place")
     assert "the place" in str(caught.value)
     assert "auth=Bearer" not in str(caught.value)

@@ -61,7 +61,7 @@ def test_options_as_java_reads_them(text: str, expected: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("", "is empty"),
         ("  // sentinel", "is empty"),
@@ -95,14 +95,14 @@ def test_options_as_java_reads_them(text: str, expected: dict[str, str]) -> None
         ("myorg.apache.kafka.common.Sentinel required;", "contains an unknown login module"),
     ],
 )
-def test_error_contains_no_value(text: str, says: str) -> None:
-    assert f"option {OPTION} {says}" in failure(text)
+def test_error_contains_no_value(text: str, expected: str) -> None:
+    assert f"option {OPTION} {expected}" in failure(text)
 
 
 def test_jaas_file_is_not_mistaken_for_an_option() -> None:
-    said = failure(f'KafkaClient {{ {PLAIN} required password="sentinel"; }};')
-    assert "is a section of a JAAS file" in said
-    assert "-Djava.security.auth.login.config). Set the text between" in said
+    message = failure(f'KafkaClient {{ {PLAIN} required password="sentinel"; }};')
+    assert "is a section of a JAAS file" in message
+    assert "-Djava.security.auth.login.config). Set the text between" in message
 
 
 @pytest.mark.parametrize(

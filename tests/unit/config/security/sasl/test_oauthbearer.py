@@ -246,7 +246,7 @@ def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "jaas", "says"),
+    ("options", "jaas", "expected"),
     [
         ({}, None, f"OAUTHBEARER, which requires a token. Set kafka.{URL}"),
         ({"sasl.oauthbearer.method": "oidc"}, None, "which requires a token"),
@@ -312,9 +312,9 @@ def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_conflicting_or_missing_options(
-    options: dict[str, str], jaas: str | None, says: str
+    options: dict[str, str], jaas: str | None, expected: str
 ) -> None:
-    assert says in failure(options, jaas)
+    assert expected in failure(options, jaas)
 
 
 @pytest.fixture
@@ -354,12 +354,12 @@ def test_loopback_traffic_is_not_warned_about(url: str, warnings: pytest.LogCapt
 
 def test_client_assertion_error_names_alternatives() -> None:
     """KIP-1139: the class of Kafka 4.1 and its options."""
-    said = failure(
+    message = failure(
         {"sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.JwtBearerJwtRetriever", **ISSUER}
     )
-    assert "requires client assertions (jwt-bearer), which are not supported" in said
-    assert "client.credentials.client.id and .secret" in said
-    assert "token.endpoint.url=file:///path" in said
-    said = failure({"sasl.oauthbearer.assertion.private.key.file": "/key.pem", **ISSUER})
-    assert "client assertions" in said
-    assert "token.endpoint.url=file:///path" in said
+    assert "requires client assertions (jwt-bearer), which are not supported" in message
+    assert "client.credentials.client.id and .secret" in message
+    assert "token.endpoint.url=file:///path" in message
+    message = failure({"sasl.oauthbearer.assertion.private.key.file": "/key.pem", **ISSUER})
+    assert "client assertions" in message
+    assert "token.endpoint.url=file:///path" in message

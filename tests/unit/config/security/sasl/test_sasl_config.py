@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
@@ -38,11 +37,6 @@ KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
 IAM = "software.amazon.msk.auth.iam.IAMLoginModule required"
 USER = 'username="alice" password="sentinel"'
 JAAS = "kafka.sasl.jaas.config"
-
-
-@pytest.fixture(autouse=True)
-def _each_test_warns_anew() -> None:
-    warn_once.cache_clear()
 
 
 def security(options: dict[str, str]) -> SecurityConfig:
@@ -126,8 +120,8 @@ def test_mechanism_in_another_letter_case(mechanism: str, meant: str) -> None:
     ],
 )
 def test_misspelled_login_module_option(options: str, meant: str) -> None:
-    said = failure("PLAIN", f"{PLAIN} {options};")
-    assert f"requires a {meant}. {JAAS} has an unknown option: did you mean {meant}? Set" in said
+    message = failure("PLAIN", f"{PLAIN} {options};")
+    assert f"requires a {meant}. {JAAS} has an unknown option: did you mean {meant}? Set" in message
 
 
 @pytest.mark.parametrize(
@@ -144,17 +138,17 @@ def test_options_that_java_would_ignore_are_reported(
     mechanism: str, jaas: str, meant: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     login(mechanism, jaas)
-    told = [record.getMessage() for record in caplog.records]
+    logged = [record.getMessage() for record in caplog.records]
     start = f"{JAAS} has an unknown option, which is ignored: did you mean"
-    assert told == [f"{start} {name}?" for name in meant]
+    assert logged == [f"{start} {name}?" for name in meant]
 
 
 def test_plain_with_scram_login_module_would_expose_the_password() -> None:
-    said = failure("PLAIN", f"{SCRAM} {USER};")
-    assert "PLAIN, which sends the password" in said
-    assert "ScramLoginModule, which never sends it" in said
-    assert "SCRAM-SHA-256 or SCRAM-SHA-512, or" in said
-    assert "sentinel" not in said
+    message = failure("PLAIN", f"{SCRAM} {USER};")
+    assert "PLAIN, which sends the password" in message
+    assert "ScramLoginModule, which never sends it" in message
+    assert "SCRAM-SHA-256 or SCRAM-SHA-512, or" in message
+    assert "sentinel" not in message
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -181,7 +175,7 @@ def test_same_user_in_both_places_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "jaas", "options", "says"),
+    ("mechanism", "jaas", "options", "expected"),
     [
         (
             "SCRAM-SHA-256",
@@ -241,9 +235,9 @@ def test_same_user_in_both_places_is_accepted() -> None:
     ],
 )
 def test_conflicting_or_missing_options(
-    mechanism: str, jaas: str, options: dict[str, str], says: str
+    mechanism: str, jaas: str, options: dict[str, str], expected: str
 ) -> None:
-    assert says in failure(mechanism, jaas, **options)
+    assert expected in failure(mechanism, jaas, **options)
 
 
 def test_librdkafka_name_of_the_mechanism() -> None:

@@ -1,0 +1,28 @@
+"""Parsing of options in tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import SinkConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
+
+
+def parse(**options: object) -> SinkConfig:
+    """Parse options by name; two underscores stand for a dot."""
+    named = {name.replace("__", "."): str(value) for name, value in options.items()}
+    return SinkConfig.parse(MINIMAL | named)
+
+
+def failure(options: Mapping[str, str]) -> str:
+    """Return the error for options that are added to the minimal ones."""
+    with pytest.raises(ConfigError) as caught:
+        SinkConfig.parse({**MINIMAL, **options})
+    return str(caught.value)
