@@ -340,7 +340,7 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
     try:
         with EmbeddedBroker(**options) as kafka:
             typer.echo(f"{READY} {kafka.bootstrap_servers}")
-            if options.get("tls") or kafka.config.security.mechanisms:
+            if options.get("tls") or kafka.config.mechanisms:
                 _print_client_options(kafka, ca_file)
             stop.wait()
         typer.echo("kafkaprod broker stopped")
@@ -355,7 +355,7 @@ def _print_client_options(kafka: EmbeddedBroker, ca_file: str | None) -> None:
         path = kafka.ca_file if ca_file is None else Path(ca_file)
         path.write_text(kafka.ca_certificate, encoding="utf-8")
     own = None
-    if kafka.config.security.client_auth is ClientAuth.REQUIRED:
+    if kafka.config.client_auth is ClientAuth.REQUIRED:
         own = kafka.client_certificate_files(kafka.client_certificate("client"))
     for line in client_option_lines(kafka, path, own):
         typer.echo(line)

@@ -126,4 +126,4 @@ def test_client_options_of_unknown_user(secured: EmbeddedBroker) -> None:
 
 def test_password_is_not_in_repr(secured: EmbeddedBroker) -> None:
     assert PASSWORD not in repr(secured.config)
-    assert "secret-42" not in repr(EmbeddedBroker(sasl={"a": "secret-42"}).config.security)
+    assert "secret-42" not in repr(EmbeddedBroker(sasl={"a": "secret-42"}).config)
