@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
 
 from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
 from spark_kafka_sink.broker.cluster.topics import NewTopic
-from spark_kafka_sink.broker.config import LOG, BrokerConfig, BrokerOptions, advertised, reachable
+from spark_kafka_sink.broker.config import LOG, BrokerConfig, BrokerOptions, reachable
 from spark_kafka_sink.broker.faults import FaultInjector, Faults
 from spark_kafka_sink.broker.net.dispatcher import RequestHandler
-from spark_kafka_sink.broker.net.server import LoopSockets, Server
+from spark_kafka_sink.broker.net.server import Server, for_other_threads, run_on
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.redis.storage import RedisBackend
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
@@ -85,10 +83,10 @@ class BrokerRuntime:
         def on_replicated(key: TopicPartition) -> None:
             self.call_soon(lambda: purgatory.wake(key))
 
-        sockets: NodeSockets = self._sockets
+        sockets = self._sockets.of_nodes
         backend: StorageBackend
         if lock is not None:
-            sockets = LoopSockets(sockets, self._sockets.call_soon, lock)
+            sockets = for_other_threads(self._sockets, lock)
             backend = RedisBackend(config.storage, clock, lock, on_replicated)
         else:
             backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
@@ -142,7 +140,7 @@ def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
 
 def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[Node, ...]:
     ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
-    addresses = advertised(config.host, config.advertised_listeners, ports)
+    addresses = config.advertised(ports)
     return tuple(
         Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
         for node, (host, port) in addresses.items()
@@ -197,7 +195,7 @@ class EmbeddedBroker(SecurityControls):
             ("items",),
         )
         self.config = BrokerConfig(**options)
-        super().__init__(self.config.security)
+        super().__init__(self.config, self.config.certificate_hosts)
         self.faults = Faults()
         """The armed faults, which `stop` and `start` do not disarm."""
         for spec in self.config.faults:
@@ -264,16 +262,7 @@ class EmbeddedBroker(SecurityControls):
             raise BrokerUnavailableError(
                 "the embedded broker is not running", hint="Use the broker inside its with block"
             )
-        future: Future[T] = Future()
-
-        def call() -> None:
-            try:
-                future.set_result(function(runtime.cluster))
-            except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
-                future.set_exception(error)
-
-        runtime.call_soon(call)
-        return future.result(RUN_SECONDS)
+        return run_on(runtime.call_soon, lambda: function(runtime.cluster)).result(RUN_SECONDS)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:
         """Create a topic. In the names of `configs`, use underscores instead of dots.

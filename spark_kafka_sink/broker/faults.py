@@ -358,10 +358,10 @@ class FaultInjector:
             channel.handle(context)
             return
         info = RequestInfo(
-            api=channel.api,
+            api=context.api,
             node=context.node,
             client_id=context.client_id,
-            partitions=partitions_of(channel.api, context.request, self._cluster.topics.name_of),
+            partitions=partitions_of(context.api, context.request, self._cluster.topics.name_of),
         )
         triggered = self._faults.triggered_by(info)
         delay_ms = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
@@ -391,7 +391,7 @@ class FaultInjector:
     ) -> None:
         effects = {fault.effect for fault in triggered}
         for fault in triggered:
-            self._apply_to_cluster(fault, channel.api, context)
+            self._apply_to_cluster(fault, context)
         if context.is_closed() or Effect.LOSE_REQUEST in effects:
             return
         if Effect.CLOSE in effects:
@@ -408,7 +408,7 @@ class FaultInjector:
         else:
             channel.handle(context)
 
-    def _apply_to_cluster(self, fault: Fault, api: int, context: RequestContext) -> None:
+    def _apply_to_cluster(self, fault: Fault, context: RequestContext) -> None:
         """Apply a fault that changes the cluster, before the request is handled."""
         cluster = self._cluster
         match fault.effect:
@@ -423,24 +423,24 @@ class FaultInjector:
             case Effect.CLOCK:
                 cluster.clock.jump(fault.value)
             case Effect.MOVE:
-                for partition in self._affected(fault, api, context):
+                for partition in self._affected(fault, context):
                     self._move(partition, fault.value)
             case Effect.FORGET:
-                for partition in self._affected(fault, api, context):
+                for partition in self._affected(fault, context):
                     partition.forget_producers()
             case _:
                 pass
 
     def _move(self, partition: Partition, node: int) -> None:
-        active = self._cluster.node_states.active()
+        active = self._cluster.node_control.active()
         candidates = [n for n in (*partition.replicas, *active) if n in active]
         leader = node or next((n for n in candidates if n != partition.leader), 0)
         if leader:
             self._cluster.elections.move(partition, leader)
 
-    def _affected(self, fault: Fault, api: int, context: RequestContext) -> list[Partition]:
+    def _affected(self, fault: Fault, context: RequestContext) -> list[Partition]:
         found = []
-        for named in partitions_of(api, context.request, self._cluster.topics.name_of):
+        for named in partitions_of(context.api, context.request, self._cluster.topics.name_of):
             topic = self._cluster.topics.named(named.topic)
             if topic is not None and fault.covers(named):
                 found += [
@@ -451,7 +451,7 @@ class FaultInjector:
         return found
 
     def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
-        error, api, request = _code(fault.value), channel.api, context.request
+        error, api, request = _code(fault.value), context.api, context.request
         shape = request_shapes.BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("an injected fault failed a request that has no response")
@@ -475,7 +475,7 @@ class FaultInjector:
         if not getattr(rest, shape.topics):
             channel.send(add({shape.answers: []}))
             return
-        if channel.api == ApiKey.FETCH:
+        if context.api == ApiKey.FETCH:
             rest = replace(rest, max_wait=timedelta(0))
         channel.changes.append(add)
         channel.handle(context._replace(request=rest))

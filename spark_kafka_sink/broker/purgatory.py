@@ -52,7 +52,6 @@ class DelayedOperationPurgatory:
         self._by_deadline: list[tuple[float, int, DelayedOperation]] = []
         self._numbers = count()
         self._changed: set[TopicPartition] = set()
-        self._all_changed = False
         self._purge_at = PURGE_FROM
 
     def __len__(self) -> int:
@@ -77,12 +76,9 @@ class DelayedOperationPurgatory:
         heapq.heapify(self._by_deadline)
         self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
-    def wake(self, key: TopicPartition | None = None) -> None:
-        """Register a change of a topic-partition, or of any state if None, for the next `poll`."""
-        if key is None:
-            self._all_changed = True
-        else:
-            self._changed.add(key)
+    def wake(self, key: TopicPartition) -> None:
+        """Register a change of a topic-partition for the next `poll`."""
+        self._changed.add(key)
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline in monotonic seconds, or None if there are no operations."""
@@ -106,10 +102,7 @@ class DelayedOperationPurgatory:
 
     def _take_changed(self) -> list[DelayedOperation]:
         """Return the operations that might be complete because of changes since the last call."""
-        all_changed, keys = self._all_changed, self._changed
-        self._all_changed, self._changed = False, set()
-        if all_changed:
-            return [operation for _, _, operation in sorted(self._by_deadline, key=_arrival)]
+        keys, self._changed = self._changed, set()
         if not keys:
             return []
         waiting = (operation for key in keys for operation in self._keyed.get(key, ()))
@@ -123,7 +116,3 @@ class DelayedOperationPurgatory:
             waiting.pop(operation, None)
             if not waiting:
                 self._keyed.pop(key, None)
-
-
-def _arrival(entry: tuple[float, int, DelayedOperation]) -> int:
-    return entry[1]

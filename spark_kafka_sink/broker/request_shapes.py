@@ -7,18 +7,21 @@ and the error log use these tables to process messages of all APIs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.protocol.frame import RecordBuffers
+from spark_kafka_sink.protocol.messages import Values
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from uuid import UUID
 
-    from spark_kafka_sink.protocol.messages import Values
+Result: TypeAlias = Values | ErrorCode | TopicError
+"""The result for a partition or an item of a request: fields of the response, or an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +46,16 @@ class PartitionShape:
         index: int = getattr(partition, self.index) if self.index else partition
         return index
 
-    def answer(self, partition: Any, result: Values | ErrorCode) -> Values:
+    def answer(self, partition: Any, result: Result) -> Values:
         """Return a partition's part of the response, from its fields or its error."""
+        if isinstance(result, TopicError):
+            message = {"error_message": result.message or None}
+            return {**self.answer(partition, result.error), **message}
         if isinstance(result, int):
             result = {self.error: result, **(self.failed if result else {})}
         return {self.answer_index: self.index_of(partition), **result}
 
-    def answer_topic(self, item: Any, handle: Callable[[Any], Values | ErrorCode]) -> Values:
+    def answer_topic(self, item: Any, handle: Callable[[Any], Result]) -> Values:
         """Return a topic's part of the response. `handle` is called for each partition."""
         partitions = getattr(item, self.partitions)
         return {
@@ -71,8 +77,10 @@ class ItemShape:
     names: Mapping[str, str]
     failed: Mapping[str, Any] = field(default_factory=dict)
 
-    def answer(self, item: Any, result: Values | ErrorCode) -> Values:
+    def answer(self, item: Any, result: Result) -> Values:
         """Return an item's part of the response, from its fields or its error."""
+        if isinstance(result, TopicError):
+            return {**self.answer(item, result.error), "error_message": result.message or None}
         names = {ours: getattr(item, its) if its else item for ours, its in self.names.items()}
         if isinstance(result, int):
             result = {"error_code": result, **(self.failed if result else {})}

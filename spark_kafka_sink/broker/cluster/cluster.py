@@ -16,8 +16,8 @@ from zlib import crc32
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.elections import Elections
-from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets, NodeStates, NodeStatus
-from spark_kafka_sink.broker.cluster.replica_manager import Reassignments, ReplicaManager
+from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets
+from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
@@ -207,8 +207,8 @@ class Cluster:
         self.purgatory = purgatory
         self._all_nodes = {node.id: node for node in nodes}
         self.nodes = dict(self._all_nodes)
-        self.node_states = NodeStates(
-            {node: NodeStatus(lag=config.follower_lag_ms / 1000) for node in sorted(self.nodes)}
+        self.node_control = NodeControl(
+            self.nodes, config, sockets, clock, self._node_lost, self._node_started
         )
         self.journal = backend.open_journal()
         store = TopicStore(backend, self.journal)
@@ -217,18 +217,18 @@ class Cluster:
         self.group_coordinator = GroupCoordinator(self.journal)
         self.transactional_offsets = TransactionalOffsets(self.journal, self.group_coordinator)
         forget_offsets = self.transactional_offsets.forget_topic
-        self.topics = Topics(config, self.node_states.active(), store, layers, forget_offsets)
+        self.topics = Topics(config, self.node_control.active(), store, layers, forget_offsets)
         self.log_manager = LogManager(self.topics.partitions, clock, config.retention_check_ms)
-        self.elections = Elections(self.node_states, self.topics, purgatory)
-        session = config.session_timeout_ms / 1000
-        self.node_control = NodeControl(
-            self.node_states, sockets, clock, session, self._node_lost, self._node_started
-        )
+        self.elections = Elections(self.node_control, self.topics, purgatory)
         max_lag = config.replica_lag_time_max_ms / 1000
-        self.replica_manager = ReplicaManager(self.node_states, self.topics, purgatory, max_lag)
-        self.reassignments = Reassignments(self.topics, self.elections)
+        self.replica_manager = ReplicaManager(self.node_control, self.topics, purgatory, max_lag)
         self.transaction_coordinator = TransactionCoordinator(
-            config, self.journal, clock, self.topics.named, self.transactional_offsets, purgatory
+            config,
+            self.journal,
+            clock,
+            self.topics.partition,
+            self.transactional_offsets,
+            purgatory,
         )
         self.transaction_coordinator.recover(self.topics.all())
         self._create_configured_topics()
@@ -263,7 +263,7 @@ class Cluster:
         return min(self.nodes, default=-1)
 
     def _nodes_changed(self) -> None:
-        active = self.node_states.active()
+        active = self.node_control.active()
         self.nodes = {node: self._all_nodes[node] for node in active}
         self.topics.set_nodes(active)
 
@@ -301,7 +301,7 @@ class Cluster:
         self.replica_manager.tick(now)
         self.transaction_coordinator.tick()
         self.log_manager.tick()
-        self.reassignments.tick()
+        self.elections.tick()
         self.purgatory.poll(now)
 
     def close(self) -> None:
@@ -318,6 +318,6 @@ class Cluster:
             self.purgatory.next_deadline(),
             self.group_coordinator.next_deadline(),
             self.replica_manager.next_deadline(),
-            self.node_states.next_fence(),
+            self.node_control.next_fence(),
         )
         return min((time for time in due if time is not None), default=None)

@@ -20,7 +20,6 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.partition.partition import Partition, Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
-from spark_kafka_sink.broker.storage.log_storage import LogConfig, StorageBackend
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 from spark_kafka_sink.common.errors import KafkaProdError
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class TopicError(Exception):
         message: a description of the problem, for the response.
     """
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
+    def __init__(self, error: ErrorCode, message: str = "") -> None:
         super().__init__(message)
         self.error = error
         self.message = message
@@ -163,7 +163,7 @@ class TopicStore:
         logs: list[UnifiedLog] = []
         try:
             for index in indexes:
-                storage = self._backend.create(topic, index, LogConfig.of(config))
+                storage = self._backend.create(topic, index, config.log)
                 logs.append(UnifiedLog(storage))
             yield logs
         except OSError:
@@ -220,7 +220,7 @@ class TopicStore:
         Without the stored epoch, a restart would reuse epochs in which no record was written.
         Clients would ignore metadata with these epochs, and send requests to the former leader.
         """
-        key = (partition.topic, partition.index)
+        key = partition.key
         self._journal.put(LEADER_EPOCH, key, partition.leader_epoch)
 
     def delete_records(self, partition: Partition, offset: int) -> None:
@@ -228,7 +228,7 @@ class TopicStore:
 
         If the offset were stored later, deleted records could reappear after a failure.
         """
-        self._journal.put(LOG_START, (partition.topic, partition.index), offset)
+        self._journal.put(LOG_START, partition.key, offset)
         partition.log.delete_records(offset)
 
     def remove(self, topic: Topic) -> None:
@@ -265,9 +265,8 @@ class TopicStore:
             replicas=replicas,
             in_sync=list(replicas),
         )
-        config = LogConfig.of(topic.config)
         partition.recover(
-            lambda on_batch: self._backend.load(topic.name, index, config, on_batch),
+            lambda on_batch: self._backend.load(topic.name, index, topic.config.log, on_batch),
             self._journal.get(LOG_START, (topic.name, index)) or 0,
         )
         elected = self._journal.get(LEADER_EPOCH, (topic.name, index)) or 0
@@ -343,8 +342,8 @@ class Topics:
         return [self._by_name[name] for name in sorted(self._by_name)]
 
     def partitions(self) -> Iterator[Partition]:
-        """Yield the partitions of all topics."""
-        return (partition for topic in self._by_name.values() for partition in topic.partitions)
+        """Yield the partitions of all topics, ordered by topic name."""
+        return (partition for topic in self.all() for partition in topic.partitions)
 
     def named(self, name: str | None) -> Topic | None:
         """Return the topic with this name, or None if it does not exist."""
@@ -486,7 +485,7 @@ class Topics:
     def _set_config(self, topic: Topic, config: TopicConfig) -> None:
         topic.config = config
         for partition in topic.partitions:
-            partition.log.storage.config = LogConfig.of(config)
+            partition.log.storage.config = config.log
 
     def _partition(self, new: NewTopic, index: int, log: UnifiedLog) -> Partition:
         default = self._config.replication_factor

@@ -8,7 +8,6 @@ single consumer starts immediately. A client that joins with the instance id of 
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass, field
@@ -16,35 +15,31 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from uuid import uuid4
 
+from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import decode
 
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
 
-_COUNTS = struct.Struct(">hi")
-_LENGTH = struct.Struct(">h")
+_VERSION_BYTES = 2
+"""Size of the version number before a ConsumerProtocolSubscription."""
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
     """Return the topics in a ConsumerProtocolSubscription, or None if it cannot be parsed.
 
-    In all versions, the first fields are the version and the topic names.
+    The fields of version 0 are the first fields of all versions.
     """
     try:
-        _, count = _COUNTS.unpack_from(metadata)
-        at, names = _COUNTS.size, []
-        for _ in range(count):
-            (size,) = _LENGTH.unpack_from(metadata, at)
-            at += _LENGTH.size + size
-            if size < 0 or at > len(metadata):
-                return None
-            names.append(metadata[at - size : at].decode())
-    except (struct.error, UnicodeDecodeError):
+        subscription, _ = decode(ConsumerProtocolSubscription, metadata, _VERSION_BYTES)
+    except ProtocolError:
         return None
-    return names
+    return list(subscription.topics)
 
 
 Reply: TypeAlias = Callable[[Mapping[str, Any]], None]

@@ -231,7 +231,7 @@ class TransactionCoordinator:
         config: contains the limits of transactions.
         journal: stores the transactions across restarts.
         clock: provides the wall time.
-        find_topic: returns the topic with the given name.
+        find_partition: returns a partition, or None if it does not exist.
         offsets: the pending offsets, which markers for the offsets topic commit or discard.
         purgatory: the delayed requests; notified of changes of last stable offsets.
     """
@@ -241,14 +241,14 @@ class TransactionCoordinator:
         config: BrokerConfig,
         journal: Journal,
         clock: Clock,
-        find_topic: Callable[[str], Topic | None],
+        find_partition: Callable[[str, int], Partition | None],
         offsets: TransactionalOffsets,
         purgatory: DelayedOperationPurgatory,
     ) -> None:
         self._config = config
         self._journal = journal
         self._clock = clock
-        self._find_topic = find_topic
+        self._find_partition = find_partition
         self._offsets = offsets
         self._purgatory = purgatory
         self.producer_ids = ProducerIdManager(journal)
@@ -277,27 +277,24 @@ class TransactionCoordinator:
         If a storage loses the end of a log, a transaction can be left open in the log. The
         producer's next marker would end this transaction, possibly with the wrong outcome.
         """
-        key = (partition.topic, partition.index)
         for producer_id in list(partition.transactions.ongoing):
-            if marker := self._orphan_marker(key, partition, producer_id):
+            if marker := self._orphan_marker(partition, producer_id):
                 LOG.warning(
                     "%s-%d has lost the marker of a transaction (producer id %d): %s it",
-                    *key,
+                    *partition.key,
                     producer_id,
                     "committing" if marker.commit else "aborting",
                 )
-                self.write_marker(key, marker)
+                self.write_marker(partition.key, marker)
 
-    def _orphan_marker(
-        self, key: TopicPartition, partition: Partition, producer_id: int
-    ) -> EndTransactionMarker | None:
+    def _orphan_marker(self, partition: Partition, producer_id: int) -> EndTransactionMarker | None:
         """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
         entry = partition.producers.entries.get(producer_id)
         epoch = NO_EPOCH if entry is None else entry.epoch
         txn = next((one for one in self._by_id.values() if one.producer_id == producer_id), None)
         if txn is None:
             return EndTransactionMarker(producer_id=producer_id, epoch=epoch, commit=False)
-        if not txn.is_at_rest and key in txn.partitions:
+        if not txn.is_at_rest and partition.key in txn.partitions:
             return None
         # With transactions V2, the epoch was incremented when the transaction ended.
         is_last = epoch <= txn.epoch <= epoch + 1
@@ -453,8 +450,7 @@ class TransactionCoordinator:
 
         Return the log's end offset after the marker, or None if the marker is replicated.
         """
-        topic = self._find_topic(topic_partition[0])
-        partition = topic.partition(topic_partition[1]) if topic else None
+        partition = self._find_partition(*topic_partition)
         if partition is None:
             return None if self.write_marker(topic_partition, marker) else NOT_WRITTEN
         is_lost = (
@@ -472,16 +468,13 @@ class TransactionCoordinator:
         A retry is needed if the partition has no leader or its storage fails. For deleted
         partitions, no marker is written.
         """
-        name, index = topic_partition
-        topic = self._find_topic(name)
-        partition = topic.partition(index) if topic else None
         try:
-            if name == OFFSETS_TOPIC:
+            if topic_partition[0] == OFFSETS_TOPIC:
                 self._offsets.end(marker)
-            elif topic is not None and partition is not None:
+            elif (partition := self._find_partition(*topic_partition)) is not None:
                 if partition.leader < 0:
                     return False
-                partition.end_transaction(marker, topic.config, self._clock.wall_ms())
+                partition.end_transaction(marker, self._clock.wall_ms())
                 self._purgatory.wake(topic_partition)
         except (OSError, RefusedBatchError):
             return False

@@ -33,7 +33,6 @@ from spark_kafka_sink.broker.cluster.cluster import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, Setting
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -385,17 +384,15 @@ def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
 
 def alter_configs(context: RequestContext) -> Answer:
     """Handle the AlterConfigs API."""
-    return _alter(context, ApiKey.ALTER_CONFIGS, _replace_configs)
+    return _alter(context, _replace_configs)
 
 
 def incremental_alter_configs(context: RequestContext) -> Answer:
     """Handle the IncrementalAlterConfigs API."""
-    return _alter(context, ApiKey.INCREMENTAL_ALTER_CONFIGS, _change_configs)
+    return _alter(context, _change_configs)
 
 
-def _alter(
-    context: RequestContext, api: ApiKey, change: Callable[[RequestContext, Any], None]
-) -> Answer:
+def _alter(context: RequestContext, change: Callable[[RequestContext, Any], None]) -> Answer:
     """Change each resource. A duplicate resource or config in the request is an error."""
     items = context.request.resources
     counts = Counter((item.resource_type, item.resource_name) for item in items)
@@ -406,7 +403,7 @@ def _alter(
         change(context, item)
         return {}
 
-    return context.by_item(api, alter)
+    return context.by_item(alter)
 
 
 def _find_for_change(context: RequestContext, item: Any) -> Resource:

@@ -34,7 +34,6 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
@@ -47,53 +46,36 @@ def _bits(*operations: Operation) -> int:
 
 
 _CONFIGS = _bits(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
-TOPIC_OPERATIONS: Final = _CONFIGS | _bits(
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-)
-GROUP_OPERATIONS: Final = _CONFIGS | _bits(Operation.READ, Operation.DESCRIBE, Operation.DELETE)
-CLUSTER_OPERATIONS: Final = _CONFIGS | _bits(
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.IDEMPOTENT_WRITE,
-)
+_OPERATIONS: Final = {
+    ResourceType.TOPIC: _CONFIGS
+    | _bits(Operation.READ, Operation.WRITE, Operation.CREATE)
+    | _bits(Operation.DELETE, Operation.ALTER, Operation.DESCRIBE),
+    ResourceType.GROUP: _CONFIGS | _bits(Operation.READ, Operation.DESCRIBE, Operation.DELETE),
+    ResourceType.CLUSTER: _CONFIGS
+    | _bits(Operation.CREATE, Operation.ALTER, Operation.DESCRIBE)
+    | _bits(Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE),
+}
+"""The operations on each type of resource."""
+_REQUESTED_BY: Final = {
+    ResourceType.TOPIC: "include_topic_authorized_operations",
+    ResourceType.GROUP: "include_authorized_operations",
+    ResourceType.CLUSTER: "include_cluster_authorized_operations",
+}
 NOT_REQUESTED: Final = -(2**31)
 """Value of the authorized operations if the client did not request them."""
 
 
-def of_topic(context: RequestContext, topic: str | None) -> int:
-    """Return the authorized operations on a topic, or `NOT_REQUESTED`."""
-    is_requested = context.get("include_topic_authorized_operations", False)
-    return allowed_on_topic(context, topic) if is_requested else NOT_REQUESTED
+def allowed_operations(context: RequestContext, type_: ResourceType, name: str | None) -> int:
+    """Return the authorized operations on a resource."""
+    denials = context.cluster.denials
+    return denials.without_denied(_OPERATIONS[type_], context.user, type_, name or "")
 
 
-def allowed_on_topic(context: RequestContext, topic: str | None) -> int:
-    """Return the authorized operations on a topic."""
-    return _allowed(context, TOPIC_OPERATIONS, ResourceType.TOPIC, topic or "")
-
-
-def of_group(context: RequestContext, group: str) -> int:
-    """Return the authorized operations on a group, or `NOT_REQUESTED`."""
-    is_requested = context.get("include_authorized_operations", False)
-    allowed = _allowed(context, GROUP_OPERATIONS, ResourceType.GROUP, group)
-    return allowed if is_requested else NOT_REQUESTED
-
-
-def of_cluster(context: RequestContext) -> int:
-    """Return the authorized operations on the cluster, or `NOT_REQUESTED`."""
-    is_requested = context.get("include_cluster_authorized_operations", False)
-    allowed = _allowed(context, CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
-    return allowed if is_requested else NOT_REQUESTED
-
-
-def _allowed(context: RequestContext, operations: int, type_: ResourceType, name: str) -> int:
-    return context.cluster.denials.without_denied(operations, context.user, type_, name)
+def operations_on(context: RequestContext, type_: ResourceType, name: str | None) -> int:
+    """Return the authorized operations on a resource, or `NOT_REQUESTED`."""
+    if not context.get(_REQUESTED_BY[type_], False):
+        return NOT_REQUESTED
+    return allowed_operations(context, type_, name)
 
 
 NULL_NAME_VERSION = 12
@@ -111,7 +93,7 @@ def metadata(context: RequestContext) -> Answer:
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
         "topics": topics,
-        "cluster_authorized_operations": of_cluster(context),
+        "cluster_authorized_operations": operations_on(context, ResourceType.CLUSTER, CLUSTER_NAME),
     }
 
 
@@ -149,7 +131,7 @@ def _failed(context: RequestContext, error: ErrorCode, name: str | None) -> dict
     return {
         "error_code": error,
         "name": name,
-        "topic_authorized_operations": of_topic(context, name),
+        "topic_authorized_operations": operations_on(context, ResourceType.TOPIC, name),
     }
 
 
@@ -157,7 +139,7 @@ def _describe(context: RequestContext, topic: Topic) -> Values:
     return {
         "name": topic.name,
         "topic_id": topic.id,
-        "topic_authorized_operations": of_topic(context, topic.name),
+        "topic_authorized_operations": operations_on(context, ResourceType.TOPIC, topic.name),
         "partitions": [describe_partition(context, partition) for partition in topic.partitions],
     }
 
@@ -206,7 +188,10 @@ def describe_topic_partitions(context: RequestContext) -> Answer:
 def _describe_page(
     context: RequestContext, name: str, topic: Topic | None, partitions: list[Partition]
 ) -> Values:
-    common = {"name": name, "topic_authorized_operations": allowed_on_topic(context, name)}
+    common = {
+        "name": name,
+        "topic_authorized_operations": allowed_operations(context, ResourceType.TOPIC, name),
+    }
     if topic is None:
         return common | {"error_code": ErrorCode.unknown_topic_or_partition, "topic_id": None}
     elr: Values = {"eligible_leader_replicas": (), "last_known_elr": ()}
@@ -237,7 +222,7 @@ def describe_cluster(context: RequestContext) -> Answer:
         "controller_id": cluster.controller_id,
         "endpoint_type": BROKERS,
         "brokers": _brokers(context, "broker_id"),
-        "cluster_authorized_operations": of_cluster(context),
+        "cluster_authorized_operations": operations_on(context, ResourceType.CLUSTER, CLUSTER_NAME),
     }
 
 
@@ -249,7 +234,7 @@ BATCHED_VERSION = 4
 def find_coordinator(context: RequestContext) -> Answer:
     """Handle the FindCoordinator API."""
     if context.version >= BATCHED_VERSION:
-        return context.by_item(ApiKey.FIND_COORDINATOR, partial(_find_node, context))
+        return context.by_item(partial(_find_node, context))
     return {"error_message": "NONE", **_find_node(context, context.request.key)}
 
 
@@ -280,8 +265,6 @@ def describe_log_dirs(context: RequestContext) -> Answer:
             {
                 "partition_index": partition.index,
                 "partition_size": partition.log.size,
-                "offset_lag": 0,
-                "is_future_key": False,
             }
             for partition in topic.partitions
             if context.node in partition.replicas

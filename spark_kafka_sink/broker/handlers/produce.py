@@ -51,9 +51,10 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -120,23 +121,17 @@ class Unconfirmed(NamedTuple):
     leader_epoch: int
     response: dict[str, Any]
 
-    @property
-    def key(self) -> tuple[str, int]:
-        """The key in the purgatory: the topic-partition."""
-        return self.partition.topic, self.partition.index
-
 
 class DelayedProduce:
     """The unconfirmed partitions of one request."""
 
-    def __init__(self, waiting: list[Unconfirmed], min_in_sync: Callable[[Partition], int]) -> None:
+    def __init__(self, waiting: list[Unconfirmed]) -> None:
         self._waiting = waiting
-        self._min_in_sync = min_in_sync
 
     @property
-    def keys(self) -> tuple[tuple[str, int], ...]:
+    def keys(self) -> tuple[TopicPartition, ...]:
         """The topic-partitions for which the request waits."""
-        return tuple(one.key for one in self._waiting)
+        return tuple(one.partition.key for one in self._waiting)
 
     def try_complete(self) -> bool:
         """Drop the partitions that are replicated or failed. Return True if none remain."""
@@ -152,7 +147,7 @@ class DelayedProduce:
             return False
         if not partition.log.storage.request_replication(one.required_offset):
             return False
-        if len(partition.in_sync) < self._min_in_sync(partition):
+        if len(partition.in_sync) < partition.min_in_sync:
             one.response["error_code"] = ErrorCode.not_enough_replicas_after_append
         return True
 
@@ -176,7 +171,7 @@ def produce(context: RequestContext) -> Answer:
     partitions = [p for response in responses for p in response["partition_responses"]]
     for one in unconfirmed:
         context.cluster.replica_manager.advance(one.partition, context.cluster.clock.monotonic())
-        context.cluster.purgatory.wake(one.key)
+        context.cluster.purgatory.wake(one.partition.key)
     if context.request.acks == 0:
         failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
         return Outcome.CLOSE if failed else Outcome.NO_RESPONSE
@@ -188,7 +183,7 @@ def produce(context: RequestContext) -> Answer:
 def _when_replicated(
     context: RequestContext, unconfirmed: list[Unconfirmed], values: Values
 ) -> Answer:
-    waiting = DelayedProduce(unconfirmed, context.cluster.replica_manager.min_in_sync)
+    waiting = DelayedProduce(unconfirmed)
     if waiting.try_complete():
         return values
 
@@ -238,9 +233,9 @@ def _partition(
         return error | {"current_leader": current_leader(partition)}
     if unverified := _verify(context, partition, data.records):
         return _failed(data.index, unverified)
-    if context.request.acks == -1 and _has_too_few_replicas(context, partition):
+    if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:
         return _failed(data.index, ErrorCode.not_enough_replicas)
-    answer = _append(context, topic, partition, data.records)
+    answer = _append(context, partition, data.records)
     return _refused(partition, data.refused) if data.refused else answer
 
 
@@ -262,22 +257,18 @@ def _verify(context: RequestContext, partition: Partition, records: memoryview |
     )
     producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     error = context.cluster.transaction_coordinator.add_or_verify(
-        transactional_id, producer, (partition.topic, partition.index), supported
+        transactional_id, producer, partition.key, supported
     )
     is_retriable = error is ErrorCode.concurrent_transactions
     return ErrorCode.not_enough_replicas if is_retriable else error
 
 
-def _has_too_few_replicas(context: RequestContext, partition: Partition) -> bool:
-    return len(partition.in_sync) < context.cluster.replica_manager.min_in_sync(partition)
-
-
 def _append(
-    context: RequestContext, topic: Topic, partition: Partition, records: memoryview | None
+    context: RequestContext, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = context.cluster.clock.wall_ms()
     options = AppendOptions(
-        config=topic.config, produce_version=context.version, now_ms=now_ms, verified=True
+        config=partition.config, produce_version=context.version, now_ms=now_ms, verified=True
     )
     try:
         appended = partition.append(records, options)

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
-from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, id_of, name_of
+from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, Result, id_of, name_of
 from spark_kafka_sink.protocol.messages import Values
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class RequestContext(NamedTuple):
 
     Args:
         cluster: the state of the cluster.
+        api: the request's API.
         node: id of the node that received the request.
         version: the request's version.
         request: the decoded request (an object of the kio library).
@@ -58,6 +59,7 @@ class RequestContext(NamedTuple):
     """
 
     cluster: Cluster
+    api: ApiKey
     node: int
     version: int
     request: Any
@@ -109,29 +111,51 @@ class RequestContext(NamedTuple):
         here = not transactional_id or self.coordinates(transactional_id)
         return ErrorCode.none if here else ErrorCode.not_coordinator
 
-    def by_partition(
-        self, api: ApiKey, handle: Callable[[Any, Any], Values | ErrorCode]
-    ) -> dict[str, Any]:
+    def by_partition(self, handle: Callable[[Any, Any], Result]) -> dict[str, Any]:
         """Call `handle` for each partition of the request; return the response with the results.
 
-        The arguments of `handle` are the request's item of the topic and of the partition.
+        The arguments of `handle` are the request's item of the topic and of the partition. It can
+        raise TopicError.
         """
-        shape = BY_PARTITION[api]
+        shape = BY_PARTITION[self.api]
         items = getattr(self.request, shape.topics)
-        return {shape.answers: [shape.answer_topic(item, partial(handle, item)) for item in items]}
+        return {
+            shape.answers: [
+                shape.answer_topic(item, partial(result_of, handle, item)) for item in items
+            ]
+        }
 
-    def by_item(self, api: ApiKey, handle: Callable[[Any], Values | ErrorCode]) -> dict[str, Any]:
-        """Call `handle` for each item; return the response with the results or TopicErrors."""
-        shape = next(one for one in BY_ITEM[api] if hasattr(self.request, one.items))
+    def by_item(self, handle: Callable[[Any], Result]) -> dict[str, Any]:
+        """Call `handle` for each item of the request; return the response with the results.
 
-        def answer(item: Any) -> Values:
-            try:
-                return shape.answer(item, handle(item))
-            except TopicError as error:
-                message = {"error_message": error.message or None}
-                return {**shape.answer(item, error.error), **message}
+        `handle` can raise TopicError.
+        """
+        shape = next(one for one in BY_ITEM[self.api] if hasattr(self.request, one.items))
+        items = getattr(self.request, shape.items)
+        return {shape.answers: [shape.answer(item, result_of(handle, item)) for item in items]}
 
-        return {shape.answers: [answer(item) for item in getattr(self.request, shape.items)]}
+    def partition(self, name: str | None, index: int) -> Partition:
+        """Return a partition.
+
+        Raises:
+            TopicError: the partition does not exist.
+        """
+        found = self.cluster.topics.partition(name, index)
+        if found is None:
+            raise TopicError(ErrorCode.unknown_topic_or_partition)
+        return found
+
+    def led_partition(self, name: str, index: int, epoch: int = -1) -> Partition:
+        """Return a partition that the receiving node leads.
+
+        Raises:
+            TopicError: the partition does not exist, or the node is not its leader at the client's
+                leader epoch. A negative `epoch` is not checked.
+        """
+        found = self.partition(name, index)
+        if error := found.leadership_error(self.node, epoch):
+            raise TopicError(error)
+        return found
 
     def find_topic(self, item: Any) -> Topic | None:
         """Return the topic of a request item, found by name or (in newer versions) by id."""
@@ -156,6 +180,14 @@ class Handler:
     versions: VersionRange
     handle: Callable[[RequestContext], Answer]
     announced: VersionRange | None = None
+
+
+def result_of(handle: Callable[..., Result], *items: Any) -> Result:
+    """Return the result of `handle` for items of a request. A TopicError is also a result."""
+    try:
+        return handle(*items)
+    except TopicError as error:
+        return error
 
 
 def readable_end(partition: Partition, *, committed: bool) -> int:

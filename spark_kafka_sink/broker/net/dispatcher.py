@@ -1,6 +1,6 @@
-"""Decode request frames and dispatch them to handlers, on the event loop or on a second thread.
+"""Decode request frames, and run requests on the second thread if there is one.
 
-`SaslGate` authenticates connections before their requests reach the handlers.
+Connections are authenticated before their requests reach the handlers.
 
 The second thread, `RequestHandler`, is used with a remote storage such as Redis. It corresponds to
 Kafka's KafkaRequestHandler threads, which are separate from the network Processor threads. This
@@ -19,7 +19,6 @@ from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupport
 from spark_kafka_sink.broker.handlers.request_context import REASON, Handler, RequestContext
 from spark_kafka_sink.broker.net.connection import Connection, Network, ResponseChannel
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
-from spark_kafka_sink.broker.security.authenticator import Moment, SaslServerAuthenticator
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
@@ -27,49 +26,82 @@ from spark_kafka_sink.protocol.produce import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
-    from spark_kafka_sink.common.clock import Clock
 
 
-_WITHOUT_STORAGE_ACCESS: Final = frozenset(
-    {
-        ApiKey.API_VERSIONS,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.HEARTBEAT,
-        ApiKey.METADATA,
-    }
-)
+class RequestInjector(Protocol):
+    """Intercepts requests before they reach their handlers. Implemented by fault injection."""
+
+    @property
+    def is_active(self) -> bool:
+        """True if the injector might change requests or responses."""
+
+    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
+        """Handle a request, either with `ResponseChannel.handle` or in a different way.
+
+        Raises:
+            ProtocolError: the connection must be closed.
+        """
 
 
-def expects_no_response(api: int, context: RequestContext) -> bool:
-    """Return True for a Produce request with acks=0."""
-    return api == ApiKey.PRODUCE and context.request.acks == 0
-
-
-class SaslGate:
-    """Authenticates the connections that use SASL.
+class Dispatcher:
+    """Decodes requests. Authenticates the connections that use SASL.
 
     Args:
-        handlers: handlers of the supported APIs, by API key.
+        cluster: the state that handlers read and change.
         network: sends responses.
-        clock: the brokers' clock.
-        failure_delay: seconds before the response to a failed authentication, to slow down password
-            guessing (connection.failed.authentication.delay.ms).
     """
 
-    def __init__(
-        self, handlers: Mapping[int, Handler], network: Network, clock: Clock, failure_delay: float
-    ) -> None:
-        self._handlers = handlers
+    def __init__(self, cluster: Cluster, network: Network) -> None:
+        self._cluster = cluster
+        self._handlers = handlers_of(cluster.config.release)
         self._network = network
-        self._clock = clock
-        self._failure_delay = failure_delay
+        self._clock = cluster.clock
+        self._failure_delay = cluster.config.failed_authentication_delay_ms / 1000
 
-    def admits(self, frame: memoryview, connection: Connection) -> bool:
+    def read(
+        self, frame: memoryview, connection: Connection
+    ) -> tuple[ResponseChannel, RequestContext] | None:
+        """Decode a request. Return None if no handler is needed.
+
+        This method responds to ApiVersions requests of an unknown version, and to SASL requests.
+
+        Raises:
+            ProtocolError: the request is invalid or not supported; the connection must be closed
+                (as in Kafka).
+        """
+        if not self._admits(frame, connection):
+            return None
+        api, version, correlation_id = read_request_start(frame)
+        handler = self._handlers.get(api)
+        if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
+            oldest = ResponseChannel(handler, 0, correlation_id, connection, self._network)
+            oldest.send(unsupported_version(handler.versions))
+            return None
+        if handler is None or version not in handler.versions:
+            raise ProtocolError(_unsupported_message(api, version, handler))
+        header = read_request_header(frame)
+        request = _read_body(api, version, frame, header.body_offset)
+        channel = ResponseChannel(handler, version, correlation_id, connection, self._network)
+        context = RequestContext(
+            cluster=self._cluster,
+            api=handler.api,
+            node=connection.node,
+            version=version,
+            request=request,
+            client_id=header.client_id or "",
+            client_host=connection.peer,
+            user=connection.user or ANONYMOUS,
+            reply=channel.reply,
+            is_closed=lambda: connection.closed,
+        )
+        return channel, context
+
+    def _admits(self, frame: memoryview, connection: Connection) -> bool:
         """Return True if a request can be passed to its handler. Respond to all other requests.
 
         Raises:
@@ -89,10 +121,10 @@ class SaslGate:
             if version in self._handlers[api].versions:
                 authenticator.sent_versions()
             return True
-        self._answer(authenticator, frame, connection)
+        self._answer_sasl(authenticator, frame, connection)
         return False
 
-    def _answer(
+    def _answer_sasl(
         self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
     ) -> None:
         header = read_request_header(frame)
@@ -104,7 +136,7 @@ class SaslGate:
         if header.api_key == ApiKey.SASL_HANDSHAKE:
             values = authenticator.handshake(request.mechanism, header.version)
         else:
-            values = authenticator.authenticate(bytes(request.auth_bytes), self._moment())
+            values = authenticator.authenticate(bytes(request.auth_bytes), self._clock)
         channel = ResponseChannel(
             handler, header.version, header.correlation_id, connection, self._network
         )
@@ -125,7 +157,7 @@ class SaslGate:
         self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
     ) -> None:
         """Respond to a SASL message without a request header (SaslHandshake version 0)."""
-        challenge = authenticator.token(bytes(frame), self._moment())
+        challenge = authenticator.token(bytes(frame), self._clock)
         if challenge is None:
 
             def refuse() -> None:
@@ -141,99 +173,6 @@ class SaslGate:
     def _store_user(authenticator: SaslServerAuthenticator, connection: Connection) -> None:
         if authenticator.is_complete and authenticator.user is not None:
             connection.authenticated(authenticator.user)
-
-    def _moment(self) -> Moment:
-        return Moment(monotonic=self._clock.monotonic(), wall_ms=self._clock.wall_ms())
-
-
-class RequestInjector(Protocol):
-    """Intercepts requests before they reach their handlers. Implemented by fault injection."""
-
-    @property
-    def is_active(self) -> bool:
-        """True if the injector might change requests or responses."""
-
-    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Handle a request, either with `ResponseChannel.handle` or in a different way.
-
-        Raises:
-            ProtocolError: the connection must be closed.
-        """
-
-
-class Dispatcher:
-    """Decodes requests and dispatches them to their handlers.
-
-    Args:
-        cluster: the state that handlers read and change.
-        network: sends responses.
-        injector: applies faults to requests before their handlers.
-    """
-
-    def __init__(self, cluster: Cluster, network: Network, injector: RequestInjector) -> None:
-        self._cluster = cluster
-        self._handlers = handlers_of(cluster.config.release)
-        self._network = network
-        self._injector = injector
-        delay = cluster.config.security.failure_delay_ms / 1000
-        self._gate = SaslGate(self._handlers, network, cluster.clock, delay)
-
-    def read(
-        self, frame: memoryview, connection: Connection
-    ) -> tuple[ResponseChannel, RequestContext] | None:
-        """Decode a request. Return None if no handler is needed.
-
-        This method responds to ApiVersions requests of an unknown version, and to SASL requests.
-
-        Raises:
-            ProtocolError: the request is invalid or not supported; the connection must be closed
-                (as in Kafka).
-        """
-        if connection.authenticator is not None and not self._gate.admits(frame, connection):
-            return None
-        api, version, correlation_id = read_request_start(frame)
-        handler = self._handlers.get(api)
-        if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
-            oldest = ResponseChannel(handler, 0, correlation_id, connection, self._network)
-            oldest.send(unsupported_version(handler.versions))
-            return None
-        if handler is None or version not in handler.versions:
-            raise ProtocolError(_unsupported_message(api, version, handler))
-        header = read_request_header(frame)
-        request = _read_body(api, version, frame, header.body_offset)
-        channel = ResponseChannel(handler, version, correlation_id, connection, self._network)
-        context = RequestContext(
-            cluster=self._cluster,
-            node=connection.node,
-            version=version,
-            request=request,
-            client_id=header.client_id or "",
-            client_host=connection.peer,
-            user=connection.user or ANONYMOUS,
-            reply=channel.reply,
-            is_closed=lambda: connection.closed,
-        )
-        return channel, context
-
-    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Serve a request.
-
-        Raises:
-            ProtocolError: the connection must be closed.
-        """
-        self._injector.serve(channel, context)
-
-    def may_wait_for_storage(self, channel: ResponseChannel, context: RequestContext) -> bool:
-        """Return True if a request might wait for the storage.
-
-        Requests for cluster metadata never wait, except for Metadata requests for unknown topics,
-        because they can create topics.
-        """
-        if channel.api not in _WITHOUT_STORAGE_ACCESS or self._injector.is_active:
-            return True
-        topics = self._cluster.topics
-        requested = context.get("topics", None) if channel.api == ApiKey.METADATA else None
-        return any(topics.named(item.name) is None for item in requested or ())
 
 
 def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
-    from spark_kafka_sink.broker.topic_config import TopicConfig
+    from spark_kafka_sink.broker.topic_config import LogConfig, TopicConfig
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 
 LOG = logging.getLogger(__name__)
@@ -67,6 +68,21 @@ class Partition:
     producers: ProducerStateManager = field(default_factory=ProducerStateManager)
     transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
     replica_states: ReplicaStates = field(default_factory=ReplicaStates)
+
+    @property
+    def key(self) -> TopicPartition:
+        """The topic and the index."""
+        return self.topic, self.index
+
+    @property
+    def config(self) -> LogConfig:
+        """The log configs of the topic."""
+        return self.log.storage.config
+
+    @property
+    def min_in_sync(self) -> int:
+        """The topic's min.insync.replicas, or the number of replicas if that is lower."""
+        return min(self.config.min_in_sync, len(self.replicas))
 
     @property
     def high_watermark(self) -> int:
@@ -157,12 +173,10 @@ class Partition:
         is_open = header.producer_id in self.transactions.ongoing
         return is_open and entry is not None and entry.epoch == header.producer_epoch
 
-    def end_transaction(
-        self, marker: EndTransactionMarker, config: TopicConfig, now_ms: int
-    ) -> None:
+    def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
         """Append a transaction marker; `now_ms` is in milliseconds since 1970."""
         batch = control_batch(marker, now_ms)
-        options = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
+        options = AppendOptions(config=self.config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), options)
         self._end(marker, result.base_offset, now_ms)
         self.transactions.replicated(self.high_watermark)
@@ -241,7 +255,7 @@ class Partition:
         self, records: memoryview | bytes, header: BatchHeader, options: AppendOptions
     ) -> AppendResult:
         records, header = recompress(records, header, options.config)
-        time = options.now_ms if options.config.batch_rules.stamps_records else None
+        time = options.now_ms if options.config.stamps_records else None
         stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
         try:
             base = self.log.append(records, header, stamp)

@@ -33,7 +33,6 @@ from spark_kafka_sink.broker.storage.log_storage import (
     UNLIMITED,
     BatchFacts,
     BatchTable,
-    LogConfig,
     LogStorage,
     StorageBackend,
     StoredBatch,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.redis.connection import Command
     from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.broker.storage.log_storage import OnBatch
+    from spark_kafka_sink.broker.topic_config import LogConfig
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 

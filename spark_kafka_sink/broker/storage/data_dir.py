@@ -11,13 +11,16 @@ import os
 import re
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
 from spark_kafka_sink.broker.storage.journal import Journal, open_locked
-from spark_kafka_sink.broker.storage.log_storage import LogConfig, OnBatch, StorageBackend
+from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.topic_config import LogConfig
 
 LOG = logging.getLogger(__name__)
 CLEAN_MARK: Final = ".kafka_cleanshutdown"

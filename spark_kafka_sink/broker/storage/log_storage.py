@@ -1,4 +1,4 @@
-"""The interfaces for storages of batches, the configs of a log, and `BatchTable`.
+"""The interfaces for storages of batches, and `BatchTable`.
 
 `UnifiedLog` uses a `LogStorage`. Implementations are in segmented_storage.py (in memory and on
 disk) and redis/storage.py.
@@ -16,48 +16,10 @@ from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal
-    from spark_kafka_sink.broker.topic_config import TopicConfig
+    from spark_kafka_sink.broker.topic_config import LogConfig
 
 
 UNLIMITED = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
-    """The configs of a log, with Kafka's names, in bytes and milliseconds.
-
-    A retention of -1 means no limit. If `deletes` is False (cleanup.policy=compact), records are
-    not deleted.
-    """
-
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 604_800_000
-    index_bytes: int = 10 << 20
-    index_interval_bytes: int = 4096
-    retention_ms: int = 604_800_000
-    retention_bytes: int = UNLIMITED
-    flush_messages: int = 2**63 - 1
-    flush_ms: int = 2**63 - 1
-    deletes: bool = True
-
-    @classmethod
-    def of(cls, config: TopicConfig) -> LogConfig:
-        """Return the config of a topic's logs."""
-        return cls(
-            segment_bytes=config.batch_rules.segment_bytes,
-            segment_ms=int(config["segment.ms"]),
-            index_bytes=int(config["segment.index.bytes"]),
-            index_interval_bytes=int(config["index.interval.bytes"]),
-            retention_ms=int(config["retention.ms"]),
-            retention_bytes=int(config["retention.bytes"]),
-            flush_messages=int(config["flush.messages"]),
-            flush_ms=int(config["flush.ms"]),
-            deletes="delete" in config["cleanup.policy"].split(","),
-        )
-
-
-DEFAULT_LOG_CONFIG = LogConfig()
-"""Kafka's defaults."""
 
 
 OnBatch: TypeAlias = Callable[[BatchHeader, memoryview], None]

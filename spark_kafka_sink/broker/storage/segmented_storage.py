@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.log_storage import (
-    DEFAULT_LOG_CONFIG,
     END,
     UNLIMITED,
     BatchFacts,
     BatchTable,
-    LogConfig,
     LogStorage,
     StorageBackend,
     StoredBatch,
 )
+from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

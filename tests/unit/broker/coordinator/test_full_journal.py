@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from spark_kafka_sink.broker.partition.partition import Topic
+    from spark_kafka_sink.broker.partition.partition import Partition
 
 
 class FullJournal(Journal):
@@ -75,7 +75,7 @@ def test_rejected_offsets_and_configs_are_unchanged(journal: FullJournal) -> Non
     offsets = GroupCoordinator(journal).get_or_create("g").offsets
     offsets["t", 0] = CommittedOffset(offset=1)
     store = TopicStore(MemoryBackend(), journal)
-    topics = Topics(BrokerConfig(), [1], store, (), lambda _: None)
+    topics = Topics(BrokerConfig(), [1], store, (), lambda *_: None)
     topic = topics.create(NewTopic(name="t", partitions=1))
     retention = topic.partitions[0].log.storage.config.retention_ms
     journal.room = 0
@@ -164,7 +164,9 @@ def test_order_of_commits_continues_after_a_restart(journal: FullJournal, tmp_pa
 class Transactions:
     """A coordinator with a journal."""
 
-    def __init__(self, journal: Journal, find_topic: Callable[[str], Topic | None]) -> None:
+    def __init__(
+        self, journal: Journal, find_partition: Callable[[str, int], Partition | None]
+    ) -> None:
         self.groups = GroupCoordinator(journal)
         self.offsets = TransactionalOffsets(journal, self.groups)
         self.clock = JumpingClock(SystemClock())
@@ -172,7 +174,7 @@ class Transactions:
             BrokerConfig(transaction_version=1),
             journal,
             self.clock,
-            find_topic,
+            find_partition,
             self.offsets,
             DelayedOperationPurgatory(),
         )
@@ -196,7 +198,7 @@ class Transactions:
 def test_decided_transaction_is_completed_when_there_is_room_again(
     journal: FullJournal, tmp_path: Path, room: int
 ) -> None:
-    one = Transactions(journal, lambda _: None)
+    one = Transactions(journal, lambda *_: None)
     producer: Any = one.coordinator.initialize("x", None, 60_000)
     assert not one.coordinator.add("x", producer, [OFFSETS_PARTITION])
     for partition in range(2):
@@ -207,7 +209,7 @@ def test_decided_transaction_is_completed_when_there_is_room_again(
         one.coordinator.end("x", producer, commit=True, bumps=False)
     journal.room = 100
     one.settle()
-    again = Transactions(reopened(journal, tmp_path), lambda _: None)
+    again = Transactions(reopened(journal, tmp_path), lambda *_: None)
     for each in (one, again):
         assert (each.committed(), each.state()) == ([7, 8], TransactionState.COMPLETE_COMMIT)
         assert not each.offsets.is_unstable("g", ("t", 0))

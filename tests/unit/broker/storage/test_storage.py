@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,8 @@ from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stam
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_storage import LogConfig
 from spark_kafka_sink.broker.storage.segmented_storage import LogSegment, SegmentedStorage
-from spark_kafka_sink.broker.topic_config import TopicConfig
+from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, TopicConfig
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
@@ -43,7 +43,7 @@ def new_segment(request: pytest.FixtureRequest, tmp_path: Path) -> NewSegment:
 
 
 def log_of(new_segment: NewSegment, **config: Any) -> UnifiedLog:
-    return UnifiedLog(SegmentedStorage(LogConfig(**config), new_segment))
+    return UnifiedLog(SegmentedStorage(replace(DEFAULT_LOG_CONFIG, **config), new_segment))
 
 
 def append(log: UnifiedLog, count: int = 1, timestamp: int = 0, value: bytes = b"") -> int:
@@ -166,9 +166,9 @@ def test_disk_and_memory_return_the_same(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
     folder = DataDir(tmp_path_factory.mktemp("data"))
-    config = LogConfig(segment_bytes=400, index_interval_bytes=100, segment_ms=6)
+    config = replace(DEFAULT_LOG_CONFIG, segment_bytes=400, index_interval_bytes=100, segment_ms=6)
     disk = UnifiedLog(folder.create("t", 0, config))
-    memory = log_of(LogSegment, segment_bytes=400, index_interval_bytes=100, segment_ms=6)
+    memory = UnifiedLog(SegmentedStorage(config, LogSegment))
     for count, size, timestamp in sizes:
         for log in (disk, memory):
             append(log, count, timestamp, bytes(size))
@@ -259,11 +259,10 @@ def test_failure_of_one_log_does_not_stop_retention_of_others(
 
 def test_limits_come_from_the_topic() -> None:
     own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
-    config = LogConfig.of(TopicConfig(own=own, broker=()))
+    config = TopicConfig(own=own).log
     assert (config.segment_bytes, config.deletes, config.flush_ms) == (2_000_000, False, 7)
     own["internal.segment.bytes"] = "123"
-    assert LogConfig.of(TopicConfig(own=own, broker=())).segment_bytes == 123
-    assert LogConfig.of(TopicConfig(own={}, broker=())) == LogConfig()
+    assert TopicConfig(own=own).log.segment_bytes == 123
 
 
 def test_epochs_end_where_the_next_begins() -> None:
