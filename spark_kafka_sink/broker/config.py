@@ -7,7 +7,7 @@ connect through a container's port mapping, NAT or a proxy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
 from spark_kafka_sink.broker.security.settings import SecuritySettings
@@ -16,9 +16,6 @@ from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
-    from spark_kafka_sink.broker.security.settings import TlsFiles
 
 _ANY = frozenset({"", "0.0.0.0", "::"})
 """Wildcard hosts, which mean all addresses of the machine and cannot be advertised."""
@@ -60,46 +57,6 @@ _MINIMUM = {
 
 LOG = "log"
 """The storage type of Kafka's segmented logs, in memory or in a data folder."""
-
-
-class BrokerOptions(TypedDict, total=False):
-    """Keyword arguments of `EmbeddedBroker`; `BrokerConfig` describes them."""
-
-    topics: Mapping[str, int]
-    topic_configs: Mapping[str, Mapping[str, str]]
-    replication_factors: Mapping[str, int]
-    replication_factor: int
-    follower_lag_ms: int
-    replica_lag_time_max_ms: int
-    session_timeout_ms: int
-    group_min_session_timeout_ms: int
-    group_max_session_timeout_ms: int
-    transaction_version: int
-    api_versions_of: str | None
-    transaction_max_timeout_ms: int
-    transactional_id_expiration_ms: int
-    faults: Sequence[str]
-    nodes: int
-    host: str
-    advertised_listeners: str | None
-    port: int
-    default_partitions: int
-    auto_create_topics: bool
-    message_max_bytes: int
-    cluster_id: str
-    data_dir: str | None
-    storage: str
-    retention_check_ms: int
-    tls: bool | TlsFiles
-    client_certificates: str | None
-    sasl: Mapping[str, str] | None
-    sasl_mechanisms: Sequence[str] | None
-    scram_iterations: int
-    oauthbearer_validator: TokenValidator
-    connections_max_reauth_ms: int
-    failed_authentication_delay_ms: int
-    handshake_timeout_ms: int
-    denials: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, overload
 
 from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
 from spark_kafka_sink.broker.cluster.topics import NewTopic
-from spark_kafka_sink.broker.config import LOG, BrokerConfig, BrokerOptions, reachable
+from spark_kafka_sink.broker.config import LOG, BrokerConfig, reachable
 from spark_kafka_sink.broker.faults import FaultInjector, Faults
 from spark_kafka_sink.broker.net.dispatcher import RequestHandler
 from spark_kafka_sink.broker.net.server import Server, for_other_threads, run_on
@@ -148,6 +148,7 @@ def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[N
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _SHOWN_TOPICS: Final = 20
 RUN_SECONDS: Final = 10.0
@@ -164,6 +165,13 @@ class PartitionState:
     in_sync: tuple[int, ...]
     high_watermark: int
     end_offset: int
+
+
+def _with_arguments_of(
+    _: Callable[P, object],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Return a decorator that gives a method the argument types of a constructor."""
+    return lambda method: method
 
 
 class EmbeddedBroker(SecurityControls):
@@ -186,7 +194,8 @@ class EmbeddedBroker(SecurityControls):
         BrokerUnavailableError: a port is not available.
     """
 
-    def __init__(self, **options: Unpack[BrokerOptions]) -> None:
+    @_with_arguments_of(BrokerConfig)
+    def __init__(self, **options: Any) -> None:
         _check_unknown(options)
         check_argument(
             "EmbeddedBroker(topics=...)",

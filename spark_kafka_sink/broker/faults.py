@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.connection import ResponseChannel
+    from spark_kafka_sink.broker.net.dispatcher import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.request_shapes import PartitionShape
     from spark_kafka_sink.protocol.messages import Values
@@ -371,7 +371,6 @@ class FaultInjector:
         self._cluster.purgatory.add(
             DelayedOperation(
                 deadline=self._cluster.clock.monotonic() + delay_ms / 1000,
-                try_complete=lambda: False,
                 on_complete=lambda: self._resume(channel, context, triggered),
                 is_abandoned=context.is_closed,
             )

@@ -27,16 +27,16 @@ class DelayedOperation:
 
     Args:
         deadline: latest time to send the response, in monotonic seconds.
-        try_complete: prepares the response as far as possible; returns True if it is complete.
+        try_complete: prepares the response as far as possible; returns True if it is complete. By
+            default, the operation waits for its deadline.
         on_complete: sends the response; called when `try_complete` returns True, or at the
             deadline.
         is_abandoned: returns True if the client has disconnected.
-        keys: topic-partitions whose changes can complete the operation. If empty, any change can
-            complete it.
+        keys: topic-partitions whose changes can complete the operation before its deadline.
     """
 
     deadline: float
-    try_complete: Callable[[], bool]
+    try_complete: Callable[[], bool] = lambda: False
     on_complete: Callable[[], None]
     is_abandoned: Callable[[], bool]
     keys: tuple[TopicPartition, ...] = ()
@@ -48,7 +48,6 @@ class DelayedOperationPurgatory:
 
     def __init__(self) -> None:
         self._keyed: dict[TopicPartition, dict[DelayedOperation, None]] = {}
-        self._keyless: dict[DelayedOperation, None] = {}
         self._by_deadline: list[tuple[float, int, DelayedOperation]] = []
         self._numbers = count()
         self._changed: set[TopicPartition] = set()
@@ -61,8 +60,6 @@ class DelayedOperationPurgatory:
         """Add an operation that could not be completed immediately."""
         for key in operation.keys:
             self._keyed.setdefault(key, {})[operation] = None
-        if not operation.keys:
-            self._keyless[operation] = None
         if len(self._by_deadline) >= self._purge_at:
             self._purge()
         heapq.heappush(self._by_deadline, (operation.deadline, next(self._numbers), operation))
@@ -103,14 +100,11 @@ class DelayedOperationPurgatory:
     def _take_changed(self) -> list[DelayedOperation]:
         """Return the operations that might be complete because of changes since the last call."""
         keys, self._changed = self._changed, set()
-        if not keys:
-            return []
         waiting = (operation for key in keys for operation in self._keyed.get(key, ()))
-        return [*dict.fromkeys(waiting), *self._keyless]
+        return list(dict.fromkeys(waiting))
 
     def _end(self, operation: DelayedOperation) -> None:
         operation.done = True
-        self._keyless.pop(operation, None)
         for key in operation.keys:
             waiting = self._keyed.get(key, {})
             waiting.pop(operation, None)

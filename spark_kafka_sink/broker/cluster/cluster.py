@@ -75,8 +75,8 @@ class DynamicConfigs:
     def __init__(self, config: BrokerConfig, journal: Journal) -> None:
         self._config = config
         self._journal = journal
-        self._values: dict[tuple[str, str], dict[str, str]] = {
-            (kind, str(name)): dict(own)
+        self._values: dict[tuple[str, str], Mapping[str, str]] = {
+            (kind, str(name)): own
             for kind in (BROKER, GROUP)
             for (name,), own in journal.all(kind).items()
         }

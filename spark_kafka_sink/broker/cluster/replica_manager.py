@@ -8,6 +8,7 @@ advances only while at least min.insync.replicas replicas are in sync (KIP-966).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,23 +20,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 
 
+@dataclass(frozen=True, slots=True)
 class ReplicaManager:
     """Replicates partitions. Each follower copies records after a configured lag.
 
     A follower that has not caught up for `max_lag` seconds is removed from the in-sync replicas.
     """
 
-    def __init__(
-        self,
-        nodes: NodeControl,
-        topics: Topics,
-        purgatory: DelayedOperationPurgatory,
-        max_lag: float,
-    ) -> None:
-        self._nodes = nodes
-        self._topics = topics
-        self._purgatory = purgatory
-        self._max_lag = max_lag
+    _nodes: NodeControl
+    _topics: Topics
+    _purgatory: DelayedOperationPurgatory
+    _max_lag: float
 
     def replicated(self) -> Iterable[Partition]:
         """Yield the partitions of all replicated topics."""

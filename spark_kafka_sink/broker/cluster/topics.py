@@ -11,7 +11,7 @@ import contextlib
 import logging
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -251,6 +251,7 @@ class TopicStore:
             topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
             for index, known in enumerate(value["partitions"]):
                 topic.partitions.append(self._partition(topic, index, known, nodes))
+            topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
             self.save(topic)
             yield topic
 
@@ -304,6 +305,7 @@ def _close(logs: Sequence[UnifiedLog]) -> None:
             log.storage.close()
 
 
+@dataclass(slots=True, eq=False)
 class Topics:
     """All topics, by name and by id.
 
@@ -315,23 +317,19 @@ class Topics:
         forget_offsets: deletes the committed offsets of all groups for a topic.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        nodes: list[int],
-        store: TopicStore,
-        broker_layers: tuple[Layer, ...],
-        forget_offsets: Callable[[str], None],
-    ) -> None:
-        self.store = store
-        self._forget_offsets = forget_offsets
-        self._config = config
+    _config: BrokerConfig
+    nodes: InitVar[list[int]]
+    store: TopicStore
+    _broker_layers: tuple[Layer, ...]
+    _forget_offsets: Callable[[str], None]
+    _by_name: dict[str, Topic] = field(default_factory=dict, init=False)
+    _by_id: dict[UUID, Topic] = field(default_factory=dict, init=False)
+    _brokers: Brokers = field(init=False)
+
+    def __post_init__(self, nodes: list[int]) -> None:
         self._brokers = Brokers(tuple(nodes), frozenset(nodes))
-        self._by_name: dict[str, Topic] = {}
-        self._by_id: dict[UUID, Topic] = {}
-        self._broker_layers = broker_layers
-        for topic in store.load(nodes, broker_layers):
-            self._register(topic)
+        for topic in self.store.load(nodes, self._broker_layers):
+            self._by_name[topic.name] = self._by_id[topic.id] = topic
 
     def set_nodes(self, nodes: list[int]) -> None:
         """Set the active nodes, from which the leaders of new partitions are chosen."""
@@ -402,19 +400,25 @@ class Topics:
         """
         self.check(new)
         topic = self.draft(new)
-        indexes = range(len(topic.partitions))
+        count, topic.partitions = len(topic.partitions), []
+        self._add(topic, new, count)
+        self._by_name[topic.name] = self._by_id[topic.id] = topic
+        return topic
+
+    def _add(self, topic: Topic, new: NewTopic, count: int) -> None:
+        """Create partitions of a topic until it has `count`, and store them."""
+        indexes = range(len(topic.partitions), count)
         try:
-            # Offsets remain if an earlier deletion of a topic with this name failed.
-            self._forget_offsets(topic.name)
+            if not topic.partitions:
+                # Offsets remain if an earlier deletion of a topic with this name failed.
+                self._forget_offsets(topic.name)
             with self.store.creating(topic.name, indexes, topic.config) as logs:
-                for partition, log in zip(topic.partitions, logs, strict=True):
-                    partition.log = log
-                    partition.begin_leader_epoch()
-                self.store.save(topic)
+                added = [self._partition(new, *one) for one in zip(indexes, logs, strict=True)]
+                self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
         except OSError as error:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
-        self._register(topic)
-        return topic
+        topic.partitions += added
+        topic.is_replicated = topic.is_replicated or any(len(one.replicas) > 1 for one in added)
 
     def draft(self, new: NewTopic) -> Topic:
         """Return the topic that `create` would create, without registering or storing it."""
@@ -426,11 +430,6 @@ class Topics:
             config=TopicConfig(own=own, broker=self._broker_layers),
             partitions=[self._partition(new, index, UnifiedLog()) for index in range(count)],
         )
-
-    def _register(self, topic: Topic) -> None:
-        self._by_name[topic.name] = topic
-        self._by_id[topic.id] = topic
-        topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
 
     def problem_with_replicas(self, replicas: Sequence[int]) -> str | None:
         """Return why a partition cannot be moved to these nodes, or None if it can."""
@@ -457,14 +456,7 @@ class Topics:
         """
         factor = topic.replication_factor
         new = NewTopic(name=topic.name, replication_factor=factor, assignments=assignments)
-        indexes = range(len(topic.partitions), count)
-        try:
-            with self.store.creating(topic.name, indexes, topic.config) as logs:
-                added = [self._partition(new, *one) for one in zip(indexes, logs, strict=True)]
-                self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
-        except OSError as error:
-            raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
-        topic.partitions += added
+        self._add(topic, new, count)
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
         """Replace the configs that are set for a topic, with immediate effect.

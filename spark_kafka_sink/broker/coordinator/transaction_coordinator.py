@@ -19,9 +19,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import fields
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
@@ -46,27 +45,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
-
-
-class TransactionSupportedOperation(Enum):
-    """Transactional features that a client supports, depending on the version of its request."""
-
-    DEFAULT_ERROR = auto()
-    GENERIC_ERROR_SUPPORTED = auto()
-    """The client handles TRANSACTION_ABORTABLE."""
-    ADD_PARTITION = auto()
-    """The client adds partitions to a transaction by writing to them."""
-
-    @classmethod
-    def of(cls, version: int, *, generic_errors: int, adding: int) -> Self:
-        """Return the features that a client supports, given the version of its request.
-
-        `generic_errors` is the first version that supports TRANSACTION_ABORTABLE. `adding` is the
-        first version that adds partitions by writing to them.
-        """
-        if version >= adding:
-            return cls.ADD_PARTITION
-        return cls.GENERIC_ERROR_SUPPORTED if version >= generic_errors else cls.DEFAULT_ERROR
 
 
 FIRST = 1_000
@@ -130,7 +108,7 @@ class TransactionalOffsets:
         self._pending: dict[int, Pending] = {}
         for (producer, group, topic, index), value in journal.all(PENDING).items():
             pending = self._pending.setdefault(int(producer), {})
-            offset = CommittedOffset.from_json(value)
+            offset = CommittedOffset(**value)
             pending[str(group), (str(topic), int(index))] = offset
             groups.get_or_create(str(group))
             groups.skip_orders(offset.order)
@@ -160,7 +138,7 @@ class TransactionalOffsets:
         """Store an offset until its transaction ends."""
         self.begin(producer)
         key = (producer.producer_id, group_id, *topic_partition)
-        self._journal.put(PENDING, key, offset.to_json())
+        self._journal.put(PENDING, key, asdict(offset))
         self._pending[producer.producer_id][group_id, topic_partition] = offset
 
     def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
@@ -224,6 +202,7 @@ CHECK_INTERVAL_MS = 50
 NOT_WRITTEN = 0
 
 
+@dataclass(slots=True, eq=False)
 class TransactionCoordinator:
     """All transactional ids and their transactions.
 
@@ -236,31 +215,25 @@ class TransactionCoordinator:
         purgatory: the delayed requests; notified of changes of last stable offsets.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        journal: Journal,
-        clock: Clock,
-        find_partition: Callable[[str, int], Partition | None],
-        offsets: TransactionalOffsets,
-        purgatory: DelayedOperationPurgatory,
-    ) -> None:
-        self._config = config
-        self._journal = journal
-        self._clock = clock
-        self._find_partition = find_partition
-        self._offsets = offsets
-        self._purgatory = purgatory
-        self.producer_ids = ProducerIdManager(journal)
-        self._by_id: dict[str, TransactionMetadata] = {}
-        self._markers: dict[str, dict[TopicPartition, int]] = {}
-        """Partitions whose marker is not yet replicated, by transactional id.
+    _config: BrokerConfig
+    _journal: Journal
+    _clock: Clock
+    _find_partition: Callable[[str, int], Partition | None]
+    _offsets: TransactionalOffsets
+    _purgatory: DelayedOperationPurgatory
+    producer_ids: ProducerIdManager = field(init=False)
+    _by_id: dict[str, TransactionMetadata] = field(default_factory=dict, init=False)
+    _markers: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
+    """Partitions whose marker is not yet replicated, by transactional id.
 
-        The value is the log's end offset after the marker, or `NOT_WRITTEN`.
-        """
-        self._checked_ms = 0
-        self._is_failing = False
-        for value in journal.all(TRANSACTION).values():
+    The value is the log's end offset after the marker, or `NOT_WRITTEN`.
+    """
+    _checked_ms: int = field(default=0, init=False)
+    _is_failing: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.producer_ids = ProducerIdManager(self._journal)
+        for value in self._journal.all(TRANSACTION).values():
             txn = self._by_id[value["id"]] = _read(value)
             if txn.is_prepared:
                 self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
@@ -315,7 +288,7 @@ class TransactionCoordinator:
         return transitions.Now(ms=self._clock.wall_ms(), new_producer_id=self.producer_ids.next)
 
     def _save(self, txn: TransactionMetadata) -> None:
-        value = {field.name: getattr(txn, field.name) for field in fields(txn)}
+        value = {one.name: getattr(txn, one.name) for one in fields(txn)}
         value["partitions"] = sorted(txn.partitions)
         self._journal.put(TRANSACTION, (txn.id,), value)
         self._by_id[txn.id] = txn
@@ -380,20 +353,27 @@ class TransactionCoordinator:
         transactional_id: str,
         producer: ProducerIdAndEpoch,
         topic_partition: TopicPartition,
-        supported: TransactionSupportedOperation,
+        *,
+        adds: bool,
+        knows_abortable: bool,
     ) -> ErrorCode:
         """Add a partition to a transaction, or check that the transaction includes it (KIP-890).
 
-        Error codes that the client does not support are replaced by older codes.
+        Args:
+            transactional_id: the producer's transactional id.
+            producer: the producer's id and epoch.
+            topic_partition: the partition.
+            adds: True if the client adds partitions to a transaction by writing to them.
+            knows_abortable: True if the client handles TRANSACTION_ABORTABLE. Otherwise, the older
+                code INVALID_TXN_STATE is returned.
         """
-        if supported is TransactionSupportedOperation.ADD_PARTITION:
+        if adds:
             error = self.add(transactional_id, producer, [topic_partition])
         else:
             error = self.verify(transactional_id, producer, topic_partition)
         if error is ErrorCode.producer_fenced:
             return ErrorCode.invalid_producer_epoch
-        is_known = supported is not TransactionSupportedOperation.DEFAULT_ERROR
-        if error is ErrorCode.transaction_abortable and not is_known:
+        if error is ErrorCode.transaction_abortable and not knows_abortable:
             return ErrorCode.invalid_txn_state
         return error
 

@@ -43,7 +43,7 @@ from spark_kafka_sink.broker.coordinator.classic_group import (
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
 from spark_kafka_sink.broker.request_shapes import id_of, name_of, unknown_topic
-from spark_kafka_sink.broker.security.acl import ResourceType
+from spark_kafka_sink.broker.security.acl import Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -252,6 +252,7 @@ def list_groups(context: RequestContext) -> Answer:
             }
             for group in context.cluster.group_coordinator.all()
             if context.coordinates(group.id)
+            and context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.id)
             and (not states or group.state.lower() in states)
             and (not types or CLASSIC in types)
         ]
@@ -342,7 +343,8 @@ def _requested(
 ) -> Iterator[tuple[str | None, UUID | None, Iterable[int]]]:
     """Yield the name, id and partition indexes of the requested topics.
 
-    If the request lists no topics, yield all topics with committed offsets. The name is None if the
+    If the request lists no topics, yield all topics with committed offsets that the client may
+    describe. The name is None if the
     topic id is unknown.
     """
     if topics is not None:
@@ -354,6 +356,8 @@ def _requested(
     for name, index in group.offsets if group else ():
         committed.setdefault(name, []).append(index)
     for name, indexes in committed.items():
+        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            continue
         topic = context.cluster.topics.named(name)
         yield name, topic.id if topic else None, indexes
 
@@ -365,6 +369,8 @@ def _fetch_offset(
     pending = context.cluster.transactional_offsets
     if name is None:
         error = ErrorCode.unknown_topic_id
+    elif not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        error = ErrorCode.topic_authorization_failed
     elif group is not None:
         stable = context.get("require_stable", False)
         if stable and pending.is_unstable(group.id, (name, index)):

@@ -39,14 +39,13 @@ from spark_kafka_sink.broker.handlers.request_context import (
     current_leader,
     readable_end,
 )
-from spark_kafka_sink.broker.partition.unified_log import TimedOffset
+from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
 from spark_kafka_sink.protocol.frame import RecordBuffers
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -188,7 +187,7 @@ def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) 
     end = start
     for batch in log.storage.batches(start):
         size -= len(batch.data)
-        end = batch.last_offset + 1
+        end = batch.header.last_offset + 1
         if size <= 0:
             break
     return [

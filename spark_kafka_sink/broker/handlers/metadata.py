@@ -85,9 +85,10 @@ def metadata(context: RequestContext) -> Answer:
     """Handle the Metadata API."""
     cluster, requested = context.cluster, context.request.topics
     if requested is None or (context.version == 0 and not requested):
-        topics = [_describe(context, topic) for topic in cluster.topics.all()]
+        topics = [_describe(context, topic) for topic in _described_topics(context)]
     else:
         topics = [_find_topic(context, item) for item in requested]
+        topics.sort(key=_is_refused)  # Denied topics are last, as in Kafka.
     return {
         "brokers": _brokers(context, "node_id"),
         "cluster_id": cluster.config.cluster_id,
@@ -102,25 +103,60 @@ def _brokers(context: RequestContext, id_field: str) -> list[Values]:
     return [{id_field: node.id, "host": node.host, "port": node.port} for node in nodes]
 
 
+def _described_topics(context: RequestContext) -> list[Topic]:
+    """Return the topics that the client may describe."""
+    return [topic for topic in context.cluster.topics.all() if _may_describe(context, topic.name)]
+
+
+def _may_describe(context: RequestContext, topic: str) -> bool:
+    return context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+def _is_refused(topic: Values) -> bool:
+    return topic.get("error_code") is ErrorCode.topic_authorization_failed
+
+
 def _find_topic(context: RequestContext, item: Any) -> Values:
+    """Return the entry of a requested topic.
+
+    If the client may not describe the topic, the error does not reveal whether the topic exists.
+    """
     topics = context.cluster.topics
     by_id = id_of(item)
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
-    if topic is not None:
-        return _describe(context, topic)
-    if by_id is not None:
-        name = None if context.version >= NULL_NAME_VERSION else ""
-        return _failed(context, unknown_topic(item), name) | {"topic_id": by_id}
-    return _create_if_allowed(context, item.name or "")
+    shown = item.name if by_id is None else None if context.version >= NULL_NAME_VERSION else ""
+    if topic is None and by_id is not None:
+        return _failed(context, unknown_topic(item), shown) | {"topic_id": by_id}
+    name = topic.name if topic else item.name or ""
+    if not _may_describe(context, name) or (topic is None and not _may_create(context, name)):
+        return {
+            "error_code": ErrorCode.topic_authorization_failed,
+            "name": shown,
+            "topic_id": by_id,
+            "topic_authorized_operations": NOT_REQUESTED,
+        }
+    return _describe(context, topic) if topic else _create_if_enabled(context, name)
 
 
-def _create_if_allowed(context: RequestContext, name: str) -> Values:
+def _creates_topics(context: RequestContext) -> bool:
+    """Return True if both the broker and the client allow that the request creates topics."""
+    allowed: bool = context.get("allow_auto_topic_creation", True)
+    return context.cluster.config.auto_create_topics and allowed
+
+
+def _may_create(context: RequestContext, topic: str) -> bool:
+    """Return False if the request would create the topic without authorization of the client."""
+    return not _creates_topics(context) or (
+        context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+        and context.allows(Operation.CREATE, ResourceType.TOPIC, topic)
+    )
+
+
+def _create_if_enabled(context: RequestContext, name: str) -> Values:
     new = NewTopic(name=name)
     try:
         context.cluster.topics.check(new)
-        if context.cluster.config.auto_create_topics and context.get(
-            "allow_auto_topic_creation", True
-        ):
+        if _creates_topics(context):
             return _describe(context, context.cluster.topics.create(new))
     except TopicError as error:
         return _failed(context, error.error, name)
@@ -174,15 +210,15 @@ def describe_topic_partitions(context: RequestContext) -> Answer:
             continue
         start = first[1] if name == first[0] else 0
         if left <= 0:
-            return _page(described, {"topic_name": name, "partition_index": start})
+            return _page(context, described, {"topic_name": name, "partition_index": start})
         topic = context.cluster.topics.named(name)
         partitions = topic.partitions[start : start + left] if topic else []
         described.append(_describe_page(context, name, topic, partitions))
         left -= len(partitions)
         end = start + len(partitions)
         if topic and left <= 0 and end < len(topic.partitions):
-            return _page(described, {"topic_name": name, "partition_index": end})
-    return _page(described, None)
+            return _page(context, described, {"topic_name": name, "partition_index": end})
+    return _page(context, described, None)
 
 
 def _describe_page(
@@ -199,8 +235,9 @@ def _describe_page(
     return common | {"topic_id": topic.id, "partitions": described}
 
 
-def _page(topics: list[Values], cursor: Values | None) -> Values:
-    return {"topics": topics, "next_cursor": cursor}
+def _page(context: RequestContext, topics: list[Values], cursor: Values | None) -> Values:
+    shown = [topic for topic in topics if _may_describe(context, topic["name"])]
+    return {"topics": shown, "next_cursor": cursor}
 
 
 BROKERS = 1

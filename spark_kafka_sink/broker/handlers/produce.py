@@ -28,9 +28,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
-    TransactionSupportedOperation,
-)
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.request_context import (
     REASON,
@@ -45,7 +42,13 @@ from spark_kafka_sink.broker.partition.log_validator import (
     single_batch,
     transactional_header,
 )
-from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
+from spark_kafka_sink.broker.request_shapes import (
+    BY_PARTITION,
+    Result,
+    id_of,
+    name_of,
+    unknown_topic,
+)
 from spark_kafka_sink.protocol.codec import optional_timestamp
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import last_offset_delta
@@ -201,10 +204,10 @@ def _topic(
     unconfirmed: list[Unconfirmed],
 ) -> dict[str, Any]:
     """Append to the partitions of a topic, and add the appended records to `unconfirmed`."""
-    topic = context.find_topic(item)
+    topic, shape = context.find_topic(item), BY_PARTITION[ApiKey.PRODUCE]
     answers = []
     for data in partitions:
-        answer = _partition(context, topic, item, data)
+        answer = dict(shape.answer(data, _partition(context, topic, item, data)))
         answers.append(answer)
         partition = topic.partition(data.index) if topic else None
         if partition is not None and answer["error_code"] is ErrorCode.none:
@@ -220,21 +223,21 @@ def _topic(
 
 def _partition(
     context: RequestContext, topic: Topic | None, item: Any, data: PartitionProduceData
-) -> dict[str, Any]:
+) -> Result:
     if context.request.acks not in {-1, 0, 1}:
-        return _failed(data.index, ErrorCode.invalid_required_acks)
+        return ErrorCode.invalid_required_acks
     if topic is None:
-        return _failed(data.index, unknown_topic(item))
+        return unknown_topic(item)
     partition = topic.partition(data.index)
     if partition is None:
-        return _failed(data.index, ErrorCode.unknown_topic_or_partition)
+        return ErrorCode.unknown_topic_or_partition
     if partition.leader != context.node:
-        error = _failed(data.index, ErrorCode.not_leader_or_follower)
+        error = _failed(ErrorCode.not_leader_or_follower)
         return error | {"current_leader": current_leader(partition)}
     if unverified := _verify(context, partition, data.records):
-        return _failed(data.index, unverified)
+        return unverified
     if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:
-        return _failed(data.index, ErrorCode.not_enough_replicas)
+        return ErrorCode.not_enough_replicas
     answer = _append(context, partition, data.records)
     return _refused(partition, data.refused) if data.refused else answer
 
@@ -249,15 +252,14 @@ def _verify(context: RequestContext, partition: Partition, records: memoryview |
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    supported = TransactionSupportedOperation.of(
-        context.version, generic_errors=ABORTABLE_VERSION, adding=IMPLICIT_ADD_VERSION
-    )
-    partition.transactions.verify(
-        header, starts_at_zero=supported is TransactionSupportedOperation.ADD_PARTITION
-    )
-    producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+    adds = context.version >= IMPLICIT_ADD_VERSION
+    partition.transactions.verify(header, starts_at_zero=adds)
     error = context.cluster.transaction_coordinator.add_or_verify(
-        transactional_id, producer, partition.key, supported
+        transactional_id,
+        ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
+        partition.key,
+        adds=adds,
+        knows_abortable=context.version >= ABORTABLE_VERSION,
     )
     is_retriable = error is ErrorCode.concurrent_transactions
     return ErrorCode.not_enough_replicas if is_retriable else error
@@ -267,15 +269,12 @@ def _append(
     context: RequestContext, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = context.cluster.clock.wall_ms()
-    options = AppendOptions(
-        config=partition.config, produce_version=context.version, now_ms=now_ms, verified=True
-    )
+    options = AppendOptions(config=partition.config, produce_version=context.version, now_ms=now_ms)
     try:
         appended = partition.append(records, options)
     except RefusedBatchError as error:
         return _refused(partition, error)
     return {
-        "index": partition.index,
         "error_code": ErrorCode.none,
         "base_offset": appended.base_offset,
         "log_append_time": optional_timestamp(appended.append_time),
@@ -288,7 +287,7 @@ def _refused(partition: Partition, error: RefusedBatchError) -> dict[str, Any]:
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    refused = _failed(partition.index, error.error) | {
+    refused = _failed(error.error) | {
         "record_errors": record_errors,
         REASON: error.message,
     }
@@ -298,5 +297,5 @@ def _refused(partition: Partition, error: RefusedBatchError) -> dict[str, Any]:
     return refused | {"log_start_offset": start}
 
 
-def _failed(index: int, error: ErrorCode) -> dict[str, Any]:
-    return {"index": index, "error_code": error, **BY_PARTITION[ApiKey.PRODUCE].failed}
+def _failed(error: ErrorCode) -> dict[str, Any]:
+    return {"error_code": error, **BY_PARTITION[ApiKey.PRODUCE].failed}

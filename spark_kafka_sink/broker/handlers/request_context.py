@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.security.acl import Operation, ResourceType
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -73,6 +74,10 @@ class RequestContext(NamedTuple):
         """Return a field of the request, or `default` if the request's version lacks the field."""
         return getattr(self.request, field, default)
 
+    def allows(self, operation: Operation, type_: ResourceType, name: str) -> bool:
+        """Return True if the client may perform an operation on a resource."""
+        return self.cluster.denials.allows(self.user, operation, type_, name)
+
     def coordinates(self, key: str) -> bool:
         """Return True if the receiving node coordinates a group or transactional id."""
         return self.cluster.coordinator(key).id == self.node
@@ -82,12 +87,12 @@ class RequestContext(NamedTuple):
         time: timedelta,
         try_complete: Callable[[], bool],
         answer: Callable[[], Values],
-        keys: tuple[TopicPartition, ...] = (),
+        keys: tuple[TopicPartition, ...],
     ) -> Outcome:
         """Respond when `try_complete` returns True or `time` has passed; return DELAYED.
 
-        `try_complete` is called after changes of the topic-partitions in `keys`, or after any
-        change if `keys` is empty. `answer` returns the response.
+        `try_complete` is called after changes of the topic-partitions in `keys`. `answer` returns
+        the response.
         """
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
         self.cluster.purgatory.add(

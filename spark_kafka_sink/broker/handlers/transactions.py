@@ -46,10 +46,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
-    OFFSETS_PARTITION,
-    TransactionSupportedOperation,
-)
+from spark_kafka_sink.broker.coordinator.transaction_coordinator import OFFSETS_PARTITION
 from spark_kafka_sink.broker.coordinator.transaction_state import (
     NO_EPOCH,
     NO_ID,
@@ -61,8 +58,9 @@ from spark_kafka_sink.broker.handlers.consumer_groups import (
     committed_offset,
     may_commit,
 )
-from spark_kafka_sink.broker.handlers.request_context import result_of
+from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, result_of
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
+from spark_kafka_sink.broker.security.acl import Operation, ResourceType
 from spark_kafka_sink.protocol.codec import timestamp
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -70,7 +68,6 @@ from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
-    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.messages import Values
@@ -229,9 +226,8 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
             context.request.transactional_id,
             producer,
             OFFSETS_PARTITION,
-            TransactionSupportedOperation.of(
-                context.version, generic_errors=ABORTABLE_VERSION, adding=IMPLICIT_ADD_VERSION
-            ),
+            adds=context.version >= IMPLICIT_ADD_VERSION,
+            knows_abortable=context.version >= ABORTABLE_VERSION,
         )
     generation = context.get("generation_id", -1)
     error = error or may_commit(context, generation, in_transaction=True)
@@ -330,6 +326,7 @@ def list_transactions(context: RequestContext) -> Answer:
         txn
         for txn in context.cluster.transaction_coordinator.all()
         if context.coordinates(txn.id)
+        and context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, txn.id)
         and pattern.fullmatch(txn.id)
         and (not request.state_filters or txn.state in request.state_filters)
         and (not request.producer_id_filters or txn.producer_id in request.producer_id_filters)

@@ -7,8 +7,8 @@ In reading order:
 
 - `server`: the event loop, and functions for callers on other threads
 - `socket_server`: listeners and connections of all nodes, selector, timers
-- `connection`: a client connection with frame assembly and response channel, and the error log
+- `connection`: a client connection with frame assembly, and the error log
 - `tls_socket`: a non-blocking TLS socket
-- `dispatcher`: SASL authentication and decoding of requests, and `RequestHandler`, the optional
-  second thread
+- `dispatcher`: SASL authentication and decoding of requests, delivery of responses, and
+  `RequestHandler`, the optional second thread
 """

@@ -1,4 +1,4 @@
-"""Decode request frames, and run requests on the second thread if there is one.
+"""Decode request frames, deliver responses, and run requests on the second thread if there is one.
 
 Connections are authenticated before their requests reach the handlers.
 
@@ -12,25 +12,116 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
-from spark_kafka_sink.broker.handlers.request_context import REASON, Handler, RequestContext
-from spark_kafka_sink.broker.net.connection import Connection, Network, ResponseChannel
+from spark_kafka_sink.broker.handlers.request_context import (
+    REASON,
+    Handler,
+    Outcome,
+    RequestContext,
+)
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
-from spark_kafka_sink.protocol.produce import plain_produce_request
-from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from spark_kafka_sink.protocol.messages import (
+    Values,
+    build,
+    framed,
+    read_request_header,
+    read_request_start,
+    response_header,
+    response_parts,
+)
+from spark_kafka_sink.protocol.produce import plain_produce_request, plain_produce_response
+from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.net.connection import Connection
+    from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
+
+
+@dataclass(slots=True, eq=False)
+class ResponseChannel:
+    """Passes a request to its handler, and the response to its connection.
+
+    Fault injection sets three attributes. The functions in `changes` modify the response's values.
+    `cut` is the number of response bytes after which the connection is closed. If `lost` is True,
+    no response is sent and the connection serves no more requests.
+    """
+
+    _handler: Handler
+    _version: int
+    _correlation_id: int
+    _connection: Connection
+    _sockets: SocketServer
+    changes: list[Callable[[Values], Values]] = field(default_factory=list, init=False)
+    cut: int | None = field(default=None, init=False)
+    lost: bool = field(default=False, init=False)
+    _is_released: bool = field(default=False, init=False)
+
+    def handle(self, context: RequestContext) -> None:
+        """Serve the request.
+
+        Raises:
+            ProtocolError: the connection must be closed.
+        """
+        if context.cluster.denials.is_active:
+            answer = authorization.handle(self._handler, context)
+        else:
+            answer = self._handler.handle(context)
+        if answer is Outcome.CLOSE:
+            raise ProtocolError("a request without a response failed")
+        if answer is Outcome.NO_RESPONSE and not self._is_released:
+            self._sockets.deliver(lambda: self._connection.answered(()))
+        elif not isinstance(answer, Outcome):
+            self.send(answer)
+
+    def reply(self, values: Values) -> None:
+        """Send the response of a handler that returned DELAYED."""
+        self.send(values)
+        self.resume()
+
+    def release(self) -> None:
+        """Resume the connection before a request without a response is handled."""
+        self._is_released = True
+        self._connection.answered(())
+
+    def resume(self) -> None:
+        """Resume the connection outside of its turn in the event loop."""
+        self._sockets.deliver(lambda: self._sockets.resume(self._connection))
+
+    def end(self) -> None:
+        """Close the connection after all responses are sent."""
+        self._sockets.deliver(lambda: setattr(self._connection, "is_ending", True))
+
+    def send(self, values: Values) -> None:
+        """Queue the response."""
+        if self._connection.closed or self.lost:
+            return
+        self._sockets.error_log.log_errors(self._handler.api, self._connection, values)
+        for change in self.changes:
+            values = change(values)
+        parts = self._parts(values)
+        if self.cut is not None:
+            parts = [memoryview(b"".join(parts))[: self.cut]]
+            self.end()
+        self._sockets.deliver(lambda: self._connection.answered(parts))
+
+    def _parts(self, values: Values) -> list[bytes | memoryview]:
+        kind = response_type(self._handler.api, self._version)
+        is_produce = self._handler.api is ApiKey.PRODUCE
+        if is_produce and (plain := plain_produce_response(self._version, values)) is not None:
+            return [framed(response_header(kind, self._correlation_id), plain)]
+        return response_parts(build(kind, values), self._correlation_id)
 
 
 class RequestInjector(Protocol):
@@ -53,13 +144,13 @@ class Dispatcher:
 
     Args:
         cluster: the state that handlers read and change.
-        network: sends responses.
+        sockets: sends responses.
     """
 
-    def __init__(self, cluster: Cluster, network: Network) -> None:
+    def __init__(self, cluster: Cluster, sockets: SocketServer) -> None:
         self._cluster = cluster
         self._handlers = handlers_of(cluster.config.release)
-        self._network = network
+        self._sockets = sockets
         self._clock = cluster.clock
         self._failure_delay = cluster.config.failed_authentication_delay_ms / 1000
 
@@ -79,14 +170,14 @@ class Dispatcher:
         api, version, correlation_id = read_request_start(frame)
         handler = self._handlers.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
-            oldest = ResponseChannel(handler, 0, correlation_id, connection, self._network)
+            oldest = ResponseChannel(handler, 0, correlation_id, connection, self._sockets)
             oldest.send(unsupported_version(handler.versions))
             return None
         if handler is None or version not in handler.versions:
             raise ProtocolError(_unsupported_message(api, version, handler))
         header = read_request_header(frame)
         request = _read_body(api, version, frame, header.body_offset)
-        channel = ResponseChannel(handler, version, correlation_id, connection, self._network)
+        channel = ResponseChannel(handler, version, correlation_id, connection, self._sockets)
         context = RequestContext(
             cluster=self._cluster,
             api=handler.api,
@@ -138,7 +229,7 @@ class Dispatcher:
         else:
             values = authenticator.authenticate(bytes(request.auth_bytes), self._clock)
         channel = ResponseChannel(
-            handler, header.version, header.correlation_id, connection, self._network
+            handler, header.version, header.correlation_id, connection, self._sockets
         )
         if authenticator.has_failed:
             failed = {**values, REASON: authenticator.failure_reason}
@@ -148,7 +239,7 @@ class Dispatcher:
                 channel.end()
                 channel.resume()
 
-            self._network.call_later(self._failure_delay, refuse)
+            self._sockets.call_later(self._failure_delay, refuse)
             return
         self._store_user(authenticator, connection)
         channel.send(values)
@@ -162,9 +253,9 @@ class Dispatcher:
 
             def refuse() -> None:
                 connection.is_ending = True
-                self._network.answered(connection)
+                self._sockets.resume(connection)
 
-            self._network.call_later(self._failure_delay, refuse)
+            self._sockets.call_later(self._failure_delay, refuse)
             return
         self._store_user(authenticator, connection)
         connection.answered([len(challenge).to_bytes(4, "big") + challenge])

@@ -15,8 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
-from spark_kafka_sink.broker.net.connection import Connection, Network, ResponseChannel
-from spark_kafka_sink.broker.net.dispatcher import Dispatcher
+from spark_kafka_sink.broker.net.dispatcher import (
+    Dispatcher,
+    RequestHandler,
+    RequestInjector,
+    ResponseChannel,
+)
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.dispatcher import RequestHandler, RequestInjector
+    from spark_kafka_sink.broker.net.connection import Connection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.state_lock import StateLock
 
@@ -103,23 +107,9 @@ class Server:
         self._cluster = cluster
         self._sockets = sockets
         self._requests = requests
-        self._error_log = sockets.error_log
         self._injector = injector
-        network = Network(
-            answered=sockets.resume,
-            deliver=self._deliver,
-            call_later=sockets.call_later,
-            error_log=sockets.error_log,
-        )
-        self._dispatcher = Dispatcher(cluster, network)
-        self._thread = 0
+        self._dispatcher = Dispatcher(cluster, sockets)
         self._stopping = False
-
-    def _deliver(self, function: Callable[[], None]) -> None:
-        if self._requests is None or threading.get_ident() == self._thread:
-            function()
-        else:
-            self._sockets.call_soon(function)
 
     def stop(self) -> None:
         """Stop the loop, without waiting until it has stopped."""
@@ -128,7 +118,7 @@ class Server:
 
     def run(self) -> None:
         """Serve until `stop` is called, then close all sockets."""
-        self._thread = threading.get_ident()
+        self._sockets.thread = threading.get_ident()
         try:
             while not self._stopping:
                 self._safe_turn()
@@ -232,8 +222,8 @@ class Server:
 
     def _failed(self, connection: Connection, error: Exception) -> None:
         if isinstance(error, ProtocolError):
-            self._error_log.disconnected(connection, error)
+            self._sockets.error_log.disconnected(connection, error)
         elif isinstance(error, OSError):
-            self._error_log.disconnected(connection, f"storage error: {error}")
+            self._sockets.error_log.disconnected(connection, f"storage error: {error}")
         else:
             LOG.error("error in a request from %s", connection.peer, exc_info=error)

@@ -11,12 +11,13 @@ import logging
 import sched
 import selectors
 import socket
+import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
-from spark_kafka_sink.broker.net.connection import Connection, ErrorLog, RepeatLog
+from spark_kafka_sink.broker.net.connection import Connection, ErrorLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
@@ -63,8 +64,7 @@ class SocketServer:
         addresses: Mapping[int, tuple[str, int]],
         security: ServerSecurity,
     ) -> None:
-        self._log = RepeatLog(LOG)
-        self.error_log = ErrorLog(self._log)
+        self.error_log = ErrorLog(LOG)
         self._listeners = listeners
         self._addresses = addresses
         self._security = security
@@ -73,6 +73,8 @@ class SocketServer:
         self._sockets: dict[Connection, socket.socket | TlsSocket] = {}
         self._paused_until: dict[int, float] = {}
         self._muted: set[int] = set()
+        self.thread = 0
+        """The id of the thread that runs the loop, or 0 before the start."""
         self._resumed: dict[Connection, None] = {}
         self._shared = memoryview(bytearray(RECEIVE_BYTES))
         self._encrypted = memoryview(bytearray(RECEIVE_BYTES if security.tls else 0))
@@ -91,6 +93,13 @@ class SocketServer:
             self._wake_in.send(b"\0")
         except OSError:  # The wake-up socket is full or closed.
             LOG.debug("the event loop is already awake, or has stopped")
+
+    def deliver(self, function: Callable[[], None]) -> None:
+        """Run a function on the loop's thread: now if this is the thread, or else soon."""
+        if threading.get_ident() == self.thread:
+            function()
+        else:
+            self.call_soon(function)
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> None:
         """Call a function on the loop's thread after some seconds. Only for this thread."""
@@ -189,7 +198,7 @@ class SocketServer:
 
     def _not_accepted(self, node: int, error: OSError) -> None:
         """Log a failed accept. If file descriptors have run out, stop accepting for a while."""
-        self._log.log(
+        self.error_log.log(
             logging.WARNING,
             ("accept", error.errno),
             "can't accept a connection: %s (%d connections are open)",

@@ -77,16 +77,11 @@ class RefusedBatchError(Exception):
 
 
 class AppendOptions(NamedTuple):
-    """The inputs of the validation: log configs, Produce version and time (ms since 1970).
-
-    `verified` is True if the coordinator has confirmed that the partition is part of the
-    transaction.
-    """
+    """The inputs of the validation: log configs, Produce version and time (ms since 1970)."""
 
     config: LogConfig
     produce_version: int
     now_ms: int
-    verified: bool = False
 
 
 LOG_APPEND_TIME = 0x08

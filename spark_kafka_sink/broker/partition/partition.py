@@ -21,7 +21,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
     PartitionTransactions,
     ProducerStateManager,
 )
-from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stamp, UnifiedLog
+from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch, read_marker
 from spark_kafka_sink.records.record_batch import BatchHeader
@@ -124,6 +124,8 @@ class Partition:
     def append(self, records: memoryview | bytes | None, options: AppendOptions) -> AppendResult:
         """Validate a batch and append it. For a duplicate batch, return the original result.
 
+        The coordinator must have verified that the transaction of the batch includes the partition.
+
         Raises:
             RefusedBatchError: the batch was not appended.
         """
@@ -134,7 +136,7 @@ class Partition:
         if isinstance(verdict, BatchMetadata):
             self._verify_storage()
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
-        if error := self._check_transaction(header, verdict, verified=options.verified):
+        if error := self._check_transaction(header, verdict):
             raise RefusedBatchError(error, _explain(self, header))
         result = self._append(batch, header, options)
         self._remember(header, result)
@@ -146,12 +148,8 @@ class Partition:
         except OSError as error:
             raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
 
-    def _check_transaction(
-        self, header: BatchHeader, verdict: ErrorCode, *, verified: bool
-    ) -> ErrorCode:
+    def _check_transaction(self, header: BatchHeader, verdict: ErrorCode) -> ErrorCode:
         """Return an error if a batch is not allowed in the transaction of its producer."""
-        if header.is_transactional and not (verified or self.is_ongoing(header)):
-            return ErrorCode.invalid_txn_state
         if verdict:
             return verdict
         pending = self.transactions.verifying.get(header.producer_id)
@@ -256,9 +254,8 @@ class Partition:
     ) -> AppendResult:
         records, header = recompress(records, header, options.config)
         time = options.now_ms if options.config.stamps_records else None
-        stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
         try:
-            base = self.log.append(records, header, stamp)
+            base = self.log.append(records, header, self.leader_epoch, time)
         except OSError as error:
             raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
         except ProtocolError as error:

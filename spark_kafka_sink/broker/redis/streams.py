@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -417,6 +417,7 @@ WAIT_MS = 100
 STOP_SECONDS = 5.0
 
 
+@dataclass(slots=True, eq=False)
 class RedisReplicas:
     """Tracks which records Redis's replicas have.
 
@@ -430,25 +431,17 @@ class RedisReplicas:
             partition.
     """
 
-    def __init__(
-        self,
-        connection: RedisConnection,
-        primary: RedisConnection,
-        journal: str,
-        replicas: int,
-        on_replicated: Callable[[TopicPartition], None],
-    ) -> None:
-        self._connection = connection
-        self._primary = primary
-        self._journal = journal
-        self._replicas = replicas
-        self._on_replicated = on_replicated
-        self._changed = threading.Condition()
-        # Guarded by `_changed`:
-        self._requested: dict[TopicPartition, int] = {}
-        self._reached: dict[TopicPartition, int] = {}
-        self._stopping = False
-        self._thread: threading.Thread | None = None
+    _connection: RedisConnection
+    _primary: RedisConnection
+    _journal: str
+    _replicas: int
+    _on_replicated: Callable[[TopicPartition], None]
+    _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
+    # Guarded by `_changed`:
+    _requested: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    _reached: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    _stopping: bool = field(default=False, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
 
     def request(self, topic_partition: TopicPartition, offset: int) -> bool:
         """Return True if all records before `offset` are replicated.

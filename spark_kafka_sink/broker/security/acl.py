@@ -137,25 +137,15 @@ class Denials:
         return operations
 
 
-def denial_of(
-    user: str,
-    operation: str,
-    *,
-    topic: str | None = None,
-    group: str | None = None,
-    transactional_id: str | None = None,
-) -> Denial:
+def denial_of(user: str, operation: str, **resources: str | None) -> Denial:
     """Create a deny rule. Without a resource, the rule applies to the cluster.
+
+    `resources` contains the name of a topic, group or transactional_id.
 
     Raises:
         ConfigError: more than one resource is specified, or the operation is unknown.
     """
-    named = {
-        ResourceType.TOPIC: topic,
-        ResourceType.GROUP: group,
-        ResourceType.TRANSACTIONAL_ID: transactional_id,
-    }
-    given = [(type_, name) for type_, name in named.items() if name is not None]
+    given = [(ResourceType[k.upper()], name) for k, name in resources.items() if name is not None]
     if len(given) > 1:
         raise ConfigError(
             "a deny rule can have only one resource", hint="Add one deny rule per resource"

@@ -9,10 +9,11 @@ Before its session expires, the client must authenticate again on the same conne
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import ErrorCode
@@ -42,21 +43,17 @@ class SaslAuthenticationError(SaslServerError):
     """Authentication failed, and the client receives the reason (like Kafka's class)."""
 
 
-class SaslServer(Protocol):
+class SaslServer(ABC):
     """A SASL exchange. `user` and `expires_at_ms` are valid after the exchange is complete."""
 
-    @property
-    def is_complete(self) -> bool:
-        """True if the client is authenticated."""
+    is_complete = False
+    """True if the client is authenticated."""
+    user = ""
+    """The name of the authenticated user."""
+    expires_at_ms: int | None = None
+    """Expiry time of the credential in milliseconds since 1970, or None if unlimited."""
 
-    @property
-    def user(self) -> str:
-        """The name of the authenticated user."""
-
-    @property
-    def expires_at_ms(self) -> int | None:
-        """Expiry time of the credential in milliseconds since 1970, or None if unlimited."""
-
+    @abstractmethod
     def evaluate(self, response: bytes) -> bytes:
         """Return the response to a client message, which can be empty.
 

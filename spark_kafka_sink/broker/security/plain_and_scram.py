@@ -17,7 +17,11 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.authenticator import SaslAuthenticationError, SaslServerError
+from spark_kafka_sink.broker.security.authenticator import (
+    SaslAuthenticationError,
+    SaslServer,
+    SaslServerError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,19 +103,15 @@ class Credentials:
         return hmac.digest(self._key, password.encode(), "sha256")
 
 
-class PlainSaslServer:
+class PlainSaslServer(SaslServer):
     """SASL/PLAIN: one message with authorization id, user and password, separated by NUL.
 
     Args:
         credentials: the users.
     """
 
-    expires_at_ms = None
-
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self.is_complete = False
-        self.user = ""
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
@@ -164,7 +164,7 @@ class _Exchange:
     """The client's first message without its GS2 header, and the server's first message."""
 
 
-class ScramSaslServer:
+class ScramSaslServer(SaslServer):
     """SASL/SCRAM: two client messages and two server messages.
 
     Args:
@@ -172,8 +172,6 @@ class ScramSaslServer:
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
         nonce: the server's part of the nonce, which is random by default.
     """
-
-    expires_at_ms = None
 
     def __init__(
         self, credentials: Credentials, mechanism: str, *, nonce: str | None = None
@@ -183,8 +181,6 @@ class ScramSaslServer:
         self._hash = HASHES[mechanism]
         self._nonce = secrets.token_urlsafe(24) if nonce is None else nonce
         self._exchange: _Exchange | None = None
-        self.is_complete = False
-        self.user = ""
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""

@@ -7,10 +7,11 @@ contains the methods of `EmbeddedBroker` that change security settings and retur
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.security.acl import Denial, Denials, denial_of, parse_denial
-from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
+from spark_kafka_sink.broker.security.authenticator import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.broker.security.certificates import LIFETIME, Certificate, ServerTls
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
 from spark_kafka_sink.broker.security.plain_and_scram import (
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from spark_kafka_sink.broker.security.authenticator import SaslServer
     from spark_kafka_sink.broker.security.settings import SecuritySettings
 
 
@@ -60,21 +60,17 @@ class ServerSecurity:
         self.credentials = Credentials(settings.scram_iterations)
         for user, password in (settings.sasl or {}).items():
             self.credentials.set_password(user, revealed(user, password))
-        self._makers = {name: self._maker(name) for name in settings.mechanisms}
+        makers: dict[str, Callable[[], SaslServer]] = {
+            PLAIN: lambda: PlainSaslServer(self.credentials),
+            OAUTHBEARER: lambda: OAuthBearerSaslServer(settings.oauthbearer_validator),
+            **{name: partial(ScramSaslServer, self.credentials, name) for name in HASHES},
+        }
+        self._makers = {name: makers[name] for name in settings.mechanisms}
 
     @property
     def is_open(self) -> bool:
         """True if connections are unencrypted and not authenticated."""
         return self.tls is None and not self._makers
-
-    def _maker(self, mechanism: str) -> Callable[[], SaslServer]:
-        makers: dict[str, Callable[[], SaslServer]] = {
-            PLAIN: lambda: PlainSaslServer(self.credentials),
-            OAUTHBEARER: lambda: OAuthBearerSaslServer(self.settings.oauthbearer_validator),
-        }
-        if mechanism in HASHES:
-            return lambda: ScramSaslServer(self.credentials, mechanism)
-        return makers[mechanism]
 
     def new_authenticator(self) -> SaslServerAuthenticator | None:
         """Return the authenticator for a new connection, or None if SASL is not enabled."""

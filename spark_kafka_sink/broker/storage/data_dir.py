@@ -110,7 +110,9 @@ class DataDir(StorageBackend):
                 folder.mkdir()
             segments = self._segments(folder, config, on_batch)
             new_segment = self._new_segment(folder, config)
-            return SegmentedStorage(config, new_segment, segments, sync_journal=self._journal.sync)
+            return SegmentedStorage(
+                config, new_segment, [*segments], sync_journal=self._journal.sync
+            )
         except OSError as error:
             raise ConfigError(
                 f"the partition folder {folder} can't be read: {error.strerror or error}"

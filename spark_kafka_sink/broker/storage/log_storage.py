@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from spark_kafka_sink.records.record_batch import BatchHeader
@@ -45,25 +44,16 @@ class BatchFacts(NamedTuple):
         return cls(header.base_offset, header.last_offset, header.max_timestamp, size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredBatch:
-    """A batch in the log. `max_timestamp` is in milliseconds."""
+class StoredBatch(NamedTuple):
+    """A batch in the log, and its parsed header."""
 
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
+    header: BatchHeader
     data: memoryview
 
     @classmethod
     def of(cls, data: memoryview) -> StoredBatch:
         """Return the batch in `data`."""
-        header = BatchHeader.parse(data)
-        return cls(
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            max_timestamp=header.max_timestamp,
-            data=data,
-        )
+        return cls(BatchHeader.parse(data), data)
 
 
 class BatchTable:
@@ -220,12 +210,15 @@ class LogStorage(Protocol):
 
     def flush(self) -> None:
         """Make all data survive a machine crash, if the storage supports it."""
+        return
 
-    def flush_if_due(self, now_ms: int) -> None:
+    def flush_if_due(self, now_ms: int) -> None:  # noqa: ARG002
         """Flush if flush.ms has passed since the last flush."""
+        return
 
     def close(self) -> None:
-        """Flush and close the files."""
+        """Flush and close the files, if any."""
+        return
 
 
 class StorageBackend(Protocol):
@@ -234,12 +227,13 @@ class StorageBackend(Protocol):
     def open_journal(self) -> Journal:
         """Open the journal of cluster metadata. Called only once."""
 
-    def check_vacant(self, topic: str, partition: int) -> None:
+    def check_vacant(self, topic: str, partition: int) -> None:  # noqa: ARG002
         """Check that a new log can be created without overwriting existing data.
 
         Raises:
             OSError: data exists. The message describes the data and the solution.
         """
+        return
 
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
         """Create an empty log.
@@ -251,7 +245,7 @@ class StorageBackend(Protocol):
     def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
         """Open an existing log, and call `on_batch` with every batch in it."""
 
-    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
+    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:  # noqa: ARG002
         """Delete the data of a closed log, except for data that the broker did not write.
 
         Args:
@@ -263,13 +257,15 @@ class StorageBackend(Protocol):
         Raises:
             OSError: some of the data could not be deleted.
         """
+        return
 
-    def close(self, *, clean: bool = True) -> None:
+    def close(self, *, clean: bool = True) -> None:  # noqa: ARG002
         """Close the backend. All logs must be closed first.
 
         Args:
             clean: False if some data could not be flushed.
         """
+        return
 
     def abandon(self) -> None:
         """Close the backend after the broker failed to start. Called instead of `close`."""

@@ -20,7 +20,7 @@ from spark_kafka_sink.records.decoder import EndTransactionMarker
 from tools.support.raw_client import batch
 
 NOW = 1_700_000_000_000
-OPTIONS = AppendOptions(config=DEFAULT_LOG_CONFIG, produce_version=12, now_ms=NOW, verified=True)
+OPTIONS = AppendOptions(config=DEFAULT_LOG_CONFIG, produce_version=12, now_ms=NOW)
 
 
 class GappedLog:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
+from spark_kafka_sink.broker.security.authenticator import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.versions import ApiKey
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-@dataclass(slots=True)
-class AnyToken:
+
+class AnyToken(SaslServer):
     """A mechanism that accepts any token."""
 
-    expires_at_ms: int | None = None
-    is_complete: bool = False
-    user: str = "alice"
+    user = "alice"
+
+    def __init__(self, expires_at_ms: int | None) -> None:
+        self.expires_at_ms = expires_at_ms
 
     def evaluate(self, response: bytes) -> bytes:
         self.is_complete = True
@@ -29,7 +32,7 @@ class AnyToken:
 def authenticated(
     max_reauth_ms: int, expires_at_ms: int | None
 ) -> tuple[SaslServerAuthenticator, object]:
-    makers = {"ANY": lambda: AnyToken(expires_at_ms=expires_at_ms)}
+    makers: dict[str, Callable[[], SaslServer]] = {"ANY": lambda: AnyToken(expires_at_ms)}
     authenticator = SaslServerAuthenticator(makers, max_reauth_ms)
     authenticator.handshake("ANY", 1)
     answer = authenticator.authenticate(b"", ManualClock(100.0, 900_000))

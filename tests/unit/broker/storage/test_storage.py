@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock, LogManager
-from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stamp, UnifiedLog
+from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
@@ -48,7 +48,7 @@ def log_of(new_segment: NewSegment, **config: Any) -> UnifiedLog:
 
 def append(log: UnifiedLog, count: int = 1, timestamp: int = 0, value: bytes = b"") -> int:
     one = bytes(batch(count, timestamp=timestamp, value=value))
-    return log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=0))
+    return log.append(one, BatchHeader.parse(one), leader_epoch=0)
 
 
 def segments_of(log: UnifiedLog) -> Sequence[LogSegment]:
@@ -138,7 +138,7 @@ def test_deleted_records_release_whole_segments(new_segment: NewSegment) -> None
         append(log, 3)
     log.delete_records(7)
     assert (bases(log), log.start_offset) == ([6, 9], 7)
-    assert [one.base_offset for one in log] == [6, 9]
+    assert [one.header.base_offset for one in log] == [6, 9]
     log.delete_records(2)
     assert log.start_offset == 7
 
@@ -150,7 +150,7 @@ def test_truncation_drops_batches_from_an_offset(new_segment: NewSegment, offset
         append(log, 3, timestamp=100 - number)
     log.truncate(offset)
     assert log.end_offset == offset // 3 * 3
-    assert [one.base_offset for one in log] == list(range(0, log.end_offset, 3))
+    assert [one.header.base_offset for one in log] == list(range(0, log.end_offset, 3))
     assert append(log, 3) == log.end_offset - 3
     assert sum(len(one.data) for one in log) == log.size
 
