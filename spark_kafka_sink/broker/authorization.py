@@ -17,7 +17,6 @@ groups, and the topics in Metadata requests.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -59,18 +58,12 @@ class Rejection(NamedTuple):
     message: str
 
 
-REJECTIONS: Final[Mapping[ResourceType, Rejection]] = {
-    type_: Rejection(error, f"{name} authorization failed.")
-    for type_, name, error in (
-        (ResourceType.TOPIC, "Topic", ErrorCode.topic_authorization_failed),
-        (ResourceType.GROUP, "Group", ErrorCode.group_authorization_failed),
-        (ResourceType.CLUSTER, "Cluster", ErrorCode.cluster_authorization_failed),
-        (
-            ResourceType.TRANSACTIONAL_ID,
-            "Transactional Id",
-            ErrorCode.transactional_id_authorization_failed,
-        ),
+REJECTIONS: Final = {
+    type_: Rejection(
+        ErrorCode[f"{type_.name.lower()}_authorization_failed"],
+        f"{type_.name.replace('_', ' ').title()} authorization failed.",
     )
+    for type_ in ResourceType
 }
 
 _WRITE_TRANSACTION: Final = (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
@@ -280,7 +273,7 @@ class _Authorized:
         shape = _refusing(self._api)
 
         def is_denied(item: Any, _: object) -> bool:
-            name = request_shapes.topic_name(item, self._context.cluster.topics.name_of)
+            name = self._context.topic_name(item)
             right = Right(operation, ResourceType.TOPIC, name or "")
             return name is not None and self._first_denied((right,)) is not None
 
@@ -297,15 +290,13 @@ class _Authorized:
             return add(not_attempted({shape.answers: []}))
         if not getattr(rest, shape.topics):
             return add({shape.answers: []})
-        if self._api == ApiKey.FETCH:
-            rest = replace(rest, max_wait=timedelta(0))
         return self._handled(context._replace(request=rest), add)
 
     def _without_items(self, shape: ItemShape) -> Answer:
         context = self._context
         allowed, refused = [], []
         for item in getattr(context.request, shape.items):
-            topic = request_shapes.topic_name(item, self._context.cluster.topics.name_of)
+            topic = self._context.topic_name(item)
             rights = _item_rights(self._api, context.request, item, topic)
             denied = self._first_denied(rights)
             if denied is None:

@@ -24,7 +24,6 @@ from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.common.arguments import check_argument
-from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 from spark_kafka_sink.common.text import did_you_mean
 from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_committed
@@ -77,7 +76,7 @@ class BrokerRuntime:
         )
 
     def _open_cluster(self, config: BrokerConfig, denials: Denials) -> Cluster:
-        clock, purgatory = JumpingClock(SystemClock()), DelayedOperationPurgatory()
+        clock, purgatory = JumpingClock(), DelayedOperationPurgatory()
         lock = None if self._requests is None else self._requests.lock
 
         def on_replicated(key: TopicPartition) -> None:

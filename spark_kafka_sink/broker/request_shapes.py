@@ -7,6 +7,7 @@ and the error log use these tables to process messages of all APIs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
@@ -185,12 +186,6 @@ def unknown_topic(item: Any) -> ErrorCode:
     return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
 
-def topic_name(item: Any, find_name: Callable[[UUID], str | None]) -> str | None:
-    """Return the topic name of an item that contains the name or the id."""
-    topic_id, name = id_of(item), name_of(item)
-    return name if topic_id is None else find_name(topic_id) or name
-
-
 def items_of(api: int, request: Any) -> ItemShape | None:
     """Return the shape of a request that lists items, or None for other requests."""
     return next((one for one in BY_ITEM.get(api, ()) if getattr(request, one.items, None)), None)
@@ -201,7 +196,8 @@ def split(
 ) -> tuple[Any, Any]:
     """Split a request into two requests: one without and one with the failed partitions.
 
-    The arguments of `is_failed` are the request's item of the topic and of the partition.
+    The arguments of `is_failed` are the request's item of the topic and of the partition. A Fetch
+    request with failed partitions must not wait for data.
     """
     parts: tuple[list[Any], list[Any]] = [], []
     for item in getattr(request, shape.topics):
@@ -211,6 +207,8 @@ def split(
         for part, partitions in zip(parts, split_partitions, strict=True):
             if partitions:
                 part.append(replace(item, **{shape.partitions: tuple(partitions)}))
+    if parts[1] and hasattr(request, "max_wait"):
+        request = replace(request, max_wait=timedelta(0))
     rest, failed = (replace(request, **{shape.topics: tuple(part)}) for part in parts)
     return rest, failed
 

@@ -300,11 +300,15 @@ def default_synonym(name: str) -> tuple[str, str] | None:
     """
     if name in _WITHOUT_DEFAULT:
         return None
-    return _DEFAULT_NAMES.get(name, (name, TOPIC_KEYS[TOPIC_NAMES[name]].default))
+    return _DEFAULT_NAMES.get(name, (name, BROKER_KEYS[name].default))
 
 
 TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
 """Topic configs by broker config, for all broker configs that can be changed at runtime."""
+BROKER_KEYS: Mapping[str, ConfigKey] = {
+    name: TOPIC_KEYS[topic] for name, topic in TOPIC_NAMES.items()
+}
+"""The broker configs that can be changed at runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,13 +349,12 @@ def settings_of(
         "replica.lag.time.max.ms": (str(config.replica_lag_time_max_ms), ConfigType.LONG),
     }
     for name, (value, kind) in own.items():
-        key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
-        default = key is not None and key.default == value
+        known = BROKER_KEYS.get(name)
+        default = known is not None and known.default == value
         source = ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
         yield Setting(name=name, value=value, type=kind, source=source)
-    for topic_name, name in SYNONYMS.items():
+    for name, key in BROKER_KEYS.items():
         if name not in own:
-            key = TOPIC_KEYS[topic_name]
             default_value = None if name in _WITHOUT_DEFAULT else key.default
             yield Setting(
                 name=name, value=default_value, type=key.type, source=ConfigSource.DEFAULT

@@ -25,6 +25,7 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     TransactionCoordinator,
 )
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, ConfigSource, Layer
+from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,23 +37,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
-    from spark_kafka_sink.common.clock import Clock
 
 
-class JumpingClock:
+class JumpingClock(SystemClock):
     """A clock whose wall time tests can change; its monotonic time is not affected."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._offset_ms = 0
-
-    def monotonic(self) -> float:
-        """See `Clock`."""
-        return self._clock.monotonic()
 
     def wall_ms(self) -> int:
         """See `Clock`."""
-        return self._clock.wall_ms() + self._offset_ms
+        return super().wall_ms() + self._offset_ms
 
     def jump(self, milliseconds: int) -> None:
         """Move the wall time by `milliseconds`, which may be negative."""

@@ -356,11 +356,6 @@ class Topics:
         """Return the topic with this id, or None if it does not exist."""
         return self._by_id.get(topic_id) if topic_id is not None else None
 
-    def name_of(self, topic_id: UUID) -> str | None:
-        """Return the name of the topic with this id, or None if it does not exist."""
-        topic = self.with_id(topic_id)
-        return topic.name if topic else None
-
     def check(self, new: NewTopic) -> None:
         """Check that a topic can be created.
 

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.coordinator.classic_group import (
     ClassicGroupState,
     CommittedOffset,
@@ -42,7 +43,7 @@ from spark_kafka_sink.broker.coordinator.classic_group import (
 )
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
-from spark_kafka_sink.broker.request_shapes import id_of, name_of, unknown_topic
+from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.security.acl import Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -51,14 +52,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
     from spark_kafka_sink.protocol.messages import Values
-
-
-def check_coordinator(context: RequestContext) -> ErrorCode:
-    """Return an error if the node that received the request does not coordinate the group."""
-    group_id = context.request.group_id
-    if not group_id:
-        return ErrorCode.invalid_group_id
-    return ErrorCode.none if context.coordinates(group_id) else ErrorCode.not_coordinator
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
@@ -103,7 +96,7 @@ def join_group(context: RequestContext) -> Answer:
     request = context.request
     config, session = context.cluster.config, request.session_timeout.total_seconds()
     lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-    error = check_coordinator(context)
+    error = context.check_group_coordinator()
     if not lowest <= session * 1000 <= highest:
         error = error or ErrorCode.invalid_session_timeout
     if error:
@@ -132,7 +125,7 @@ NAMED_VERSION = 5
 def sync_group(context: RequestContext) -> Answer:
     """Handle the SyncGroup API."""
     request = context.request
-    if error := check_coordinator(context):
+    if error := context.check_group_coordinator():
         return {"error_code": error}
     expected = (context.get("protocol_type", None), context.get("protocol_name", None))
     if context.version >= NAMED_VERSION and None in expected:
@@ -151,7 +144,7 @@ def sync_group(context: RequestContext) -> Answer:
 def heartbeat(context: RequestContext) -> Answer:
     """Handle the Heartbeat API."""
     request = context.request
-    if error := check_coordinator(context):
+    if error := context.check_group_coordinator():
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     error = check_member(context, group, request.generation_id)
@@ -163,7 +156,7 @@ def heartbeat(context: RequestContext) -> Answer:
 def leave_group(context: RequestContext) -> Answer:
     """Handle the LeaveGroup API."""
     request = context.request
-    if error := check_coordinator(context):
+    if error := context.check_group_coordinator():
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     leaving = request.members if context.version >= 3 else [request]
@@ -280,7 +273,9 @@ MAX_METADATA = 4_096
 def offset_commit(context: RequestContext) -> Answer:
     """Handle the OffsetCommit API."""
     request = context.request
-    error = check_coordinator(context) or may_commit(context, request.generation_id_or_member_epoch)
+    error = context.check_group_coordinator() or may_commit(
+        context, request.generation_id_or_member_epoch
+    )
     groups = context.cluster.group_coordinator
     group = (
         groups.get_or_empty(request.group_id) if error else groups.get_or_create(request.group_id)
@@ -294,8 +289,6 @@ def offset_commit(context: RequestContext) -> Answer:
             return error or unknown_topic(item)
         if topic.partition(index) is None:
             return ErrorCode.unknown_topic_or_partition
-        if len(requested.committed_metadata or "") > MAX_METADATA:
-            return ErrorCode.offset_metadata_too_large
         group.offsets[topic.name, index] = committed_offset(context, requested)
         return ErrorCode.none
 
@@ -303,7 +296,13 @@ def offset_commit(context: RequestContext) -> Answer:
 
 
 def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset:
-    """Return the offset from a partition item of OffsetCommit or TxnOffsetCommit."""
+    """Return the offset from a partition item of OffsetCommit or TxnOffsetCommit.
+
+    Raises:
+        TopicError: the metadata is too large.
+    """
+    if len(requested.committed_metadata or "") > MAX_METADATA:
+        raise TopicError(ErrorCode.offset_metadata_too_large)
     return CommittedOffset(
         offset=requested.committed_offset,
         leader_epoch=getattr(requested, "committed_leader_epoch", -1),
@@ -349,8 +348,7 @@ def _requested(
     """
     if topics is not None:
         for item in topics:
-            topic = context.find_topic(item)
-            yield topic.name if topic else name_of(item), id_of(item), item.partition_indexes
+            yield context.topic_name(item), id_of(item), item.partition_indexes
         return
     committed: dict[str, list[int]] = {}
     for name, index in group.offsets if group else ():
@@ -391,7 +389,7 @@ CONSUMER = "consumer"
 
 def offset_delete(context: RequestContext) -> Answer:
     """Handle the OffsetDelete API."""
-    if error := check_coordinator(context):
+    if error := context.check_group_coordinator():
         return {"error_code": error}
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:

@@ -33,18 +33,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.request_context import (
-    Answer,
-    RequestContext,
-    current_leader,
-    readable_end,
-)
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
 from spark_kafka_sink.protocol.frame import RecordBuffers
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.protocol.messages import Values
 
@@ -68,7 +63,7 @@ class PartitionFetch:
     def end(self) -> int:
         """The offset up to which the client can read."""
         assert self.partition is not None
-        return readable_end(self.partition, committed=self.committed)
+        return self.partition.readable_end(committed=self.committed)
 
     @property
     def available_bytes(self) -> int:
@@ -155,7 +150,7 @@ def _read(
     if partition is None:
         return [], failed | {"aborted_transactions": []}
     if one.error is ErrorCode.not_leader_or_follower:
-        return [], failed | {"current_leader": current_leader(partition)}
+        return [], failed | {"current_leader": partition.current_leader}
     if one.error:
         return [], failed
     offset, limit = one.requested.fetch_offset, min(left, one.requested.partition_max_bytes)
@@ -210,7 +205,7 @@ def list_offset(context: RequestContext, item: Any, requested: Any) -> Values | 
     partition = context.led_partition(item.name, requested.partition_index, epoch)
     if requested.timestamp < _lowest(context.version):
         return ErrorCode.unsupported_version
-    end = readable_end(partition, committed=context.reads_committed)
+    end = partition.readable_end(committed=context.reads_committed)
     try:
         found = _find(partition.log, requested.timestamp, end)
     except OSError:

@@ -29,26 +29,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
-from spark_kafka_sink.broker.handlers.request_context import (
-    REASON,
-    Answer,
-    Outcome,
-    RequestContext,
-    current_leader,
-)
+from spark_kafka_sink.broker.handlers.request_context import REASON, Answer, Outcome, RequestContext
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RefusedBatchError,
     single_batch,
     transactional_header,
 )
-from spark_kafka_sink.broker.request_shapes import (
-    BY_PARTITION,
-    Result,
-    id_of,
-    name_of,
-    unknown_topic,
-)
+from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, unknown_topic
 from spark_kafka_sink.protocol.codec import optional_timestamp
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import last_offset_delta
@@ -57,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.request_shapes import Result
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.messages import Values
 
@@ -125,11 +114,11 @@ class Unconfirmed(NamedTuple):
     response: dict[str, Any]
 
 
+@dataclass(slots=True)
 class DelayedProduce:
     """The unconfirmed partitions of one request."""
 
-    def __init__(self, waiting: list[Unconfirmed]) -> None:
-        self._waiting = waiting
+    _waiting: list[Unconfirmed]
 
     @property
     def keys(self) -> tuple[TopicPartition, ...]:
@@ -215,7 +204,7 @@ def _topic(
             unconfirmed.append(Unconfirmed(partition, end, partition.leader_epoch, answer))
     return {
         # The name is logged even if the request contains ids.
-        "name": topic.name if topic else name_of(item),
+        "name": context.topic_name(item),
         "topic_id": id_of(item),
         "partition_responses": answers,
     }
@@ -233,7 +222,7 @@ def _partition(
         return ErrorCode.unknown_topic_or_partition
     if partition.leader != context.node:
         error = _failed(ErrorCode.not_leader_or_follower)
-        return error | {"current_leader": current_leader(partition)}
+        return error | {"current_leader": partition.current_leader}
     if unverified := _verify(context, partition, data.records):
         return unverified
     if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:

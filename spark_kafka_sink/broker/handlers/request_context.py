@@ -111,6 +111,13 @@ class RequestContext(NamedTuple):
         """True if the request's isolation level is read_committed."""
         return int(self.get("isolation_level", 0)) == 1
 
+    def check_group_coordinator(self) -> ErrorCode:
+        """Return an error if the receiving node does not coordinate the request's group."""
+        if not self.request.group_id:
+            return ErrorCode.invalid_group_id
+        here = self.coordinates(self.request.group_id)
+        return ErrorCode.none if here else ErrorCode.not_coordinator
+
     def check_transaction_coordinator(self, transactional_id: str) -> ErrorCode:
         """Return an error if the receiving node does not coordinate the transactional id."""
         here = not transactional_id or self.coordinates(transactional_id)
@@ -167,6 +174,11 @@ class RequestContext(NamedTuple):
         topics = self.cluster.topics
         return topics.with_id(id_of(item)) or topics.named(name_of(item))
 
+    def topic_name(self, item: Any) -> str | None:
+        """Return the topic name of a request item, or None if the item has an unknown id."""
+        topic = self.cluster.topics.with_id(id_of(item))
+        return topic.name if topic else name_of(item)
+
     def endpoints(self, node_ids: set[int]) -> list[Values]:
         """Return the addresses of the given nodes for a response (KIP-951)."""
         active = self.cluster.nodes
@@ -193,13 +205,3 @@ def result_of(handle: Callable[..., Result], *items: Any) -> Result:
         return handle(*items)
     except TopicError as error:
         return error
-
-
-def readable_end(partition: Partition, *, committed: bool) -> int:
-    """Return the offset up to which a consumer can read a partition (exclusive)."""
-    return partition.last_stable_offset if committed else partition.high_watermark
-
-
-def current_leader(partition: Partition) -> Values:
-    """Return the response fields with the current leader (KIP-951)."""
-    return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}

@@ -52,12 +52,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     NO_ID,
     ProducerIdAndEpoch,
 )
-from spark_kafka_sink.broker.handlers.consumer_groups import (
-    MAX_METADATA,
-    check_coordinator,
-    committed_offset,
-    may_commit,
-)
+from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, may_commit
 from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, result_of
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
 from spark_kafka_sink.broker.security.acl import Operation, ResourceType
@@ -200,13 +195,9 @@ def txn_offset_commit(context: RequestContext) -> Answer:
             return ErrorCode.unknown_topic_or_partition
         if error:
             return error
-        if len(requested.committed_metadata or "") > MAX_METADATA:
-            return ErrorCode.offset_metadata_too_large
-        group_id = context.request.group_id
+        group_id, offset = context.request.group_id, committed_offset(context, requested)
         context.cluster.group_coordinator.get_or_create(group_id)
-        context.cluster.transactional_offsets.add(
-            _producer(context), group_id, key, committed_offset(context, requested)
-        )
+        context.cluster.transactional_offsets.add(_producer(context), group_id, key, offset)
         return ErrorCode.none
 
     return context.by_partition(commit)
@@ -220,7 +211,7 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
     """Add the offsets partition to the transaction. Return an error that applies to all offsets."""
     offsets = context.cluster.transactional_offsets
     producer = _producer(context)
-    error = check_coordinator(context)
+    error = context.check_group_coordinator()
     if not error and not offsets.is_ongoing(producer):
         error = context.cluster.transaction_coordinator.add_or_verify(
             context.request.transactional_id,

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
-    from spark_kafka_sink.protocol.messages import (
-        Values,
-    )
+    from spark_kafka_sink.protocol.messages import Values
 
 
 _FIRST_ROOM = 4 * 1024 * 1024

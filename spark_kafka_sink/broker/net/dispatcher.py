@@ -18,24 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
-from spark_kafka_sink.broker.handlers.request_context import (
-    REASON,
-    Handler,
-    Outcome,
-    RequestContext,
-)
+from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome, RequestContext
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol import messages
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import (
-    Values,
-    build,
-    framed,
-    read_request_header,
-    read_request_start,
-    response_header,
-    response_parts,
-)
 from spark_kafka_sink.protocol.produce import plain_produce_request, plain_produce_response
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 
@@ -43,10 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.handlers.request_context import Handler
     from spark_kafka_sink.broker.net.connection import Connection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
+    from spark_kafka_sink.protocol.messages import Values
 
 
 @dataclass(slots=True, eq=False)
@@ -120,8 +109,8 @@ class ResponseChannel:
         kind = response_type(self._handler.api, self._version)
         is_produce = self._handler.api is ApiKey.PRODUCE
         if is_produce and (plain := plain_produce_response(self._version, values)) is not None:
-            return [framed(response_header(kind, self._correlation_id), plain)]
-        return response_parts(build(kind, values), self._correlation_id)
+            return [messages.framed(messages.response_header(kind, self._correlation_id), plain)]
+        return messages.response_parts(messages.build(kind, values), self._correlation_id)
 
 
 class RequestInjector(Protocol):
@@ -167,7 +156,7 @@ class Dispatcher:
         """
         if not self._admits(frame, connection):
             return None
-        api, version, correlation_id = read_request_start(frame)
+        api, version, correlation_id = messages.read_request_start(frame)
         handler = self._handlers.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
             oldest = ResponseChannel(handler, 0, correlation_id, connection, self._sockets)
@@ -175,7 +164,7 @@ class Dispatcher:
             return None
         if handler is None or version not in handler.versions:
             raise ProtocolError(_unsupported_message(api, version, handler))
-        header = read_request_header(frame)
+        header = messages.read_request_header(frame)
         request = _read_body(api, version, frame, header.body_offset)
         channel = ResponseChannel(handler, version, correlation_id, connection, self._sockets)
         context = RequestContext(
@@ -204,7 +193,7 @@ class Dispatcher:
         if authenticator.takes_tokens:
             self._answer_token(authenticator, frame, connection)
             return False
-        api, version, _ = read_request_start(frame)
+        api, version, _ = messages.read_request_start(frame)
         if authenticator.admits(api, self._clock.monotonic()):
             return True
         authenticator.check(api)
@@ -218,7 +207,7 @@ class Dispatcher:
     def _answer_sasl(
         self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
     ) -> None:
-        header = read_request_header(frame)
+        header = messages.read_request_header(frame)
         handler = self._handlers[header.api_key]
         if header.version not in handler.versions:
             raise ProtocolError(f"{handler.api.name} version {header.version} is not supported")

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -83,6 +84,7 @@ MAX_REQUESTS_PER_TURN: Final = 64
 """Maximum number of requests of a connection per turn, to be fair to other connections."""
 
 
+@dataclass(slots=True, eq=False)
 class Server:
     """Serves the connections of all nodes until `stop` is called.
 
@@ -97,19 +99,15 @@ class Server:
         injector: applies faults to requests before their handlers.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        sockets: SocketServer,
-        requests: RequestHandler | None,
-        injector: RequestInjector,
-    ) -> None:
-        self._cluster = cluster
-        self._sockets = sockets
-        self._requests = requests
-        self._injector = injector
-        self._dispatcher = Dispatcher(cluster, sockets)
-        self._stopping = False
+    _cluster: Cluster
+    _sockets: SocketServer
+    _requests: RequestHandler | None
+    _injector: RequestInjector
+    _dispatcher: Dispatcher = field(init=False)
+    _stopping: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._dispatcher = Dispatcher(self._cluster, self._sockets)
 
     def stop(self) -> None:
         """Stop the loop, without waiting until it has stopped."""

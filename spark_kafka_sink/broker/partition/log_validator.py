@@ -13,6 +13,7 @@ Unlike Kafka, this broker rejects compressed records whose sizes do not match th
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ from spark_kafka_sink.records.record_batch import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from spark_kafka_sink.broker.topic_config import LogConfig
@@ -76,6 +79,15 @@ class RefusedBatchError(Exception):
         return refused
 
 
+@contextmanager
+def refused_as(error: ErrorCode) -> Iterator[None]:
+    """Raise RefusedBatchError with this error code instead of ProtocolError."""
+    try:
+        yield
+    except ProtocolError as cause:
+        raise RefusedBatchError(error, cause.message) from cause
+
+
 class AppendOptions(NamedTuple):
     """The inputs of the validation: log configs, Produce version and time (ms since 1970)."""
 
@@ -96,22 +108,14 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
     Raises:
         RefusedBatchError: a record is not allowed or cannot be read.
     """
-    section = _section(records, header)
-    try:
+    with refused_as(ErrorCode.unknown_server_error):  # Kafka reports codec errors in this way.
+        section = decoder.records_section(records, header)
+    with refused_as(ErrorCode.invalid_record):
         if header.record_count == 1:
             [record] = decoder.read_few(section, 1)
             return _check_only(record, header, options)
         fields = decoder.read_fields(section, header.record_count)
-    except ProtocolError as error:
-        raise RefusedBatchError(ErrorCode.invalid_record, error.message) from error
     return _check_fields(fields, header, options)
-
-
-def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
-    try:
-        return decoder.records_section(records, header)
-    except ProtocolError as error:  # Kafka reports codec errors as server errors.
-        raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
 def _check_fields(fields: decoder.FieldColumns, header: BatchHeader, options: AppendOptions) -> int:
@@ -224,10 +228,8 @@ def recompress(
     codec = config.codec
     if codec is None or header.is_control or codec is header.codec:
         return batch, header
-    try:
+    with refused_as(ErrorCode.corrupt_message):
         records = compress(codec, decoder.records_section(batch, header), config.codec_level)
-    except ProtocolError as error:
-        raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
     attributes = header.attributes & ~_CODEC_MASK | codec
     new = header._replace(attributes=attributes).pack([records]) + records
     if len(new) > config.max_bytes:
@@ -259,7 +261,8 @@ def validate(
     """
     header = single_batch(records)
     records = records or b""
-    codec = _codec(header)
+    with refused_as(ErrorCode.unknown_server_error):  # Kafka reports unknown codecs in this way.
+        codec = header.codec
     if codec is Codec.ZSTD and options.produce_version < ZSTD_FROM_VERSION:
         raise RefusedBatchError(
             ErrorCode.unsupported_compression_type,
@@ -339,13 +342,6 @@ def _extra_bytes(rest: memoryview | bytes) -> RefusedBatchError:
     if header is not None and header.length >= _MIN_LENGTH and header.size <= len(rest):
         return RefusedBatchError.early("Produce requests must have exactly one record batch")
     return RefusedBatchError(ErrorCode.corrupt_message, "Unexpected bytes after the batch")
-
-
-def _codec(header: BatchHeader) -> Codec:
-    try:
-        return header.codec
-    except ProtocolError as error:  # Kafka reports this as a server error.
-        raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
 def _check_header(header: BatchHeader) -> None:

@@ -14,6 +14,7 @@ from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RefusedBatchError,
     recompress,
+    refused_as,
     validate,
 )
 from spark_kafka_sink.broker.partition.producer_state import (
@@ -22,7 +23,6 @@ from spark_kafka_sink.broker.partition.producer_state import (
     ProducerStateManager,
 )
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
-from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch, read_marker
 from spark_kafka_sink.records.record_batch import BatchHeader
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
     from spark_kafka_sink.broker.topic_config import LogConfig, TopicConfig
     from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.protocol.messages import Values
 
 
 LOG = logging.getLogger(__name__)
@@ -96,6 +97,15 @@ class Partition:
         If no transaction is open, this is the high watermark.
         """
         return self.log.end_before(self.transactions.stable_offset(self.high_watermark))
+
+    def readable_end(self, *, committed: bool) -> int:
+        """Return the offset up to which a consumer can read (exclusive)."""
+        return self.last_stable_offset if committed else self.high_watermark
+
+    @property
+    def current_leader(self) -> Values:
+        """The response fields with the current leader (KIP-951)."""
+        return {"leader_id": self.leader, "leader_epoch": self.leader_epoch}
 
     def begin_leader_epoch(self) -> None:
         """Register the current leader epoch with the log's end offset as its start offset."""
@@ -255,11 +265,10 @@ class Partition:
         records, header = recompress(records, header, options.config)
         time = options.now_ms if options.config.stamps_records else None
         try:
-            base = self.log.append(records, header, self.leader_epoch, time)
+            with refused_as(ErrorCode.corrupt_message):
+                base = self.log.append(records, header, self.leader_epoch, time)
         except OSError as error:
             raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
-        except ProtocolError as error:
-            raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 
     def leadership_error(self, node: int, epoch: int) -> ErrorCode:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisFailedError, last_id
-from spark_kafka_sink.broker.redis.entries import EntryIds, read_columns
+from spark_kafka_sink.broker.redis.entries import EntryIds, id_parts, read_columns
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
@@ -269,10 +269,10 @@ class RedisStreams:
         for key in self.keys:
             info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
-            milliseconds, _, sequence = last_id(info).partition(b"-")
+            milliseconds, sequence = id_parts(last_id(info))
             # Another writer's sequence can exceed sequence_bits. In that case, the addition
             # carries.
-            newest = (int(milliseconds) << self._ids.sequence_bits) + int(sequence)
+            newest = (milliseconds << self._ids.sequence_bits) + sequence
             self.reserved = max(self.reserved, newest + 1)
             # Redis before version 7 does not count added entries.
             dropped = dropped or found.get(b"entries-added") != found[b"length"]

@@ -103,6 +103,21 @@ class Credentials:
         return hmac.digest(self._key, password.encode(), "sha256")
 
 
+def _text(response: bytes) -> str:
+    try:
+        return response.decode()
+    except UnicodeDecodeError:
+        raise SaslServerError("the message is not UTF-8") from None
+
+
+def _check_authorization_id(authorization_id: str, user: str) -> None:
+    if authorization_id not in {"", user}:
+        raise SaslAuthenticationError(
+            "Authentication failed: Client requested an authorization id that is different from "
+            "username"
+        )
+
+
 class PlainSaslServer(SaslServer):
     """SASL/PLAIN: one message with authorization id, user and password, separated by NUL.
 
@@ -115,10 +130,7 @@ class PlainSaslServer(SaslServer):
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
-        try:
-            tokens = response.decode().split("\0")
-        except UnicodeDecodeError:
-            raise SaslServerError("the message is not UTF-8") from None
+        tokens = _text(response).split("\0")
         if len(tokens) != 3:
             raise SaslAuthenticationError(
                 f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}"
@@ -130,11 +142,7 @@ class PlainSaslServer(SaslServer):
             raise SaslAuthenticationError("Authentication failed: password not specified")
         if not self._credentials.has_password(user, password):
             raise SaslAuthenticationError("Authentication failed: Invalid username or password")
-        if authorization_id not in {"", user}:
-            raise SaslAuthenticationError(
-                "Authentication failed: Client requested an authorization id that is different "
-                "from username"
-            )
+        _check_authorization_id(authorization_id, user)
         self.is_complete, self.user = True, user
         return b""
 
@@ -184,10 +192,7 @@ class ScramSaslServer(SaslServer):
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
-        try:
-            text = response.decode()
-        except UnicodeDecodeError:
-            raise SaslServerError("the message is not UTF-8") from None
+        text = _text(response)
         return self._first(text) if self._exchange is None else self._final(text, self._exchange)
 
     def _first(self, text: str) -> bytes:
@@ -198,11 +203,7 @@ class ScramSaslServer(SaslServer):
         credential = self._credentials.scram(user, self._mechanism)
         if credential is None:
             raise SaslServerError("Authentication failed: Invalid user credentials")
-        if _unescaped(found["authzid"] or "") not in {"", user}:
-            raise SaslAuthenticationError(
-                "Authentication failed: Client requested an authorization id that is different "
-                "from username"
-            )
+        _check_authorization_id(_unescaped(found["authzid"] or ""), user)
         nonce = found["nonce"] + self._nonce
         salt = b64encode(credential.salt).decode()
         answer = f"r={nonce},s={salt},i={credential.iterations}"

@@ -25,7 +25,6 @@ from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndE
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
-from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 
@@ -175,7 +174,7 @@ class Transactions:
     ) -> None:
         self.groups = GroupCoordinator(journal)
         self.offsets = TransactionalOffsets(journal, self.groups)
-        self.clock = JumpingClock(SystemClock())
+        self.clock = JumpingClock()
         self.coordinator = TransactionCoordinator(
             BrokerConfig(transaction_version=1),
             journal,

@@ -20,7 +20,6 @@ from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandle
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import LogSegment, SegmentedStorage
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, TopicConfig
-from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
 
@@ -250,7 +249,7 @@ def test_failure_of_one_log_does_not_stop_retention_of_others(
     failing = UnifiedLog(SegmentedStorage())
     partitions = [SimpleNamespace(log=log, high_watermark=1) for log in (failing, old, other)]
     monkeypatch.setattr(SegmentedStorage, "flush_if_due", lambda _, now_ms: fail(now_ms))
-    clock = JumpingClock(SystemClock())
+    clock = JumpingClock()
     manager = LogManager(lambda: partitions, clock, 0)  # type: ignore[arg-type,return-value]
     clock.jump(1_000)
     manager.tick()
