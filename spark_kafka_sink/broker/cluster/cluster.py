@@ -205,7 +205,7 @@ class Cluster:
         self.node_control = NodeControl(
             self.nodes, config, sockets, clock, self._node_lost, self._node_started
         )
-        self.journal = backend.open_journal()
+        self.journal = backend.journal
         store = TopicStore(backend, self.journal)
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()

@@ -118,7 +118,7 @@ class Elections:
             old = partition.leader if partition.leader >= 0 else partition.replicas[0]
             partition.replicas = [node if n == old else n for n in partition.replicas]
             partition.in_sync = [node if n == old else n for n in partition.in_sync]
-        partition.replica_states.catch_up(node, partition.log.end_offset)
+        partition.replica_states.ends[node] = partition.log.end_offset
         if node not in partition.in_sync:
             partition.in_sync = [*partition.in_sync, node]
         self._lead(partition, node)
@@ -194,9 +194,9 @@ class Elections:
         if node == old:
             return
         if old != NO_LEADER:
-            partition.replica_states.catch_up(old, partition.log.end_offset)
+            partition.replica_states.ends[old] = partition.log.end_offset
         elif node != NO_LEADER:
-            partition.replica_states.catch_up(node, partition.log.end_offset)
+            partition.replica_states.ends[node] = partition.log.end_offset
         self._set_leader(partition, node)
 
     def _set_leader(self, partition: Partition, node: int) -> None:
@@ -204,7 +204,7 @@ class Elections:
         partition.leader_epoch += 1
         if node != NO_LEADER:
             is_only = len(partition.replicas) == 1
-            end = partition.log.end_offset if is_only else partition.replica_states.end(node)
+            end = partition.log.end_offset if is_only else partition.replica_states.ends[node]
             if end < partition.log.end_offset or partition.needs_truncation:
                 self._truncate(partition, end)
         if partition.leader != NO_LEADER:

@@ -58,7 +58,7 @@ class ReplicaManager:
             return
         self._copy(partition, now)
         for node in partition.in_sync:
-            if node != partition.leader and states.end(node) < states.seen_end:
+            if node != partition.leader and states.ends[node] < states.seen_end:
                 states.track(node, now)
         self._update_in_sync(partition, now)
         self._raise_watermark(partition)
@@ -69,7 +69,7 @@ class ReplicaManager:
         states, slowest = partition.replica_states, 0.0
         for node in self._followers(partition):
             lag = self._nodes[node].lag
-            if states.end(node) < states.seen_end and states.next_step(node) is None:
+            if states.ends[node] < states.seen_end and states.next_step(node) is None:
                 states.appended(states.seen_end, now)  # Catch up after inactivity.
             states.copy(node, now - lag, now)
             slowest = max(slowest, lag)
@@ -92,14 +92,14 @@ class ReplicaManager:
         states, status = partition.replica_states, self._nodes[node]
         if node in partition.in_sync:
             return not states.is_lagging(node, now, self._max_lag)
-        caught_up = states.end(node) >= states.high_watermark
+        caught_up = states.ends[node] >= states.high_watermark
         return caught_up and status.is_active and status.fetches
 
     def _raise_watermark(self, partition: Partition) -> None:
         if len(partition.in_sync) < partition.min_in_sync:
             return
         states = partition.replica_states
-        ends = [states.end(node) for node in partition.in_sync if node != partition.leader]
+        ends = [states.ends[node] for node in partition.in_sync if node != partition.leader]
         lowest = min([partition.log.end_offset, *ends])
         states.high_watermark = max(states.high_watermark, lowest)
 

@@ -235,7 +235,7 @@ class Partition:
         self.log.delete_records(start_offset)
         self.replica_states.begin(self.log.end_offset)
         for node in self.replicas:
-            self.replica_states.catch_up(node, self.log.end_offset)
+            self.replica_states.ends[node] = self.log.end_offset
         self.transactions.replicated(self.high_watermark)
 
     def _restart(self, storage: LogStorage, start_offset: int) -> None:

@@ -33,28 +33,24 @@ class LeaderEpochCache:
     """The leader epochs of a log, with their start offsets, in ascending order."""
 
     def __init__(self) -> None:
-        self._starts: list[EpochEntry] = []
+        self.starts: list[EpochEntry] = []
 
     @property
     def latest(self) -> int:
         """The newest epoch, or -1 if there is none."""
-        return self._starts[-1].epoch if self._starts else UNDEFINED
-
-    def entries(self) -> list[EpochEntry]:
-        """Return all epochs, oldest first."""
-        return list(self._starts)
+        return self.starts[-1].epoch if self.starts else UNDEFINED
 
     def assign(self, epoch: int, offset: int) -> None:
         """Store the start offset of an epoch unless it is known. Drop epochs without records."""
         if epoch <= self.latest:
             return
         self.truncate(offset)
-        self._starts.append(EpochEntry(epoch, offset))
+        self.starts.append(EpochEntry(epoch, offset))
 
     def truncate(self, offset: int) -> None:
         """Drop the epochs that started at the log's new end offset or later."""
-        while self._starts and self._starts[-1].offset >= offset:
-            self._starts.pop()
+        while self.starts and self.starts[-1].offset >= offset:
+            self.starts.pop()
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
         """Return the end of an epoch or of the newest older epoch. Both fields are -1 if unknown.
@@ -63,11 +59,11 @@ class LeaderEpochCache:
         """
         if epoch == self.latest:
             return EpochEntry(epoch, end_offset)
-        after = bisect_right(self._starts, epoch, key=lambda start: start.epoch)
-        if epoch == UNDEFINED or after == len(self._starts):
+        after = bisect_right(self.starts, epoch, key=lambda start: start.epoch)
+        if epoch == UNDEFINED or after == len(self.starts):
             return EpochEntry(UNDEFINED, UNDEFINED)
-        found = self._starts[after - 1].epoch if after else epoch
-        return EpochEntry(found, self._starts[after].offset)
+        found = self.starts[after - 1].epoch if after else epoch
+        return EpochEntry(found, self.starts[after].offset)
 
 
 _INT32 = struct.Struct(">i")

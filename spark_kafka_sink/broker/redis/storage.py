@@ -391,9 +391,6 @@ class RedisJournal(Journal):
             self._connection.call("HSET", self._hash, field, json.dumps(value))
         self._set(kind, key, value)
 
-    def close(self) -> None:
-        """Do nothing, because the connection is shared."""
-
 
 def _has_ended(stored: Mapping[str, Any], txn: Mapping[str, Any]) -> bool:
     """Return True if a stored transaction is open and its end is known; compares journal values."""
@@ -480,17 +477,13 @@ class RedisBackend(StorageBackend):
             )
         try:
             self._connection.claim()
-            self._journal = RedisJournal(self._connection, location)
+            self.journal = RedisJournal(self._connection, location)
         except RedisFailedError as error:
             self.close()
             raise _unavailable(error) from error
         except ConfigError:
             self.close()
             raise
-
-    def open_journal(self) -> RedisJournal:
-        """See `StorageBackend`."""
-        return self._journal
 
     def check_vacant(self, topic: str, partition: int) -> None:
         """See `StorageBackend`."""

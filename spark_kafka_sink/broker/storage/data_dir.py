@@ -50,7 +50,7 @@ class DataDir(StorageBackend):
             self.path.mkdir(parents=True, exist_ok=True)
             _check_own(self.path)
             self._lock = open_locked(self.path / LOCK, os.O_RDWR | os.O_CREAT)
-            self._journal = self._open_journal()
+            self.journal = self._open_journal()
             self.was_clean = _remove_mark(self.path / CLEAN_MARK)
         except BlockingIOError as error:
             raise ConfigError(
@@ -70,10 +70,6 @@ class DataDir(StorageBackend):
             os.close(self._lock)
             raise
 
-    def open_journal(self) -> Journal:
-        """See `StorageBackend`."""
-        return self._journal
-
     def folder(self, topic: str, partition: int) -> Path:
         """Return the folder of a partition's segments."""
         return self.path / f"{topic}-{partition}"
@@ -92,7 +88,7 @@ class DataDir(StorageBackend):
         folder = self.folder(topic, partition)
         folder.mkdir()
         new_segment = self._new_segment(folder, config)
-        return SegmentedStorage(config, new_segment, sync_journal=self._journal.sync)
+        return SegmentedStorage(config, new_segment, sync_journal=self.journal.sync)
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
@@ -111,7 +107,7 @@ class DataDir(StorageBackend):
             segments = self._segments(folder, config, on_batch)
             new_segment = self._new_segment(folder, config)
             return SegmentedStorage(
-                config, new_segment, [*segments], sync_journal=self._journal.sync
+                config, new_segment, [*segments], sync_journal=self.journal.sync
             )
         except OSError as error:
             raise ConfigError(
@@ -189,7 +185,7 @@ class DataDir(StorageBackend):
 
     def abandon(self) -> None:
         """See `StorageBackend`."""
-        self._journal.release()
+        self.journal.release()
         self.close(clean=self.was_clean)
 
 

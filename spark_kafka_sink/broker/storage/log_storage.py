@@ -224,8 +224,8 @@ class LogStorage(Protocol):
 class StorageBackend(Protocol):
     """Creates and opens the storages of a cluster's partitions."""
 
-    def open_journal(self) -> Journal:
-        """Open the journal of cluster metadata. Called only once."""
+    journal: Journal
+    """The journal of cluster metadata."""
 
     def check_vacant(self, topic: str, partition: int) -> None:  # noqa: ARG002
         """Check that a new log can be created without overwriting existing data.

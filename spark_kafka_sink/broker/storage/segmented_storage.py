@@ -327,9 +327,8 @@ class MemoryBackend(StorageBackend):
     Until then, tests and demos can read records with old timestamps.
     """
 
-    def open_journal(self) -> Journal:
-        """See `StorageBackend`."""
-        return Journal()
+    def __init__(self) -> None:
+        self.journal = Journal()
 
     def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""

@@ -23,7 +23,7 @@ def test_follower_lag() -> None:
     assert not any(states.is_lagging(2, now, allowed=1.0) for now in (1.0, 50.0))
     states.track(2, now=50.0)
     assert [states.is_lagging(2, now, allowed=1.0) for now in (51.0, 51.5)] == [False, True]
-    states.catch_up(2, 10)
+    states.ends[2] = 10
     assert not states.is_lagging(2, 99.0, allowed=1.0)
 
 
@@ -32,7 +32,7 @@ def test_leader_epoch_starts_with_its_leader() -> None:
     assert partition.log.epochs.latest == -1
     for _ in range(2):
         partition.begin_leader_epoch()
-        assert [tuple(one) for one in partition.log.epochs.entries()] == [(0, 0)]
+        assert [tuple(one) for one in partition.log.epochs.starts] == [(0, 0)]
     partition.leader_epoch = 3
     partition.begin_leader_epoch()
-    assert [tuple(one) for one in partition.log.epochs.entries()] == [(3, 0)]
+    assert [tuple(one) for one in partition.log.epochs.starts] == [(3, 0)]

@@ -268,7 +268,7 @@ def test_epochs_end_where_the_next_begins() -> None:
     history = LeaderEpochCache()
     for epoch, offset in ((0, 0), (2, 10), (3, 10), (5, 30), (4, 99)):
         history.assign(epoch, offset)
-    assert history.entries() == [(0, 0), (3, 10), (5, 30)]
+    assert history.starts == [(0, 0), (3, 10), (5, 30)]
     ends = {epoch: history.end_of(epoch, 50) for epoch in range(-1, 7)}
     assert ends == {
         -1: (-1, -1),
