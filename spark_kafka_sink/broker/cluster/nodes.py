@@ -23,6 +23,8 @@ class NodeState(Enum):
 
     UP = auto()
     PAUSED = auto()
+    FENCED = auto()
+    """Paused for longer than the session timeout."""
     STOPPED = auto()
 
 
@@ -36,7 +38,6 @@ class NodeStatus:
 
     state: NodeState = NodeState.UP
     lag: float = 0.0
-    fenced: bool = False
     fence_at: float | None = None
 
     @property
@@ -47,7 +48,7 @@ class NodeStatus:
     @property
     def is_active(self) -> bool:
         """True if the node can lead partitions and be in sync."""
-        return self.state is not NodeState.STOPPED and not self.fenced
+        return self.state in {NodeState.UP, NodeState.PAUSED}
 
 
 class NodeSockets(NamedTuple):
@@ -117,11 +118,11 @@ class NodeControl(dict[int, NodeStatus]):
         status = self._status(node)
         if status.state is NodeState.UP:
             return
-        if status.state is NodeState.PAUSED:
-            self._sockets.unmute(node)
-        else:
+        if status.state is NodeState.STOPPED:
             self._sockets.open(node)
-        status.state, status.fenced, status.fence_at = NodeState.UP, False, None
+        else:
+            self._sockets.unmute(node)
+        status.state, status.fence_at = NodeState.UP, None
         self._on_started()
 
     def pause(self, node: int) -> None:
@@ -145,7 +146,7 @@ class NodeControl(dict[int, NodeStatus]):
         """Fence the nodes that have been paused for longer than the session timeout."""
         due = [n for n, s in self.items() if s.fence_at is not None and s.fence_at <= now]
         for node in due:
-            self[node].fenced, self[node].fence_at = True, None
+            self[node].state, self[node].fence_at = NodeState.FENCED, None
         for node in due:
             self._on_lost(node)
 

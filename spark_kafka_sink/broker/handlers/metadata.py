@@ -124,7 +124,9 @@ def _find_topic(context: RequestContext, item: Any) -> Values:
     topics = context.cluster.topics
     by_id = id_of(item)
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
-    shown = item.name if by_id is None else None if context.version >= NULL_NAME_VERSION else ""
+    shown = item.name
+    if by_id is not None:
+        shown = None if context.version >= NULL_NAME_VERSION else ""
     if topic is None and by_id is not None:
         return _failed(context, unknown_topic(item), shown) | {"topic_id": by_id}
     name = topic.name if topic else item.name or ""

@@ -145,13 +145,14 @@ def denial_of(user: str, operation: str, **resources: str | None) -> Denial:
     Raises:
         ConfigError: more than one resource is specified, or the operation is unknown.
     """
-    given = [(ResourceType[k.upper()], name) for k, name in resources.items() if name is not None]
+    given = [(kind, name) for kind, name in resources.items() if name is not None]
     if len(given) > 1:
         raise ConfigError(
             "a deny rule can have only one resource", hint="Add one deny rule per resource"
         )
-    type_, name = given[0] if given else (ResourceType.CLUSTER, CLUSTER_NAME)
+    kind, name = given[0] if given else ("cluster", CLUSTER_NAME)
     parsed = Operation.parse(operation)
+    type_ = ResourceType[kind.upper()]
     return Denial(user=user.removeprefix(_USER), operation=parsed, type=type_, name=name)
 
 
