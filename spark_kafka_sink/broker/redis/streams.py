@@ -475,12 +475,12 @@ class RedisReplicas:
             if not self._wait():
                 continue
             with self._changed:
-                for topic_partition, offset in requested.items():
-                    self._reached[topic_partition] = max(
-                        offset, self._reached.get(topic_partition, 0)
-                    )
-                    if self._requested.get(topic_partition, 0) <= offset:
-                        self._requested.pop(topic_partition, None)
+                self._reached |= requested
+                self._requested = {
+                    key: offset
+                    for key, offset in self._requested.items()
+                    if offset > requested.get(key, 0)
+                }
             for topic_partition in requested:
                 self._on_replicated(topic_partition)
 
