@@ -1,39 +1,36 @@
 """Authorize requests: check what a client may do, and remove denied items from requests.
 
-Handlers do not check authorization. `handle` checks a request before it calls the handler. The
-following tables contain the rules of Kafka's KafkaApis and ControllerApis:
+`handle` checks a request before it calls the handler. The following tables contain the rules of
+Kafka's KafkaApis and ControllerApis:
 
 - `OF_REQUEST`: operations required for the whole request; if one is denied, the request fails
 - `OF_PARTITIONS`: the operation required on each topic whose partitions a request contains
 - `OF_ITEMS`: operations required for each item, such as a topic, group or config resource
 
 Denied partitions and items are removed from the request, the handler processes the rest, and errors
-for the denied parts are added to its response. The functions in `ANSWER_FILTERS` remove resources
-that the client may not describe from responses.
+for the denied parts are added to its response.
 
-Metadata is handled separately. If a request lists topics, each topic that the client may not
-describe gets an authorization error even if it does not exist, so that the response does not reveal
-which topics exist. If a client requests all topics, such topics are omitted.
+Handlers themselves check only the resources that a request does not list, such as all topics or all
+groups, and the topics in Metadata requests.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
-from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape, id_of
-from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
+from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Denial, Operation, ResourceType
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+    from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -61,18 +58,12 @@ class Rejection(NamedTuple):
     message: str
 
 
-REJECTIONS: Final[Mapping[ResourceType, Rejection]] = {
-    type_: Rejection(error, f"{name} authorization failed.")
-    for type_, name, error in (
-        (ResourceType.TOPIC, "Topic", ErrorCode.topic_authorization_failed),
-        (ResourceType.GROUP, "Group", ErrorCode.group_authorization_failed),
-        (ResourceType.CLUSTER, "Cluster", ErrorCode.cluster_authorization_failed),
-        (
-            ResourceType.TRANSACTIONAL_ID,
-            "Transactional Id",
-            ErrorCode.transactional_id_authorization_failed,
-        ),
+REJECTIONS: Final = {
+    type_: Rejection(
+        ErrorCode[f"{type_.name.lower()}_authorization_failed"],
+        f"{type_.name.replace('_', ' ').title()} authorization failed.",
     )
+    for type_ in ResourceType
 }
 
 _WRITE_TRANSACTION: Final = (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
@@ -190,136 +181,6 @@ def _resource_of(request: Any, item: Any) -> tuple[ResourceType, str]:
     return type_, CLUSTER_NAME if type_ is ResourceType.CLUSTER else item.resource_name
 
 
-_Filter: TypeAlias = "Callable[[RequestContext, Values], Values]"
-
-
-def _without(
-    answers: str, name: str, type_: ResourceType, operation: Operation = Operation.DESCRIBE
-) -> _Filter:
-    """Return a filter that removes the response items that the client may not access."""
-
-    def hide(context: RequestContext, values: Values) -> Values:
-        if answers not in values:
-            return values
-        allows, user = context.cluster.denials.allows, context.user
-        kept = [one for one in values[answers] if allows(user, operation, type_, one[name])]
-        return {**values, answers: kept}
-
-    return hide
-
-
-def _hide_offsets(context: RequestContext, values: Values) -> Values:
-    """Remove committed offsets of topics that the client may not describe.
-
-    If the client listed topics, denied topics get an error. If the client requested all topics,
-    denied topics are omitted.
-    """
-    if "groups" not in values:
-        requested = context.request.topics
-        return (
-            values if requested is not None else _offsets_of_group(context, values, all_topics=True)
-        )
-    all_topics = {group.group_id: group.topics is None for group in context.request.groups}
-    groups = [
-        _offsets_of_group(context, group, all_topics=all_topics[group["group_id"]])
-        for group in values["groups"]
-    ]
-    return {**values, "groups": groups}
-
-
-def _offsets_of_group(context: RequestContext, group: Values, *, all_topics: bool) -> Values:
-    topics = []
-    for topic in group.get("topics", ()):
-        name = topic["name"]
-        if name is None or _describes(context, name):
-            topics.append(topic)
-        elif not all_topics:
-            topics.append({**topic, "partitions": list(map(_refused, topic["partitions"]))})
-    return {**group, "topics": topics}
-
-
-def _describes(context: RequestContext, topic: str) -> bool:
-    return context.cluster.denials.allows(
-        context.user, Operation.DESCRIBE, ResourceType.TOPIC, topic
-    )
-
-
-def _refused(partition: Values) -> Values:
-    return {
-        "error_code": ErrorCode.topic_authorization_failed,
-        "partition_index": partition["partition_index"],
-        "committed_offset": -1,
-        "committed_leader_epoch": -1,
-        "metadata": "",
-    }
-
-
-_hide_topics = _without("topics", "name", ResourceType.TOPIC)
-ANSWER_FILTERS: Final[Mapping[int, _Filter]] = {
-    ApiKey.LIST_GROUPS: _without("groups", "group_id", ResourceType.GROUP),
-    ApiKey.LIST_TRANSACTIONS: _without(
-        "transaction_states", "transactional_id", ResourceType.TRANSACTIONAL_ID
-    ),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _hide_topics,
-    ApiKey.OFFSET_FETCH: _hide_offsets,
-}
-"""Functions that remove resources from a handler's response, by API."""
-
-
-_NULL_NAME_VERSION: Final = 12
-
-
-def answer_metadata(handler: Handler, context: RequestContext) -> Answer:
-    """Handle Metadata, limited to what the client may see."""
-    requested = context.request.topics
-    if requested is None or (context.version == 0 and not requested):
-        answer = handler.handle(context)
-        return answer if isinstance(answer, Outcome) else _hide_topics(context, answer)
-    refused = [_refused_topic(context, item) for item in requested if not _may_have(context, item)]
-    allowed = tuple(item for item in requested if _may_have(context, item))
-    answer = handler.handle(context._replace(request=replace(context.request, topics=allowed)))
-    if isinstance(answer, Outcome):
-        return answer
-    found = answer["topics"] if allowed else []
-    return {**answer, "topics": [*found, *refused]}
-
-
-def _may_have(context: RequestContext, item: Any) -> bool:
-    topics = context.cluster.topics
-    by_id = id_of(item)
-    topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
-    if topic is not None:
-        return _describes(context, topic.name)
-    if by_id is not None:
-        return True
-    return _describes(context, item.name) and _may_create(context, item.name)
-
-
-def _may_create(context: RequestContext, topic: str) -> bool:
-    """Return False if the request would create the topic without authorization of the client."""
-    config, denials, user = context.cluster.config, context.cluster.denials, context.user
-    if not (config.auto_create_topics and context.get("allow_auto_topic_creation", True)):
-        return True
-    create = Operation.CREATE
-    on_cluster = denials.allows(user, create, ResourceType.CLUSTER, CLUSTER_NAME)
-    return on_cluster and denials.allows(user, create, ResourceType.TOPIC, topic)
-
-
-def _refused_topic(context: RequestContext, item: Any) -> Values:
-    """Return the error entry of a denied topic, with its name or id as in the request."""
-    by_id = id_of(item)
-    name = item.name
-    if by_id is not None:
-        name = None if context.version >= _NULL_NAME_VERSION else ""
-    return {
-        "error_code": ErrorCode.topic_authorization_failed,
-        "name": name,
-        "topic_id": by_id,
-        "partitions": [],
-        "topic_authorized_operations": -(2**31),
-    }
-
-
 _ALL_PARTITIONS_FAIL: Final = frozenset(
     {
         ApiKey.PRODUCE,
@@ -372,8 +233,6 @@ class _Authorized:
         denied = self._first_denied(_request_rights(self._api, context.request))
         if denied is not None:
             return self._refused(denied)
-        if self._api == ApiKey.METADATA:
-            return answer_metadata(self._handler, context)
         items = (
             request_shapes.items_of(self._api, context.request) if self._api in OF_ITEMS else None
         )
@@ -382,12 +241,11 @@ class _Authorized:
         shape = request_shapes.BY_PARTITION.get(self._api)
         if self._api in OF_PARTITIONS and shape and getattr(context.request, shape.topics, None):
             return self._without_partitions()
-        return self._handled(context, self._filtered)
+        return self._handler.handle(context)
 
     def _first_denied(self, rights: Iterable[Right]) -> Right | None:
         """Return the first right that is denied, or None."""
-        denials, user = self._context.cluster.denials, self._context.user
-        return next((right for right in rights if not denials.allows(user, *right)), None)
+        return next((right for right in rights if not self._context.allows(*right)), None)
 
     def _refused(self, denied: Right) -> Answer:
         """Return the response for a request that is denied as a whole."""
@@ -415,13 +273,13 @@ class _Authorized:
         shape = _refusing(self._api)
 
         def is_denied(item: Any, _: object) -> bool:
-            name = request_shapes.topic_name(item, self._context.cluster.topics.name_of)
+            name = self._context.topic_name(item)
             right = Right(operation, ResourceType.TOPIC, name or "")
             return name is not None and self._first_denied((right,)) is not None
 
         rest, failed = request_shapes.split(shape, context.request, is_denied)
         if not getattr(failed, shape.topics):
-            return self._handled(context, self._filtered)
+            return self._handler.handle(context)
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
             return Outcome.CLOSE
         add = request_shapes.failed_adder(shape, failed, REJECTIONS[ResourceType.TOPIC].error)
@@ -432,15 +290,13 @@ class _Authorized:
             return add(not_attempted({shape.answers: []}))
         if not getattr(rest, shape.topics):
             return add({shape.answers: []})
-        if self._api == ApiKey.FETCH:
-            rest = replace(rest, max_wait=timedelta(0))
         return self._handled(context._replace(request=rest), add)
 
     def _without_items(self, shape: ItemShape) -> Answer:
         context = self._context
         allowed, refused = [], []
         for item in getattr(context.request, shape.items):
-            topic = request_shapes.topic_name(item, self._context.cluster.topics.name_of)
+            topic = self._context.topic_name(item)
             rights = _item_rights(self._api, context.request, item, topic)
             denied = self._first_denied(rights)
             if denied is None:
@@ -449,8 +305,7 @@ class _Authorized:
                 refused.append(self._refused_item(shape, item, denied))
 
         def add(values: Values) -> Values:
-            filtered = self._filtered(values)
-            return {**filtered, shape.answers: [*filtered.get(shape.answers, ()), *refused]}
+            return {**values, shape.answers: [*values.get(shape.answers, ()), *refused]}
 
         if not allowed:
             return add({shape.answers: []})
@@ -466,15 +321,7 @@ class _Authorized:
 
     def _reason(self, denied: Right) -> str:
         """Return the reason for a denied request, for the broker's log."""
-        return (
-            f"User:{self._context.user} is denied {denied.operation.label} on "
-            f"{denied.type.value} {denied.name}"
-        )
-
-    def _filtered(self, values: Values) -> Values:
-        """Return a response without the resources that the client may not describe."""
-        hide = ANSWER_FILTERS.get(self._api)
-        return values if hide is None else hide(self._context, values)
+        return str(Denial(user=self._context.user, **denied._asdict()))
 
     def _handled(self, context: RequestContext, change: Callable[[Values], Values]) -> Answer:
         """Call the handler and apply `change` to its answer, which may be delayed."""

@@ -7,19 +7,15 @@ connect through a container's port mapping, NAT or a proxy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
-from spark_kafka_sink.broker.security import settings
-from spark_kafka_sink.broker.security.acl import parse_denial
-from spark_kafka_sink.broker.security.oauthbearer import TokenValidator, validate_unsecured
-from spark_kafka_sink.broker.security.settings import SecuritySettings, TlsFiles
+from spark_kafka_sink.broker.security.settings import SecuritySettings
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
 
 _ANY = frozenset({"", "0.0.0.0", "::"})
 """Wildcard hosts, which mean all addresses of the machine and cannot be advertised."""
@@ -27,66 +23,9 @@ _LOOPBACK = "127.0.0.1"
 _LOCAL_HOSTS = ("localhost", _LOOPBACK, "::1")
 
 
-def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> None:
-    """Check that every node has an address that can be advertised to clients.
-
-    Raises:
-        ConfigError: the host cannot be advertised, or the number of addresses differs from the
-            number of nodes.
-    """
-    if advertised_listeners is None:
-        if host in _ANY:
-            raise ConfigError(
-                f"host {host or chr(39) * 2} can't be advertised to clients",
-                hint="Set advertised_listeners (--advertised-listeners) to the host:port that "
-                "clients connect to",
-            )
-        return
-    addresses = _split_addresses(advertised_listeners)
-    if len(addresses) != nodes:
-        raise ConfigError(
-            f"advertised_listeners has {len(addresses)} addresses for {nodes} nodes",
-            hint="Specify one host:port per node, in order of node ids, separated by commas",
-        )
-
-
-def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
-    """Check that prefixes of advertised addresses match the broker's security protocol.
-
-    Raises:
-        ConfigError: an address has the prefix of a different protocol, as in SASL_SSL://host:port.
-    """
-    others = secured_protocols(advertised_listeners or "") - {protocol}
-    if others:
-        raise ConfigError(
-            f"advertised_listeners uses {min(others)}, but the broker's protocol is {protocol}",
-            hint="Remove the protocol prefixes; tls and sasl determine the broker's protocol",
-        )
-
-
-def advertised(
-    host: str, advertised_listeners: str | None, ports: dict[int, int]
-) -> dict[int, tuple[str, int]]:
-    """Return the advertised host and port of each node, by node id.
-
-    `ports` are the ports on which the nodes listen, by node id.
-    """
-    if advertised_listeners is None:
-        return {node: (host, port) for node, port in ports.items()}
-    return dict(zip(ports, _split_addresses(advertised_listeners), strict=True))
-
-
 def reachable(host: str) -> str:
     """Return the host that clients on this machine use to reach a listener on `host`."""
     return _LOOPBACK if host in _ANY else host
-
-
-def certificate_hosts(host: str, advertised_listeners: str | None) -> tuple[str, ...]:
-    """Return the hosts for the broker's certificate, which are all hosts that clients can use."""
-    names = [*_LOCAL_HOSTS, host]
-    if advertised_listeners is not None:
-        names += [host for host, _ in _split_addresses(advertised_listeners)]
-    return tuple(dict.fromkeys(name for name in names if name not in _ANY))
 
 
 def _split_addresses(advertised_listeners: str) -> list[tuple[str, int]]:
@@ -100,6 +39,12 @@ MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default for message.max.bytes: 1 MiB plus 12 bytes for the log overhead."""
 
 _MINIMUM = {
+    "follower_lag_ms": 0,
+    "replica_lag_time_max_ms": 0,
+    "session_timeout_ms": 0,
+    "connections_max_reauth_ms": 0,
+    "failed_authentication_delay_ms": 0,
+    "handshake_timeout_ms": 1,
     "nodes": 1,
     "default_partitions": 1,
     "message_max_bytes": 61,
@@ -114,48 +59,8 @@ LOG = "log"
 """The storage type of Kafka's segmented logs, in memory or in a data folder."""
 
 
-class BrokerOptions(TypedDict, total=False):
-    """Keyword arguments of `EmbeddedBroker`; `BrokerConfig` describes them."""
-
-    topics: Mapping[str, int]
-    topic_configs: Mapping[str, Mapping[str, str]]
-    replication_factors: Mapping[str, int]
-    replication_factor: int
-    follower_lag_ms: int
-    replica_lag_time_max_ms: int
-    session_timeout_ms: int
-    group_min_session_timeout_ms: int
-    group_max_session_timeout_ms: int
-    transaction_version: int
-    api_versions_of: str | None
-    transaction_max_timeout_ms: int
-    transactional_id_expiration_ms: int
-    faults: Sequence[str]
-    nodes: int
-    host: str
-    advertised_listeners: str | None
-    port: int
-    default_partitions: int
-    auto_create_topics: bool
-    message_max_bytes: int
-    cluster_id: str
-    data_dir: str | None
-    storage: str
-    retention_check_ms: int
-    tls: bool | TlsFiles
-    client_certificates: str | None
-    sasl: Mapping[str, str] | None
-    sasl_mechanisms: Sequence[str] | None
-    scram_iterations: int
-    oauthbearer_validator: TokenValidator
-    connections_max_reauth_ms: int
-    failed_authentication_delay_ms: int
-    handshake_timeout_ms: int
-    denials: Sequence[str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(SecuritySettings):
     """Settings of an embedded broker.
 
     Args:
@@ -236,16 +141,6 @@ class BrokerConfig:
     storage: str = field(default=LOG, repr=False)
     data_dir: str | None = None
     retention_check_ms: int = 300_000
-    tls: bool | TlsFiles = False
-    client_certificates: str | None = None
-    sasl: Mapping[str, str] | None = field(default=None, repr=False)
-    sasl_mechanisms: Sequence[str] | None = None
-    scram_iterations: int = settings.MIN_SCRAM_ITERATIONS
-    oauthbearer_validator: TokenValidator = validate_unsecured
-    connections_max_reauth_ms: int = 0
-    failed_authentication_delay_ms: int = 100
-    handshake_timeout_ms: int = 10_000
-    denials: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name, minimum in _MINIMUM.items():
@@ -273,29 +168,8 @@ class BrokerConfig:
             )
         if self.api_versions_of is not None:
             known_release(self.api_versions_of)
-        check_listeners(self.host, self.advertised_listeners, self.nodes)
-        check_protocols(self.advertised_listeners, self.security.protocol)
-
-    @property
-    def security(self) -> SecuritySettings:
-        """The TLS and SASL settings, and the deny rules.
-
-        Raises:
-            ConfigError: a setting is invalid.
-        """
-        return SecuritySettings(
-            hosts=certificate_hosts(self.host, self.advertised_listeners),
-            tls=self.tls,
-            client_auth=settings.client_auth(self.client_certificates),
-            passwords=settings.users(self.sasl, self.sasl_mechanisms),
-            mechanisms=settings.mechanisms(self.sasl or {}, self.sasl_mechanisms),
-            scram_iterations=self.scram_iterations,
-            token_validator=self.oauthbearer_validator,
-            max_reauth_ms=self.connections_max_reauth_ms,
-            failure_delay_ms=self.failed_authentication_delay_ms,
-            handshake_timeout_ms=self.handshake_timeout_ms,
-            denials=tuple(map(parse_denial, self.denials)),
-        )
+        self.check_security()
+        self._check_listeners()
 
     @property
     def release(self) -> str | None:
@@ -322,8 +196,43 @@ class BrokerConfig:
                 raise ConfigError(
                     f"{name} is {number}", hint=f"It must be 1 to {self.nodes}, the number of nodes"
                 )
-        for name in ("follower_lag_ms", "replica_lag_time_max_ms", "session_timeout_ms"):
-            if getattr(self, name) < 0:
+
+    def _check_listeners(self) -> None:
+        """Check that every node has an address that can be advertised to clients."""
+        if self.advertised_listeners is None:
+            if self.host in _ANY:
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)}", hint="It must not be negative"
+                    f"host {self.host or chr(39) * 2} can't be advertised to clients",
+                    hint="Set advertised_listeners (--advertised-listeners) to the host:port that "
+                    "clients connect to",
                 )
+            return
+        addresses = _split_addresses(self.advertised_listeners)
+        if len(addresses) != self.nodes:
+            raise ConfigError(
+                f"advertised_listeners has {len(addresses)} addresses for {self.nodes} nodes",
+                hint="Specify one host:port per node, in order of node ids, separated by commas",
+            )
+        if others := secured_protocols(self.advertised_listeners) - {self.protocol}:
+            raise ConfigError(
+                f"advertised_listeners uses {min(others)}, but the broker's protocol is "
+                f"{self.protocol}",
+                hint="Remove the protocol prefixes; tls and sasl determine the broker's protocol",
+            )
+
+    def advertised(self, ports: dict[int, int]) -> dict[int, tuple[str, int]]:
+        """Return the advertised host and port of each node, by node id.
+
+        `ports` are the ports on which the nodes listen, by node id.
+        """
+        if self.advertised_listeners is None:
+            return {node: (self.host, port) for node, port in ports.items()}
+        return dict(zip(ports, _split_addresses(self.advertised_listeners), strict=True))
+
+    @property
+    def certificate_hosts(self) -> tuple[str, ...]:
+        """The hosts for the broker's certificate, which are all hosts that clients can use."""
+        names = [*_LOCAL_HOSTS, self.host]
+        if self.advertised_listeners is not None:
+            names += [host for host, _ in _split_addresses(self.advertised_listeners)]
+        return tuple(dict.fromkeys(name for name in names if name not in _ANY))

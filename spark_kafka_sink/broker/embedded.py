@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, overload
 
 from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
 from spark_kafka_sink.broker.cluster.topics import NewTopic
-from spark_kafka_sink.broker.config import LOG, BrokerConfig, BrokerOptions, advertised, reachable
+from spark_kafka_sink.broker.config import LOG, BrokerConfig, reachable
 from spark_kafka_sink.broker.faults import FaultInjector, Faults
 from spark_kafka_sink.broker.net.dispatcher import RequestHandler
-from spark_kafka_sink.broker.net.server import LoopSockets, Server
+from spark_kafka_sink.broker.net.server import Server, for_other_threads, run_on
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.redis.storage import RedisBackend
@@ -25,7 +24,6 @@ from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.common.arguments import check_argument
-from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 from spark_kafka_sink.common.text import did_you_mean
 from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_committed
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
@@ -79,16 +76,16 @@ class BrokerRuntime:
         )
 
     def _open_cluster(self, config: BrokerConfig, denials: Denials) -> Cluster:
-        clock, purgatory = JumpingClock(SystemClock()), DelayedOperationPurgatory()
+        clock, purgatory = JumpingClock(), DelayedOperationPurgatory()
         lock = None if self._requests is None else self._requests.lock
 
         def on_replicated(key: TopicPartition) -> None:
             self.call_soon(lambda: purgatory.wake(key))
 
-        sockets: NodeSockets = self._sockets
+        sockets = self._sockets.of_nodes
         backend: StorageBackend
         if lock is not None:
-            sockets = LoopSockets(sockets, self._sockets.call_soon, lock)
+            sockets = for_other_threads(self._sockets, lock)
             backend = RedisBackend(config.storage, clock, lock, on_replicated)
         else:
             backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
@@ -142,7 +139,7 @@ def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
 
 def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[Node, ...]:
     ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
-    addresses = advertised(config.host, config.advertised_listeners, ports)
+    addresses = config.advertised(ports)
     return tuple(
         Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
         for node, (host, port) in addresses.items()
@@ -150,6 +147,7 @@ def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[N
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _SHOWN_TOPICS: Final = 20
 RUN_SECONDS: Final = 10.0
@@ -166,6 +164,13 @@ class PartitionState:
     in_sync: tuple[int, ...]
     high_watermark: int
     end_offset: int
+
+
+def _with_arguments_of(
+    _: Callable[P, object],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Return a decorator that gives a method the argument types of a constructor."""
+    return lambda method: method
 
 
 class EmbeddedBroker(SecurityControls):
@@ -188,7 +193,8 @@ class EmbeddedBroker(SecurityControls):
         BrokerUnavailableError: a port is not available.
     """
 
-    def __init__(self, **options: Unpack[BrokerOptions]) -> None:
+    @_with_arguments_of(BrokerConfig)
+    def __init__(self, **options: Any) -> None:
         _check_unknown(options)
         check_argument(
             "EmbeddedBroker(topics=...)",
@@ -197,7 +203,7 @@ class EmbeddedBroker(SecurityControls):
             ("items",),
         )
         self.config = BrokerConfig(**options)
-        super().__init__(self.config.security)
+        super().__init__(self.config, self.config.certificate_hosts)
         self.faults = Faults()
         """The armed faults, which `stop` and `start` do not disarm."""
         for spec in self.config.faults:
@@ -264,16 +270,7 @@ class EmbeddedBroker(SecurityControls):
             raise BrokerUnavailableError(
                 "the embedded broker is not running", hint="Use the broker inside its with block"
             )
-        future: Future[T] = Future()
-
-        def call() -> None:
-            try:
-                future.set_result(function(runtime.cluster))
-            except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
-                future.set_exception(error)
-
-        runtime.call_soon(call)
-        return future.result(RUN_SECONDS)
+        return run_on(runtime.call_soon, lambda: function(runtime.cluster)).result(RUN_SECONDS)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:
         """Create a topic. In the names of `configs`, use underscores instead of dots.

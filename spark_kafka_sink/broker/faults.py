@@ -13,12 +13,12 @@ requests are decoded and before they are authorized.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from kio.schema.errors import ErrorCode
 
@@ -30,14 +30,16 @@ from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from uuid import UUID
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.connection import ResponseChannel
+    from spark_kafka_sink.broker.net.dispatcher import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.request_shapes import PartitionShape
     from spark_kafka_sink.protocol.messages import Values
+
+
+T = TypeVar("T")
 
 
 class Effect(StrEnum):
@@ -192,66 +194,55 @@ def parse_fault(text: str) -> Fault:
     return Fault(**given)
 
 
+def _parsed(parse: Callable[[str], T], value: str, text: str, problem: str) -> T:
+    """Return `parse(value)`. If it fails, the fault is invalid because of `problem`."""
+    try:
+        return parse(value)
+    except (KeyError, ValueError):
+        raise _invalid(text, problem) from None
+
+
 def _api(name: str, text: str) -> ApiKey | None:
     if name == "*":
         return None
-    try:
-        return ApiKey[name.upper().replace("-", "_")]
-    except KeyError:
-        raise _invalid(text, f"{name} is neither an API, such as init_producer_id, nor *") from None
+    problem = f"{name} is neither an API, such as init_producer_id, nor *"
+    return _parsed(lambda name: ApiKey[name.upper().replace("-", "_")], name, text, problem)
 
 
 def _condition(key: str, value: str, text: str) -> dict[str, Any]:
-    try:
-        return {key: _CONDITIONS[key](value)}
-    except ValueError:
-        raise _invalid(text, f"{key}={value} is not a number") from None
+    return {key: _parsed(_CONDITIONS[key], value, text, f"{key}={value} is not a number")}
 
 
 def _effect(key: str, value: str, text: str) -> dict[str, Any]:
-    try:
-        effect = Effect(key)
-    except ValueError:
-        known = [*_CONDITIONS, *Effect]
-        raise _invalid(text, f"{key} is not one of {', '.join(known)}") from None
+    known = ", ".join([*_CONDITIONS, *Effect])
+    effect = _parsed(Effect, key, text, f"{key} is not one of {known}")
     if effect in _PLAIN or (effect in _OPTIONAL and not value):
         return {"effect": effect}
     if effect is Effect.ERROR:
-        return {"effect": effect, "value": _parse_code(value, text)}
-    try:
-        return {"effect": effect, "value": int(value)}
-    except ValueError:
-        raise _invalid(text, f"{key} requires a number, not '{value}'") from None
+        number = _parsed(_code_of, value, text, f"{value} is not a Kafka error name")
+    else:
+        number = _parsed(int, value, text, f"{key} requires a number, not '{value}'")
+    return {"effect": effect, "value": number}
 
 
-def _parse_code(value: str, text: str) -> int:
+def _code_of(value: str) -> int:
     if value.lstrip("-").isdecimal():
         return int(value)
-    try:
-        return ErrorCode[value.lower()].value
-    except KeyError:
-        raise _invalid(text, f"{value} is not a Kafka error name") from None
+    return ErrorCode[value.lower()].value
 
 
 def _invalid(text: str, why: str) -> ConfigError:
     return ConfigError(f"the fault '{text}' is invalid: {why}", hint=f"Example: {EXAMPLE}")
 
 
-def partitions_of(
-    api: int, request: Any, name_of: Callable[[UUID], str | None]
-) -> tuple[RequestPartition, ...]:
-    """Return the topics and partitions in a request.
-
-    `name_of` returns the name of the topic with an id, or None if the id is unknown.
-    """
-    shape = request_shapes.BY_PARTITION.get(api)
+def partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:
+    """Return the topics and partitions in a request."""
+    shape, request = request_shapes.BY_PARTITION.get(context.api), context.request
     if shape is None:
         topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
-        return tuple(
-            RequestPartition(request_shapes.topic_name(item, name_of), None) for item in topics
-        )
+        return tuple(RequestPartition(context.topic_name(item), None) for item in topics)
     return tuple(
-        RequestPartition(request_shapes.topic_name(item, name_of), shape.index_of(one))
+        RequestPartition(context.topic_name(item), shape.index_of(one))
         for item in getattr(request, shape.topics, None) or ()
         for one in getattr(item, shape.partitions)
     )
@@ -358,10 +349,10 @@ class FaultInjector:
             channel.handle(context)
             return
         info = RequestInfo(
-            api=channel.api,
+            api=context.api,
             node=context.node,
             client_id=context.client_id,
-            partitions=partitions_of(channel.api, context.request, self._cluster.topics.name_of),
+            partitions=partitions_of(context),
         )
         triggered = self._faults.triggered_by(info)
         delay_ms = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
@@ -371,7 +362,6 @@ class FaultInjector:
         self._cluster.purgatory.add(
             DelayedOperation(
                 deadline=self._cluster.clock.monotonic() + delay_ms / 1000,
-                try_complete=lambda: False,
                 on_complete=lambda: self._resume(channel, context, triggered),
                 is_abandoned=context.is_closed,
             )
@@ -391,7 +381,7 @@ class FaultInjector:
     ) -> None:
         effects = {fault.effect for fault in triggered}
         for fault in triggered:
-            self._apply_to_cluster(fault, channel.api, context)
+            self._apply_to_cluster(fault, context)
         if context.is_closed() or Effect.LOSE_REQUEST in effects:
             return
         if Effect.CLOSE in effects:
@@ -408,7 +398,7 @@ class FaultInjector:
         else:
             channel.handle(context)
 
-    def _apply_to_cluster(self, fault: Fault, api: int, context: RequestContext) -> None:
+    def _apply_to_cluster(self, fault: Fault, context: RequestContext) -> None:
         """Apply a fault that changes the cluster, before the request is handled."""
         cluster = self._cluster
         match fault.effect:
@@ -423,24 +413,24 @@ class FaultInjector:
             case Effect.CLOCK:
                 cluster.clock.jump(fault.value)
             case Effect.MOVE:
-                for partition in self._affected(fault, api, context):
+                for partition in self._affected(fault, context):
                     self._move(partition, fault.value)
             case Effect.FORGET:
-                for partition in self._affected(fault, api, context):
+                for partition in self._affected(fault, context):
                     partition.forget_producers()
             case _:
                 pass
 
     def _move(self, partition: Partition, node: int) -> None:
-        active = self._cluster.node_states.active()
+        active = self._cluster.node_control.active()
         candidates = [n for n in (*partition.replicas, *active) if n in active]
         leader = node or next((n for n in candidates if n != partition.leader), 0)
         if leader:
             self._cluster.elections.move(partition, leader)
 
-    def _affected(self, fault: Fault, api: int, context: RequestContext) -> list[Partition]:
+    def _affected(self, fault: Fault, context: RequestContext) -> list[Partition]:
         found = []
-        for named in partitions_of(api, context.request, self._cluster.topics.name_of):
+        for named in partitions_of(context):
             topic = self._cluster.topics.named(named.topic)
             if topic is not None and fault.covers(named):
                 found += [
@@ -451,7 +441,7 @@ class FaultInjector:
         return found
 
     def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
-        error, api, request = _code(fault.value), channel.api, context.request
+        error, api, request = _code(fault.value), context.api, context.request
         shape = request_shapes.BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("an injected fault failed a request that has no response")
@@ -467,16 +457,13 @@ class FaultInjector:
         self, channel: ResponseChannel, context: RequestContext, fault: Fault, shape: PartitionShape
     ) -> None:
         def is_failed(item: Any, one: Any) -> bool:
-            name = request_shapes.topic_name(item, self._cluster.topics.name_of)
-            return fault.covers(RequestPartition(name, shape.index_of(one)))
+            return fault.covers(RequestPartition(context.topic_name(item), shape.index_of(one)))
 
         rest, failed = request_shapes.split(shape, context.request, is_failed)
         add = request_shapes.failed_adder(shape, failed, _code(fault.value))
         if not getattr(rest, shape.topics):
             channel.send(add({shape.answers: []}))
             return
-        if channel.api == ApiKey.FETCH:
-            rest = replace(rest, max_wait=timedelta(0))
         channel.changes.append(add)
         channel.handle(context._replace(request=rest))
 

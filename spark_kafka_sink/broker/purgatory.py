@@ -27,16 +27,16 @@ class DelayedOperation:
 
     Args:
         deadline: latest time to send the response, in monotonic seconds.
-        try_complete: prepares the response as far as possible; returns True if it is complete.
+        try_complete: prepares the response as far as possible; returns True if it is complete. By
+            default, the operation waits for its deadline.
         on_complete: sends the response; called when `try_complete` returns True, or at the
             deadline.
         is_abandoned: returns True if the client has disconnected.
-        keys: topic-partitions whose changes can complete the operation. If empty, any change can
-            complete it.
+        keys: topic-partitions whose changes can complete the operation before its deadline.
     """
 
     deadline: float
-    try_complete: Callable[[], bool]
+    try_complete: Callable[[], bool] = lambda: False
     on_complete: Callable[[], None]
     is_abandoned: Callable[[], bool]
     keys: tuple[TopicPartition, ...] = ()
@@ -48,11 +48,9 @@ class DelayedOperationPurgatory:
 
     def __init__(self) -> None:
         self._keyed: dict[TopicPartition, dict[DelayedOperation, None]] = {}
-        self._keyless: dict[DelayedOperation, None] = {}
         self._by_deadline: list[tuple[float, int, DelayedOperation]] = []
         self._numbers = count()
         self._changed: set[TopicPartition] = set()
-        self._all_changed = False
         self._purge_at = PURGE_FROM
 
     def __len__(self) -> int:
@@ -62,8 +60,6 @@ class DelayedOperationPurgatory:
         """Add an operation that could not be completed immediately."""
         for key in operation.keys:
             self._keyed.setdefault(key, {})[operation] = None
-        if not operation.keys:
-            self._keyless[operation] = None
         if len(self._by_deadline) >= self._purge_at:
             self._purge()
         heapq.heappush(self._by_deadline, (operation.deadline, next(self._numbers), operation))
@@ -77,12 +73,9 @@ class DelayedOperationPurgatory:
         heapq.heapify(self._by_deadline)
         self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
-    def wake(self, key: TopicPartition | None = None) -> None:
-        """Register a change of a topic-partition, or of any state if None, for the next `poll`."""
-        if key is None:
-            self._all_changed = True
-        else:
-            self._changed.add(key)
+    def wake(self, key: TopicPartition) -> None:
+        """Register a change of a topic-partition for the next `poll`."""
+        self._changed.add(key)
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline in monotonic seconds, or None if there are no operations."""
@@ -106,24 +99,14 @@ class DelayedOperationPurgatory:
 
     def _take_changed(self) -> list[DelayedOperation]:
         """Return the operations that might be complete because of changes since the last call."""
-        all_changed, keys = self._all_changed, self._changed
-        self._all_changed, self._changed = False, set()
-        if all_changed:
-            return [operation for _, _, operation in sorted(self._by_deadline, key=_arrival)]
-        if not keys:
-            return []
+        keys, self._changed = self._changed, set()
         waiting = (operation for key in keys for operation in self._keyed.get(key, ()))
-        return [*dict.fromkeys(waiting), *self._keyless]
+        return list(dict.fromkeys(waiting))
 
     def _end(self, operation: DelayedOperation) -> None:
         operation.done = True
-        self._keyless.pop(operation, None)
         for key in operation.keys:
             waiting = self._keyed.get(key, {})
             waiting.pop(operation, None)
             if not waiting:
                 self._keyed.pop(key, None)
-
-
-def _arrival(entry: tuple[float, int, DelayedOperation]) -> int:
-    return entry[1]

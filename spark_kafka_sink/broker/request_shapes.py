@@ -7,18 +7,22 @@ and the error log use these tables to process messages of all APIs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.protocol.frame import RecordBuffers
+from spark_kafka_sink.protocol.messages import Values
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from uuid import UUID
 
-    from spark_kafka_sink.protocol.messages import Values
+Result: TypeAlias = Values | ErrorCode | TopicError
+"""The result for a partition or an item of a request: fields of the response, or an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +47,16 @@ class PartitionShape:
         index: int = getattr(partition, self.index) if self.index else partition
         return index
 
-    def answer(self, partition: Any, result: Values | ErrorCode) -> Values:
+    def answer(self, partition: Any, result: Result) -> Values:
         """Return a partition's part of the response, from its fields or its error."""
+        if isinstance(result, TopicError):
+            message = {"error_message": result.message or None}
+            return {**self.answer(partition, result.error), **message}
         if isinstance(result, int):
             result = {self.error: result, **(self.failed if result else {})}
         return {self.answer_index: self.index_of(partition), **result}
 
-    def answer_topic(self, item: Any, handle: Callable[[Any], Values | ErrorCode]) -> Values:
+    def answer_topic(self, item: Any, handle: Callable[[Any], Result]) -> Values:
         """Return a topic's part of the response. `handle` is called for each partition."""
         partitions = getattr(item, self.partitions)
         return {
@@ -71,8 +78,10 @@ class ItemShape:
     names: Mapping[str, str]
     failed: Mapping[str, Any] = field(default_factory=dict)
 
-    def answer(self, item: Any, result: Values | ErrorCode) -> Values:
+    def answer(self, item: Any, result: Result) -> Values:
         """Return an item's part of the response, from its fields or its error."""
+        if isinstance(result, TopicError):
+            return {**self.answer(item, result.error), "error_message": result.message or None}
         names = {ours: getattr(item, its) if its else item for ours, its in self.names.items()}
         if isinstance(result, int):
             result = {"error_code": result, **(self.failed if result else {})}
@@ -177,12 +186,6 @@ def unknown_topic(item: Any) -> ErrorCode:
     return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
 
-def topic_name(item: Any, find_name: Callable[[UUID], str | None]) -> str | None:
-    """Return the topic name of an item that contains the name or the id."""
-    topic_id, name = id_of(item), name_of(item)
-    return name if topic_id is None else find_name(topic_id) or name
-
-
 def items_of(api: int, request: Any) -> ItemShape | None:
     """Return the shape of a request that lists items, or None for other requests."""
     return next((one for one in BY_ITEM.get(api, ()) if getattr(request, one.items, None)), None)
@@ -193,7 +196,8 @@ def split(
 ) -> tuple[Any, Any]:
     """Split a request into two requests: one without and one with the failed partitions.
 
-    The arguments of `is_failed` are the request's item of the topic and of the partition.
+    The arguments of `is_failed` are the request's item of the topic and of the partition. A Fetch
+    request with failed partitions must not wait for data.
     """
     parts: tuple[list[Any], list[Any]] = [], []
     for item in getattr(request, shape.topics):
@@ -203,6 +207,8 @@ def split(
         for part, partitions in zip(parts, split_partitions, strict=True):
             if partitions:
                 part.append(replace(item, **{shape.partitions: tuple(partitions)}))
+    if parts[1] and hasattr(request, "max_wait"):
+        request = replace(request, max_wait=timedelta(0))
     rest, failed = (replace(request, **{shape.topics: tuple(part)}) for part in parts)
     return rest, failed
 

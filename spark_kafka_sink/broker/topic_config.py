@@ -84,6 +84,11 @@ def _throttled(text: str) -> bool:
 
 _BOOLEAN = one_of("true", "false")
 _NO_CODEC = {"uncompressed": "none"}
+_LEVELS: Mapping[Codec | None, str] = {
+    Codec.GZIP: "compression.gzip.level",
+    Codec.LZ4: "compression.lz4.level",
+    Codec.ZSTD: "compression.zstd.level",
+}
 _CODECS = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMES = one_of("CreateTime", "LogAppendTime")
 
@@ -136,35 +141,57 @@ _ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRules:
-    """The parsed configs for the validation of produced batches, in bytes and milliseconds.
+class LogConfig:
+    """The parsed configs of a topic's logs, in bytes and milliseconds (Kafka's LogConfig).
 
-    `codec` is None if producers choose the codec. If `is_compacted`, every record must have a key.
-    If `stamps_records`, the broker replaces the timestamps with its own time.
+    `codec` is None if producers choose the codec; `codec_level` is None for the codec's default. If
+    `is_compacted`, every record must have a key. If `stamps_records`, the broker replaces the
+    timestamps with its own time. A retention of -1 means no limit. If `deletes` is False
+    (cleanup.policy=compact), records are not deleted.
     """
 
     max_bytes: int
     segment_bytes: int
+    segment_ms: int
+    index_bytes: int
+    index_interval_bytes: int
+    retention_ms: int
+    retention_bytes: int
+    flush_messages: int
+    flush_ms: int
     before_max_ms: int
     after_max_ms: int
     min_in_sync: int
     codec: Codec | None
+    codec_level: int | None
+    deletes: bool
     is_compacted: bool
     stamps_records: bool
 
     @classmethod
-    def of(cls, config: TopicConfig) -> BatchRules:
-        """Parse the rules from a topic's configs."""
-        codec = config["compression.type"]
-        chosen = None if codec == "producer" else Codec[_NO_CODEC.get(codec, codec).upper()]
+    def of(cls, config: TopicConfig) -> LogConfig:
+        """Parse the configs of a topic."""
+        name = config["compression.type"]
+        codec = None if name == "producer" else Codec[_NO_CODEC.get(name, name).upper()]
+        level = int(config[_LEVELS[codec]]) if codec in _LEVELS else None
+        policies = config["cleanup.policy"].split(",")
         return cls(
             max_bytes=int(config["max.message.bytes"]),
             segment_bytes=int(config["internal.segment.bytes"]) or int(config["segment.bytes"]),
+            segment_ms=int(config["segment.ms"]),
+            index_bytes=int(config["segment.index.bytes"]),
+            index_interval_bytes=int(config["index.interval.bytes"]),
+            retention_ms=int(config["retention.ms"]),
+            retention_bytes=max(int(config["retention.bytes"]), -1),
+            flush_messages=int(config["flush.messages"]),
+            flush_ms=int(config["flush.ms"]),
             before_max_ms=int(config["message.timestamp.before.max.ms"]),
             after_max_ms=int(config["message.timestamp.after.max.ms"]),
             min_in_sync=int(config["min.insync.replicas"]),
-            codec=chosen,
-            is_compacted="compact" in config["cleanup.policy"].split(","),
+            codec=codec,
+            codec_level=None if codec is Codec.GZIP and level == -1 else level,
+            deletes="delete" in policies,
+            is_compacted="compact" in policies,
             stamps_records=config["message.timestamp.type"] == "LogAppendTime",
         )
 
@@ -187,10 +214,10 @@ class TopicConfig:
 
     own: Mapping[str, str] = field(default_factory=dict)
     broker: tuple[Layer, ...] = ()
-    batch_rules: BatchRules = field(init=False, repr=False, compare=False)
+    log: LogConfig = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "batch_rules", BatchRules.of(self))
+        object.__setattr__(self, "log", LogConfig.of(self))
 
     def __getitem__(self, key: str) -> str:
         return self.own[key] if key in self.own else self.default(key)
@@ -206,6 +233,10 @@ class TopicConfig:
             return ConfigSource.TOPIC
         found = (layer.source for layer in self.broker if key in layer.values)
         return next(found, ConfigSource.DEFAULT)
+
+
+DEFAULT_LOG_CONFIG = TopicConfig().log
+"""The log configs of a topic that sets no configs."""
 
 
 def problem_with(
@@ -269,11 +300,15 @@ def default_synonym(name: str) -> tuple[str, str] | None:
     """
     if name in _WITHOUT_DEFAULT:
         return None
-    return _DEFAULT_NAMES.get(name, (name, TOPIC_KEYS[TOPIC_NAMES[name]].default))
+    return _DEFAULT_NAMES.get(name, (name, BROKER_KEYS[name].default))
 
 
 TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
 """Topic configs by broker config, for all broker configs that can be changed at runtime."""
+BROKER_KEYS: Mapping[str, ConfigKey] = {
+    name: TOPIC_KEYS[topic] for name, topic in TOPIC_NAMES.items()
+}
+"""The broker configs that can be changed at runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,13 +349,12 @@ def settings_of(
         "replica.lag.time.max.ms": (str(config.replica_lag_time_max_ms), ConfigType.LONG),
     }
     for name, (value, kind) in own.items():
-        key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
-        default = key is not None and key.default == value
+        known = BROKER_KEYS.get(name)
+        default = known is not None and known.default == value
         source = ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
         yield Setting(name=name, value=value, type=kind, source=source)
-    for topic_name, name in SYNONYMS.items():
+    for name, key in BROKER_KEYS.items():
         if name not in own:
-            key = TOPIC_KEYS[topic_name]
             default_value = None if name in _WITHOUT_DEFAULT else key.default
             yield Setting(
                 name=name, value=default_value, type=key.type, source=ConfigSource.DEFAULT
@@ -329,4 +363,4 @@ def settings_of(
 
 def _listener(config: BrokerConfig, address: tuple[str, int]) -> str:
     host, port = address
-    return f"{config.security.protocol}://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{config.protocol}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spark_kafka_sink.broker.config import LOG, BrokerConfig, BrokerOptions
+from spark_kafka_sink.broker.config import LOG, BrokerConfig
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.broker.security.oauthbearer import JwksValidator, validate_unsecured
 from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
@@ -246,14 +246,14 @@ class BrokerArguments:
         "Log level on stderr; rejected requests are logged as warnings.", LogLevel.WARNING
     )
 
-    def options(self) -> BrokerOptions:
+    def options(self) -> dict[str, Any]:
         """Return the options for `EmbeddedBroker`.
 
         Raises:
             ConfigError: a topic, a topic config, or a user cannot be parsed.
         """
         topics = [TopicArgument.parse(text) for text in self.topic or ()]
-        options: BrokerOptions = {
+        options = {
             "topics": {topic.name: topic.partitions for topic in topics},
             "replication_factors": {
                 topic.name: topic.replicas for topic in topics if topic.replicas
@@ -272,8 +272,8 @@ class BrokerArguments:
             "oauthbearer_validator": token_validator(self.oauthbearer_jwks),
             "denials": tuple(self.deny or ()),
         }
-        unchanged = BrokerOptions.__annotations__.keys() - options.keys()
-        return cast("BrokerOptions", {name: getattr(self, name) for name in unchanged} | options)
+        unchanged = {field.name for field in fields(BrokerConfig)} - options.keys()
+        return {name: getattr(self, name) for name in unchanged} | options
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ def _topic_configs(texts: Iterable[str]) -> dict[str, dict[str, str]]:
 READY = "kafkaprod broker ready on"
 
 
-def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
+def serve(options: dict[str, Any], ca_file: str | None = None) -> None:
     """Run a broker until SIGINT or SIGTERM. Once clients can connect, print READY and addresses.
 
     If the broker is secured, also print the options that clients need.
@@ -340,7 +340,7 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
     try:
         with EmbeddedBroker(**options) as kafka:
             typer.echo(f"{READY} {kafka.bootstrap_servers}")
-            if options.get("tls") or kafka.config.security.mechanisms:
+            if options.get("tls") or kafka.config.mechanisms:
                 _print_client_options(kafka, ca_file)
             stop.wait()
         typer.echo("kafkaprod broker stopped")
@@ -355,7 +355,7 @@ def _print_client_options(kafka: EmbeddedBroker, ca_file: str | None) -> None:
         path = kafka.ca_file if ca_file is None else Path(ca_file)
         path.write_text(kafka.ca_certificate, encoding="utf-8")
     own = None
-    if kafka.config.security.client_auth is ClientAuth.REQUIRED:
+    if kafka.config.client_auth is ClientAuth.REQUIRED:
         own = kafka.client_certificate_files(kafka.client_certificate("client"))
     for line in client_option_lines(kafka, path, own):
         typer.echo(line)

@@ -5,6 +5,6 @@ In reading order:
 - `cluster`: `Cluster`, which contains all state; dynamic configs, retention and flush.ms
 - `topics`: all topics, their validation, replica assignment and storage across restarts
 - `nodes`: the state of each node (up, paused, stopped or fenced), and operations that change it
-- `elections`: leader elections
-- `replica_manager`: in-sync replicas, high watermarks and partition reassignments
+- `elections`: leader elections and partition reassignments
+- `replica_manager`: in-sync replicas and high watermarks
 """

@@ -16,8 +16,8 @@ from zlib import crc32
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.elections import Elections
-from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets, NodeStates, NodeStatus
-from spark_kafka_sink.broker.cluster.replica_manager import Reassignments, ReplicaManager
+from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets
+from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
@@ -25,6 +25,7 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     TransactionCoordinator,
 )
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, ConfigSource, Layer
+from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,23 +37,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
-    from spark_kafka_sink.common.clock import Clock
 
 
-class JumpingClock:
+class JumpingClock(SystemClock):
     """A clock whose wall time tests can change; its monotonic time is not affected."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._offset_ms = 0
-
-    def monotonic(self) -> float:
-        """See `Clock`."""
-        return self._clock.monotonic()
 
     def wall_ms(self) -> int:
         """See `Clock`."""
-        return self._clock.wall_ms() + self._offset_ms
+        return super().wall_ms() + self._offset_ms
 
     def jump(self, milliseconds: int) -> None:
         """Move the wall time by `milliseconds`, which may be negative."""
@@ -75,8 +70,8 @@ class DynamicConfigs:
     def __init__(self, config: BrokerConfig, journal: Journal) -> None:
         self._config = config
         self._journal = journal
-        self._values: dict[tuple[str, str], dict[str, str]] = {
-            (kind, str(name)): dict(own)
+        self._values: dict[tuple[str, str], Mapping[str, str]] = {
+            (kind, str(name)): own
             for kind in (BROKER, GROUP)
             for (name,), own in journal.all(kind).items()
         }
@@ -207,28 +202,28 @@ class Cluster:
         self.purgatory = purgatory
         self._all_nodes = {node.id: node for node in nodes}
         self.nodes = dict(self._all_nodes)
-        self.node_states = NodeStates(
-            {node: NodeStatus(lag=config.follower_lag_ms / 1000) for node in sorted(self.nodes)}
+        self.node_control = NodeControl(
+            self.nodes, config, sockets, clock, self._node_lost, self._node_started
         )
-        self.journal = backend.open_journal()
+        self.journal = backend.journal
         store = TopicStore(backend, self.journal)
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()
         self.group_coordinator = GroupCoordinator(self.journal)
         self.transactional_offsets = TransactionalOffsets(self.journal, self.group_coordinator)
         forget_offsets = self.transactional_offsets.forget_topic
-        self.topics = Topics(config, self.node_states.active(), store, layers, forget_offsets)
+        self.topics = Topics(config, self.node_control.active(), store, layers, forget_offsets)
         self.log_manager = LogManager(self.topics.partitions, clock, config.retention_check_ms)
-        self.elections = Elections(self.node_states, self.topics, purgatory)
-        session = config.session_timeout_ms / 1000
-        self.node_control = NodeControl(
-            self.node_states, sockets, clock, session, self._node_lost, self._node_started
-        )
+        self.elections = Elections(self.node_control, self.topics, purgatory)
         max_lag = config.replica_lag_time_max_ms / 1000
-        self.replica_manager = ReplicaManager(self.node_states, self.topics, purgatory, max_lag)
-        self.reassignments = Reassignments(self.topics, self.elections)
+        self.replica_manager = ReplicaManager(self.node_control, self.topics, purgatory, max_lag)
         self.transaction_coordinator = TransactionCoordinator(
-            config, self.journal, clock, self.topics.named, self.transactional_offsets, purgatory
+            config,
+            self.journal,
+            clock,
+            self.topics.partition,
+            self.transactional_offsets,
+            purgatory,
         )
         self.transaction_coordinator.recover(self.topics.all())
         self._create_configured_topics()
@@ -263,7 +258,7 @@ class Cluster:
         return min(self.nodes, default=-1)
 
     def _nodes_changed(self) -> None:
-        active = self.node_states.active()
+        active = self.node_control.active()
         self.nodes = {node: self._all_nodes[node] for node in active}
         self.topics.set_nodes(active)
 
@@ -301,7 +296,7 @@ class Cluster:
         self.replica_manager.tick(now)
         self.transaction_coordinator.tick()
         self.log_manager.tick()
-        self.reassignments.tick()
+        self.elections.tick()
         self.purgatory.poll(now)
 
     def close(self) -> None:
@@ -318,6 +313,6 @@ class Cluster:
             self.purgatory.next_deadline(),
             self.group_coordinator.next_deadline(),
             self.replica_manager.next_deadline(),
-            self.node_states.next_fence(),
+            self.node_control.next_fence(),
         )
         return min((time for time in due if time is not None), default=None)

@@ -1,4 +1,9 @@
-"""Leader elections, as in Kafka's controller."""
+"""Leader elections and partition reassignments (KIP-455), as in Kafka's controller.
+
+During a reassignment, a partition has both the target replicas and the replicas to be removed. When
+all added replicas are in sync, the replicas to be removed are dropped, and one of the remaining
+replicas becomes the leader.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.cluster.topics import TopicError, Topics
 from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.cluster.nodes import NodeStates
-    from spark_kafka_sink.broker.cluster.topics import Topics
-    from spark_kafka_sink.broker.partition.partition import Partition
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.broker.cluster.nodes import NodeControl
+    from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
 
@@ -21,40 +29,43 @@ NO_LEADER = -1
 
 
 class Elections:
-    """Elects partition leaders, and increments the leader epoch at every change.
+    """Elects partition leaders, and moves partitions to other replicas.
+
+    Every election increments the leader epoch.
 
     A new leader has only the records that it has replicated. As in Kafka, records that existed only
     on the former leader are lost. Such records were never acknowledged to a producer with acks=all.
     """
 
     def __init__(
-        self, nodes: NodeStates, topics: Topics, purgatory: DelayedOperationPurgatory
+        self, nodes: NodeControl, topics: Topics, purgatory: DelayedOperationPurgatory
     ) -> None:
         self._nodes = nodes
         self._topics = topics
         self._purgatory = purgatory
+        self._reassigned: dict[TopicPartition, Partition] = {}
 
     def node_lost(self, node: int) -> None:
         """Remove a node from all in-sync replicas, and elect new leaders for its partitions."""
-        for partition in self._partitions():
+        for partition in self._topics.partitions():
             if node not in partition.replicas:
                 continue
             if partition.leader == node:
                 self._elect(partition)
             if partition.in_sync != [node]:
                 partition.in_sync = [n for n in partition.in_sync if n != node]
-            self._wake(partition)
+            self._purgatory.wake(partition.key)
 
     def node_started(self) -> None:
         """Elect leaders for all partitions without a leader."""
-        for partition in self._partitions():
+        for partition in self._topics.partitions():
             if partition.leader == NO_LEADER:
                 self._elect(partition)
-                self._wake(partition)
+                self._purgatory.wake(partition.key)
 
     def elect_preferred(self) -> None:
         """Elect the preferred leader (the first replica) of each partition if it is in sync."""
-        for partition in self._partitions():
+        for partition in self._topics.partitions():
             first = partition.replicas[0]
             if partition.leader != first and first in partition.in_sync:
                 self._lead(partition, first)
@@ -82,13 +93,13 @@ class Elections:
         self._set_leader(partition, node)
         return _led_by(partition, node)
 
-    def set_replicas(self, partition: Partition, replicas: list[int]) -> None:
+    def _set_replicas(self, partition: Partition, replicas: list[int]) -> None:
         """Remove all replicas except `replicas`; elect a new leader if the leader is removed."""
         partition.replicas = list(replicas)
         partition.in_sync = [node for node in partition.in_sync if node in replicas]
         if partition.leader not in replicas:
             self._elect(partition)
-        self._wake(partition)
+        self._purgatory.wake(partition.key)
 
     def move(self, partition: Partition, node: int) -> None:
         """Make an active node the leader without losing records. If necessary, add it as a replica.
@@ -107,10 +118,68 @@ class Elections:
             old = partition.leader if partition.leader >= 0 else partition.replicas[0]
             partition.replicas = [node if n == old else n for n in partition.replicas]
             partition.in_sync = [node if n == old else n for n in partition.in_sync]
-        partition.replica_states.catch_up(node, partition.log.end_offset)
+        partition.replica_states.ends[node] = partition.log.end_offset
         if node not in partition.in_sync:
             partition.in_sync = [*partition.in_sync, node]
         self._lead(partition, node)
+
+    def reassigned(self) -> list[Partition]:
+        """Return the partitions that are being reassigned."""
+        return [self._reassigned[key] for key in sorted(self._reassigned)]
+
+    def reassign(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
+        """Start to move a partition to the replicas in `target`, preferred leader first.
+
+        Raises:
+            TopicError: `target` is empty, or contains duplicate or unknown nodes.
+        """
+        if problem := self._topics.problem_with_replicas(target):
+            raise TopicError(ErrorCode.invalid_replica_assignment, problem)
+        original = [node for node in partition.replicas if node not in partition.adding]
+        if len(partition.replicas) == 1:
+            partition.replica_states.begin(partition.log.end_offset)
+        partition.adding = [node for node in target if node not in original]
+        partition.removing = [node for node in partition.replicas if node not in target]
+        partition.replicas = [*target, *partition.removing]
+        topic.is_replicated = topic.is_replicated or len(partition.replicas) > 1
+        self._reassigned[partition.key] = partition
+        self._topics.store.save(topic)
+
+    def cancel_reassignment(self, topic: Topic, partition: Partition) -> None:
+        """Cancel the reassignment of a partition.
+
+        Raises:
+            TopicError: no reassignment is in progress, or no original replica is in sync.
+        """
+        if partition.key not in self._reassigned:
+            raise TopicError(ErrorCode.no_reassignment_in_progress, "")
+        original = [node for node in partition.replicas if node not in partition.adding]
+        if not set(original) & set(partition.in_sync):
+            raise TopicError(
+                ErrorCode.invalid_replica_assignment, "None of the original replicas is in sync."
+            )
+        self._end_reassignment(topic, partition, original)
+
+    def tick(self) -> None:
+        """Complete the reassignments whose added replicas are all in sync."""
+        for partition in self.reassigned():
+            topic = self._topics.named(partition.topic)
+            if topic is None or topic.partition(partition.index) is not partition:
+                del self._reassigned[partition.key]
+                continue
+            target = [node for node in partition.replicas if node not in partition.removing]
+            in_sync = set(partition.in_sync)
+            if set(partition.adding) <= in_sync and in_sync & set(target):
+                self._end_reassignment(topic, partition, target)
+
+    def _end_reassignment(self, topic: Topic, partition: Partition, replicas: list[int]) -> None:
+        removed = [node for node in partition.replicas if node not in replicas]
+        partition.adding, partition.removing = [], []
+        self._set_replicas(partition, replicas)
+        for node in removed:
+            partition.replica_states.forget(node)
+        del self._reassigned[partition.key]
+        self._topics.store.save(topic)
 
     def _elect(self, partition: Partition) -> None:
         candidates = (
@@ -125,9 +194,9 @@ class Elections:
         if node == old:
             return
         if old != NO_LEADER:
-            partition.replica_states.catch_up(old, partition.log.end_offset)
+            partition.replica_states.ends[old] = partition.log.end_offset
         elif node != NO_LEADER:
-            partition.replica_states.catch_up(node, partition.log.end_offset)
+            partition.replica_states.ends[node] = partition.log.end_offset
         self._set_leader(partition, node)
 
     def _set_leader(self, partition: Partition, node: int) -> None:
@@ -135,12 +204,12 @@ class Elections:
         partition.leader_epoch += 1
         if node != NO_LEADER:
             is_only = len(partition.replicas) == 1
-            end = partition.log.end_offset if is_only else partition.replica_states.end(node)
+            end = partition.log.end_offset if is_only else partition.replica_states.ends[node]
             if end < partition.log.end_offset or partition.needs_truncation:
                 self._truncate(partition, end)
         if partition.leader != NO_LEADER:
             partition.begin_leader_epoch()
-        self._wake(partition)
+        self._purgatory.wake(partition.key)
         try:
             self._topics.store.save_leader_epoch(partition)
         except OSError as error:
@@ -161,12 +230,6 @@ class Elections:
                 error,
             )
             partition.leader = NO_LEADER
-
-    def _partitions(self) -> list[Partition]:
-        return [partition for topic in self._topics.all() for partition in topic.partitions]
-
-    def _wake(self, partition: Partition) -> None:
-        self._purgatory.wake((partition.topic, partition.index))
 
 
 def _led_by(partition: Partition, node: int) -> ErrorCode:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.common.clock import Clock
 
 
@@ -22,6 +23,8 @@ class NodeState(Enum):
 
     UP = auto()
     PAUSED = auto()
+    FENCED = auto()
+    """Paused for longer than the session timeout."""
     STOPPED = auto()
 
 
@@ -35,7 +38,6 @@ class NodeStatus:
 
     state: NodeState = NodeState.UP
     lag: float = 0.0
-    fenced: bool = False
     fence_at: float | None = None
 
     @property
@@ -46,11 +48,53 @@ class NodeStatus:
     @property
     def is_active(self) -> bool:
         """True if the node can lead partitions and be in sync."""
-        return self.state is not NodeState.STOPPED and not self.fenced
+        return self.state in {NodeState.UP, NodeState.PAUSED}
 
 
-class NodeStates(dict[int, NodeStatus]):
-    """The states of all nodes, by id."""
+class NodeSockets(NamedTuple):
+    """Functions for the sockets of a node.
+
+    Args:
+        close: closes the node's listening socket and all its connections.
+        open: listens again on the node's port.
+        mute: stops reading and writing on the node's connections without closing them.
+        unmute: resumes reading and writing on the node's connections.
+    """
+
+    close: Callable[[int], None]
+    open: Callable[[int], None]
+    mute: Callable[[int], None]
+    unmute: Callable[[int], None]
+
+
+class NodeControl(dict[int, NodeStatus]):
+    """The states of all nodes, by id. Stops, starts and pauses nodes.
+
+    Args:
+        nodes: the ids of all nodes.
+        config: the replication delay and the session timeout.
+        sockets: opens, closes and mutes the nodes' sockets.
+        clock: measures the sessions of paused nodes.
+        on_lost: called with a node that is no longer active.
+        on_started: called when a node is active again.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[int],
+        config: BrokerConfig,
+        sockets: NodeSockets,
+        clock: Clock,
+        on_lost: Callable[[int], None],
+        on_started: Callable[[], None],
+    ) -> None:
+        lag = config.follower_lag_ms / 1000
+        super().__init__({node: NodeStatus(lag=lag) for node in sorted(nodes)})
+        self._sockets = sockets
+        self._clock = clock
+        self._session = config.session_timeout_ms / 1000
+        self._on_lost = on_lost
+        self._on_started = on_started
 
     def active(self) -> list[int]:
         """Return the ids of the nodes that can lead partitions."""
@@ -61,57 +105,12 @@ class NodeStates(dict[int, NodeStatus]):
         times = (status.fence_at for status in self.values() if status.fence_at is not None)
         return min(times, default=None)
 
-
-class NodeSockets(Protocol):
-    """Operations on the sockets of a node."""
-
-    def close_node(self, node: int) -> None:
-        """Close the node's listening socket and all its connections."""
-
-    def open_node(self, node: int) -> None:
-        """Listen again on the node's port."""
-
-    def mute_node(self, node: int) -> None:
-        """Stop reading and writing on the node's connections without closing them."""
-
-    def unmute_node(self, node: int) -> None:
-        """Resume reading and writing on the node's connections."""
-
-
-class NodeControl:
-    """Stops, starts and pauses nodes.
-
-    Args:
-        nodes: the states of the nodes; this class updates them.
-        sockets: opens, closes and mutes the nodes' sockets.
-        clock: measures the sessions of paused nodes.
-        session: seconds after which a paused node is fenced.
-        on_lost: called with a node that is no longer active.
-        on_started: called when a node is active again.
-    """
-
-    def __init__(
-        self,
-        nodes: NodeStates,
-        sockets: NodeSockets,
-        clock: Clock,
-        session: float,
-        on_lost: Callable[[int], None],
-        on_started: Callable[[], None],
-    ) -> None:
-        self._nodes = nodes
-        self._sockets = sockets
-        self._clock = clock
-        self._session = session
-        self._on_lost = on_lost
-        self._on_started = on_started
-
     def stop(self, node: int) -> None:
         """Stop a node: close its connections and elect other leaders. Its data is retained."""
         status = self._status(node)
         if status.state is not NodeState.STOPPED:
             status.state, status.fence_at = NodeState.STOPPED, None
-            self._sockets.close_node(node)
+            self._sockets.close(node)
             self._on_lost(node)
 
     def start(self, node: int) -> None:
@@ -119,11 +118,11 @@ class NodeControl:
         status = self._status(node)
         if status.state is NodeState.UP:
             return
-        if status.state is NodeState.PAUSED:
-            self._sockets.unmute_node(node)
+        if status.state is NodeState.STOPPED:
+            self._sockets.open(node)
         else:
-            self._sockets.open_node(node)
-        status.state, status.fenced, status.fence_at = NodeState.UP, False, None
+            self._sockets.unmute(node)
+        status.state, status.fence_at = NodeState.UP, None
         self._on_started()
 
     def pause(self, node: int) -> None:
@@ -132,7 +131,7 @@ class NodeControl:
         if status.state is NodeState.UP:
             status.state = NodeState.PAUSED
             status.fence_at = self._clock.monotonic() + self._session
-            self._sockets.mute_node(node)
+            self._sockets.mute(node)
 
     def set_lag(self, node: int, seconds: float) -> None:
         """Delay a follower's replication by this many seconds."""
@@ -140,18 +139,18 @@ class NodeControl:
 
     def set_all_lags(self, seconds: float) -> None:
         """Delay the replication of every node by this many seconds."""
-        for node in self._nodes:
+        for node in self:
             self.set_lag(node, seconds)
 
     def tick(self, now: float) -> None:
         """Fence the nodes that have been paused for longer than the session timeout."""
-        due = [n for n, s in self._nodes.items() if s.fence_at is not None and s.fence_at <= now]
+        due = [n for n, s in self.items() if s.fence_at is not None and s.fence_at <= now]
         for node in due:
-            self._nodes[node].fenced, self._nodes[node].fence_at = True, None
+            self[node].state, self[node].fence_at = NodeState.FENCED, None
         for node in due:
             self._on_lost(node)
 
     def _status(self, node: int) -> NodeStatus:
-        if node not in self._nodes:
+        if node not in self:
             raise KafkaProdError(f"node {node} does not exist", hint="Node ids start at 1")
-        return self._nodes[node]
+        return self[node]

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -20,7 +20,6 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.partition.partition import Partition, Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
-from spark_kafka_sink.broker.storage.log_storage import LogConfig, StorageBackend
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 from spark_kafka_sink.common.errors import KafkaProdError
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class TopicError(Exception):
         message: a description of the problem, for the response.
     """
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
+    def __init__(self, error: ErrorCode, message: str = "") -> None:
         super().__init__(message)
         self.error = error
         self.message = message
@@ -163,7 +163,7 @@ class TopicStore:
         logs: list[UnifiedLog] = []
         try:
             for index in indexes:
-                storage = self._backend.create(topic, index, LogConfig.of(config))
+                storage = self._backend.create(topic, index, config.log)
                 logs.append(UnifiedLog(storage))
             yield logs
         except OSError:
@@ -220,7 +220,7 @@ class TopicStore:
         Without the stored epoch, a restart would reuse epochs in which no record was written.
         Clients would ignore metadata with these epochs, and send requests to the former leader.
         """
-        key = (partition.topic, partition.index)
+        key = partition.key
         self._journal.put(LEADER_EPOCH, key, partition.leader_epoch)
 
     def delete_records(self, partition: Partition, offset: int) -> None:
@@ -228,7 +228,7 @@ class TopicStore:
 
         If the offset were stored later, deleted records could reappear after a failure.
         """
-        self._journal.put(LOG_START, (partition.topic, partition.index), offset)
+        self._journal.put(LOG_START, partition.key, offset)
         partition.log.delete_records(offset)
 
     def remove(self, topic: Topic) -> None:
@@ -251,6 +251,7 @@ class TopicStore:
             topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
             for index, known in enumerate(value["partitions"]):
                 topic.partitions.append(self._partition(topic, index, known, nodes))
+            topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
             self.save(topic)
             yield topic
 
@@ -265,9 +266,8 @@ class TopicStore:
             replicas=replicas,
             in_sync=list(replicas),
         )
-        config = LogConfig.of(topic.config)
         partition.recover(
-            lambda on_batch: self._backend.load(topic.name, index, config, on_batch),
+            lambda on_batch: self._backend.load(topic.name, index, topic.config.log, on_batch),
             self._journal.get(LOG_START, (topic.name, index)) or 0,
         )
         elected = self._journal.get(LEADER_EPOCH, (topic.name, index)) or 0
@@ -305,6 +305,7 @@ def _close(logs: Sequence[UnifiedLog]) -> None:
             log.storage.close()
 
 
+@dataclass(slots=True, eq=False)
 class Topics:
     """All topics, by name and by id.
 
@@ -316,23 +317,19 @@ class Topics:
         forget_offsets: deletes the committed offsets of all groups for a topic.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        nodes: list[int],
-        store: TopicStore,
-        broker_layers: tuple[Layer, ...],
-        forget_offsets: Callable[[str], None],
-    ) -> None:
-        self.store = store
-        self._forget_offsets = forget_offsets
-        self._config = config
+    _config: BrokerConfig
+    nodes: InitVar[list[int]]
+    store: TopicStore
+    _broker_layers: tuple[Layer, ...]
+    _forget_offsets: Callable[[str], None]
+    _by_name: dict[str, Topic] = field(default_factory=dict, init=False)
+    _by_id: dict[UUID, Topic] = field(default_factory=dict, init=False)
+    _brokers: Brokers = field(init=False)
+
+    def __post_init__(self, nodes: list[int]) -> None:
         self._brokers = Brokers(tuple(nodes), frozenset(nodes))
-        self._by_name: dict[str, Topic] = {}
-        self._by_id: dict[UUID, Topic] = {}
-        self._broker_layers = broker_layers
-        for topic in store.load(nodes, broker_layers):
-            self._register(topic)
+        for topic in self.store.load(nodes, self._broker_layers):
+            self._by_name[topic.name] = self._by_id[topic.id] = topic
 
     def set_nodes(self, nodes: list[int]) -> None:
         """Set the active nodes, from which the leaders of new partitions are chosen."""
@@ -343,8 +340,8 @@ class Topics:
         return [self._by_name[name] for name in sorted(self._by_name)]
 
     def partitions(self) -> Iterator[Partition]:
-        """Yield the partitions of all topics."""
-        return (partition for topic in self._by_name.values() for partition in topic.partitions)
+        """Yield the partitions of all topics, ordered by topic name."""
+        return (partition for topic in self.all() for partition in topic.partitions)
 
     def named(self, name: str | None) -> Topic | None:
         """Return the topic with this name, or None if it does not exist."""
@@ -358,11 +355,6 @@ class Topics:
     def with_id(self, topic_id: UUID | None) -> Topic | None:
         """Return the topic with this id, or None if it does not exist."""
         return self._by_id.get(topic_id) if topic_id is not None else None
-
-    def name_of(self, topic_id: UUID) -> str | None:
-        """Return the name of the topic with this id, or None if it does not exist."""
-        topic = self.with_id(topic_id)
-        return topic.name if topic else None
 
     def check(self, new: NewTopic) -> None:
         """Check that a topic can be created.
@@ -403,19 +395,25 @@ class Topics:
         """
         self.check(new)
         topic = self.draft(new)
-        indexes = range(len(topic.partitions))
+        count, topic.partitions = len(topic.partitions), []
+        self._add(topic, new, count)
+        self._by_name[topic.name] = self._by_id[topic.id] = topic
+        return topic
+
+    def _add(self, topic: Topic, new: NewTopic, count: int) -> None:
+        """Create partitions of a topic until it has `count`, and store them."""
+        indexes = range(len(topic.partitions), count)
         try:
-            # Offsets remain if an earlier deletion of a topic with this name failed.
-            self._forget_offsets(topic.name)
+            if not topic.partitions:
+                # Offsets remain if an earlier deletion of a topic with this name failed.
+                self._forget_offsets(topic.name)
             with self.store.creating(topic.name, indexes, topic.config) as logs:
-                for partition, log in zip(topic.partitions, logs, strict=True):
-                    partition.log = log
-                    partition.begin_leader_epoch()
-                self.store.save(topic)
+                added = [self._partition(new, *one) for one in zip(indexes, logs, strict=True)]
+                self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
         except OSError as error:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
-        self._register(topic)
-        return topic
+        topic.partitions += added
+        topic.is_replicated = topic.is_replicated or any(len(one.replicas) > 1 for one in added)
 
     def draft(self, new: NewTopic) -> Topic:
         """Return the topic that `create` would create, without registering or storing it."""
@@ -427,11 +425,6 @@ class Topics:
             config=TopicConfig(own=own, broker=self._broker_layers),
             partitions=[self._partition(new, index, UnifiedLog()) for index in range(count)],
         )
-
-    def _register(self, topic: Topic) -> None:
-        self._by_name[topic.name] = topic
-        self._by_id[topic.id] = topic
-        topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
 
     def problem_with_replicas(self, replicas: Sequence[int]) -> str | None:
         """Return why a partition cannot be moved to these nodes, or None if it can."""
@@ -458,14 +451,7 @@ class Topics:
         """
         factor = topic.replication_factor
         new = NewTopic(name=topic.name, replication_factor=factor, assignments=assignments)
-        indexes = range(len(topic.partitions), count)
-        try:
-            with self.store.creating(topic.name, indexes, topic.config) as logs:
-                added = [self._partition(new, *one) for one in zip(indexes, logs, strict=True)]
-                self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
-        except OSError as error:
-            raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
-        topic.partitions += added
+        self._add(topic, new, count)
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
         """Replace the configs that are set for a topic, with immediate effect.
@@ -486,7 +472,7 @@ class Topics:
     def _set_config(self, topic: Topic, config: TopicConfig) -> None:
         topic.config = config
         for partition in topic.partitions:
-            partition.log.storage.config = LogConfig.of(config)
+            partition.log.storage.config = config.log
 
     def _partition(self, new: NewTopic, index: int, log: UnifiedLog) -> Partition:
         default = self._config.replication_factor

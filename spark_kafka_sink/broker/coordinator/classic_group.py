@@ -8,43 +8,38 @@ single consumer starts immediately. A client that joins with the instance id of 
 
 from __future__ import annotations
 
-import struct
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections import Counter, UserDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
+from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import decode
 
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
 
-_COUNTS = struct.Struct(">hi")
-_LENGTH = struct.Struct(">h")
+_VERSION_BYTES = 2
+"""Size of the version number before a ConsumerProtocolSubscription."""
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
     """Return the topics in a ConsumerProtocolSubscription, or None if it cannot be parsed.
 
-    In all versions, the first fields are the version and the topic names.
+    The fields of version 0 are the first fields of all versions.
     """
     try:
-        _, count = _COUNTS.unpack_from(metadata)
-        at, names = _COUNTS.size, []
-        for _ in range(count):
-            (size,) = _LENGTH.unpack_from(metadata, at)
-            at += _LENGTH.size + size
-            if size < 0 or at > len(metadata):
-                return None
-            names.append(metadata[at - size : at].decode())
-    except (struct.error, UnicodeDecodeError):
+        subscription, _ = decode(ConsumerProtocolSubscription, metadata, _VERSION_BYTES)
+    except ProtocolError:
         return None
-    return names
+    return list(subscription.topics)
 
 
 Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
@@ -116,8 +111,9 @@ NO_OFFSET = -1
 class CommittedOffset:
     """The offset from which a group continues to read, or -1 if no offset is committed.
 
-    `order` is the number of the commit (`GroupCoordinator.next_order`). If there are several
-    commits for a partition, the one with the highest number applies.
+    `order` is the number of the commit (`GroupCoordinator.next_order`), which journals of earlier
+    versions do not contain. If there are several commits for a partition, the one with the highest
+    number applies.
     """
 
     offset: int = NO_OFFSET
@@ -125,17 +121,8 @@ class CommittedOffset:
     metadata: str | None = ""
     order: int = field(default=0, compare=False)
 
-    def to_json(self) -> dict[str, int | str | None]:
-        """Return the fields that are stored in the journal."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the offset that `to_json` stored. Earlier versions did not store `order`."""
-        return cls(**{"order": 0, **fields})
-
-
-class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
+class GroupOffsets(UserDict[tuple[str, int], CommittedOffset]):
     """Committed offsets by topic and partition, stored across restarts.
 
     Args:
@@ -146,28 +133,19 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
     def __init__(self, journal: Journal, group_id: str) -> None:
         self._journal = journal
         self._group_id = group_id
-        self._offsets = {
-            (str(topic), int(partition)): CommittedOffset.from_json(value)
+        self.data = {
+            (str(topic), int(partition)): CommittedOffset(**value)
             for (group, topic, partition), value in journal.all(KIND).items()
             if group == group_id
         }
 
-    def __getitem__(self, topic_partition: tuple[str, int]) -> CommittedOffset:
-        return self._offsets[topic_partition]
-
     def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
-        self._journal.put(KIND, (self._group_id, *topic_partition), offset.to_json())
-        self._offsets[topic_partition] = offset
+        self._journal.put(KIND, (self._group_id, *topic_partition), asdict(offset))
+        self.data[topic_partition] = offset
 
     def __delitem__(self, topic_partition: tuple[str, int]) -> None:
         self._journal.put(KIND, (self._group_id, *topic_partition), None)
-        del self._offsets[topic_partition]
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(self._offsets)
-
-    def __len__(self) -> int:
-        return len(self._offsets)
+        del self.data[topic_partition]
 
 
 class ClassicGroupState(StrEnum):

@@ -19,9 +19,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import fields
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
@@ -46,27 +45,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
-
-
-class TransactionSupportedOperation(Enum):
-    """Transactional features that a client supports, depending on the version of its request."""
-
-    DEFAULT_ERROR = auto()
-    GENERIC_ERROR_SUPPORTED = auto()
-    """The client handles TRANSACTION_ABORTABLE."""
-    ADD_PARTITION = auto()
-    """The client adds partitions to a transaction by writing to them."""
-
-    @classmethod
-    def of(cls, version: int, *, generic_errors: int, adding: int) -> Self:
-        """Return the features that a client supports, given the version of its request.
-
-        `generic_errors` is the first version that supports TRANSACTION_ABORTABLE. `adding` is the
-        first version that adds partitions by writing to them.
-        """
-        if version >= adding:
-            return cls.ADD_PARTITION
-        return cls.GENERIC_ERROR_SUPPORTED if version >= generic_errors else cls.DEFAULT_ERROR
 
 
 BLOCK = 1_000
@@ -133,7 +111,7 @@ class TransactionalOffsets:
         self._pending: dict[int, Pending] = {}
         for (producer, group, topic, index), value in journal.all(PENDING).items():
             pending = self._pending.setdefault(int(producer), {})
-            offset = CommittedOffset.from_json(value)
+            offset = CommittedOffset(**value)
             pending[str(group), (str(topic), int(index))] = offset
             groups.get_or_create(str(group))
             groups.skip_orders(offset.order)
@@ -163,7 +141,7 @@ class TransactionalOffsets:
         """Store an offset until its transaction ends."""
         self.begin(producer)
         key = (producer.producer_id, group_id, *topic_partition)
-        self._journal.put(PENDING, key, offset.to_json())
+        self._journal.put(PENDING, key, asdict(offset))
         self._pending[producer.producer_id][group_id, topic_partition] = offset
 
     def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
@@ -227,6 +205,7 @@ CHECK_INTERVAL_MS = 50
 NOT_WRITTEN = 0
 
 
+@dataclass(slots=True, eq=False)
 class TransactionCoordinator:
     """All transactional ids and their transactions.
 
@@ -234,36 +213,30 @@ class TransactionCoordinator:
         config: contains the limits of transactions.
         journal: stores the transactions across restarts.
         clock: provides the wall time.
-        find_topic: returns the topic with the given name.
+        find_partition: returns a partition, or None if it does not exist.
         offsets: the pending offsets, which markers for the offsets topic commit or discard.
         purgatory: the delayed requests; notified of changes of last stable offsets.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        journal: Journal,
-        clock: Clock,
-        find_topic: Callable[[str], Topic | None],
-        offsets: TransactionalOffsets,
-        purgatory: DelayedOperationPurgatory,
-    ) -> None:
-        self._config = config
-        self._journal = journal
-        self._clock = clock
-        self._find_topic = find_topic
-        self._offsets = offsets
-        self._purgatory = purgatory
-        self.producer_ids = ProducerIdManager(journal, clock.wall_ms())
-        self._by_id: dict[str, TransactionMetadata] = {}
-        self._markers: dict[str, dict[TopicPartition, int]] = {}
-        """Partitions whose marker is not yet replicated, by transactional id.
+    _config: BrokerConfig
+    _journal: Journal
+    _clock: Clock
+    _find_partition: Callable[[str, int], Partition | None]
+    _offsets: TransactionalOffsets
+    _purgatory: DelayedOperationPurgatory
+    producer_ids: ProducerIdManager = field(init=False)
+    _by_id: dict[str, TransactionMetadata] = field(default_factory=dict, init=False)
+    _markers: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
+    """Partitions whose marker is not yet replicated, by transactional id.
 
-        The value is the log's end offset after the marker, or `NOT_WRITTEN`.
-        """
-        self._checked_ms = 0
-        self._is_failing = False
-        for value in journal.all(TRANSACTION).values():
+    The value is the log's end offset after the marker, or `NOT_WRITTEN`.
+    """
+    _checked_ms: int = field(default=0, init=False)
+    _is_failing: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.producer_ids = ProducerIdManager(self._journal, self._clock.wall_ms())
+        for value in self._journal.all(TRANSACTION).values():
             txn = self._by_id[value["id"]] = _read(value)
             if txn.is_prepared:
                 self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
@@ -280,27 +253,24 @@ class TransactionCoordinator:
         If a storage loses the end of a log, a transaction can be left open in the log. The
         producer's next marker would end this transaction, possibly with the wrong outcome.
         """
-        key = (partition.topic, partition.index)
         for producer_id in list(partition.transactions.ongoing):
-            if marker := self._orphan_marker(key, partition, producer_id):
+            if marker := self._orphan_marker(partition, producer_id):
                 LOG.warning(
                     "%s-%d has lost the marker of a transaction (producer id %d): %s it",
-                    *key,
+                    *partition.key,
                     producer_id,
                     "committing" if marker.commit else "aborting",
                 )
-                self.write_marker(key, marker)
+                self.write_marker(partition.key, marker)
 
-    def _orphan_marker(
-        self, key: TopicPartition, partition: Partition, producer_id: int
-    ) -> EndTransactionMarker | None:
+    def _orphan_marker(self, partition: Partition, producer_id: int) -> EndTransactionMarker | None:
         """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
         entry = partition.producers.entries.get(producer_id)
         epoch = NO_EPOCH if entry is None else entry.epoch
         txn = next((one for one in self._by_id.values() if one.producer_id == producer_id), None)
         if txn is None:
             return EndTransactionMarker(producer_id=producer_id, epoch=epoch, commit=False)
-        if not txn.is_at_rest and key in txn.partitions:
+        if not txn.is_at_rest and partition.key in txn.partitions:
             return None
         # With transactions V2, the epoch was incremented when the transaction ended. With V1, it
         # could be any transaction of the epoch.
@@ -323,7 +293,7 @@ class TransactionCoordinator:
         return transitions.Now(ms=self._clock.wall_ms(), new_producer_id=self.producer_ids.next)
 
     def _save(self, txn: TransactionMetadata) -> None:
-        value = {field.name: getattr(txn, field.name) for field in fields(txn)}
+        value = {one.name: getattr(txn, one.name) for one in fields(txn)}
         value["partitions"] = sorted(txn.partitions)
         self._journal.put(TRANSACTION, (txn.id,), value)
         self._by_id[txn.id] = txn
@@ -388,20 +358,27 @@ class TransactionCoordinator:
         transactional_id: str,
         producer: ProducerIdAndEpoch,
         topic_partition: TopicPartition,
-        supported: TransactionSupportedOperation,
+        *,
+        adds: bool,
+        knows_abortable: bool,
     ) -> ErrorCode:
         """Add a partition to a transaction, or check that the transaction includes it (KIP-890).
 
-        Error codes that the client does not support are replaced by older codes.
+        Args:
+            transactional_id: the producer's transactional id.
+            producer: the producer's id and epoch.
+            topic_partition: the partition.
+            adds: True if the client adds partitions to a transaction by writing to them.
+            knows_abortable: True if the client handles TRANSACTION_ABORTABLE. Otherwise, the older
+                code INVALID_TXN_STATE is returned.
         """
-        if supported is TransactionSupportedOperation.ADD_PARTITION:
+        if adds:
             error = self.add(transactional_id, producer, [topic_partition])
         else:
             error = self.verify(transactional_id, producer, topic_partition)
         if error is ErrorCode.producer_fenced:
             return ErrorCode.invalid_producer_epoch
-        is_known = supported is not TransactionSupportedOperation.DEFAULT_ERROR
-        if error is ErrorCode.transaction_abortable and not is_known:
+        if error is ErrorCode.transaction_abortable and not knows_abortable:
             return ErrorCode.invalid_txn_state
         return error
 
@@ -458,8 +435,7 @@ class TransactionCoordinator:
 
         Return the log's end offset after the marker, or None if the marker is replicated.
         """
-        topic = self._find_topic(topic_partition[0])
-        partition = topic.partition(topic_partition[1]) if topic else None
+        partition = self._find_partition(*topic_partition)
         if partition is None:
             return None if self.write_marker(topic_partition, marker) else NOT_WRITTEN
         is_lost = (
@@ -477,16 +453,13 @@ class TransactionCoordinator:
         A retry is needed if the partition has no leader or its storage fails. For deleted
         partitions, no marker is written.
         """
-        name, index = topic_partition
-        topic = self._find_topic(name)
-        partition = topic.partition(index) if topic else None
         try:
-            if name == OFFSETS_TOPIC:
+            if topic_partition[0] == OFFSETS_TOPIC:
                 self._offsets.end(marker)
-            elif topic is not None and partition is not None:
+            elif (partition := self._find_partition(*topic_partition)) is not None:
                 if partition.leader < 0:
                     return False
-                partition.end_transaction(marker, topic.config, self._clock.wall_ms())
+                partition.end_transaction(marker, self._clock.wall_ms())
                 self._purgatory.wake(topic_partition)
         except (OSError, RefusedBatchError):
             return False

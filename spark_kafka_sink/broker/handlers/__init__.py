@@ -16,14 +16,12 @@ In reading order:
 - `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, DescribeLogDirs,
   and authorized operations
 - `produce`: Produce, including requests that wait for acks=all
-- `fetch`: Fetch
-- `list_offsets`: ListOffsets and OffsetForLeaderEpoch
-- `topics`: CreateTopics, CreatePartitions, DeleteTopics and DeleteRecords
+- `fetch`: Fetch, ListOffsets and OffsetForLeaderEpoch
+- `topics`: CreateTopics, CreatePartitions, DeleteTopics, DeleteRecords,
+  AlterPartitionReassignments, ListPartitionReassignments and ElectLeaders
 - `consumer_groups`: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat,
-  DescribeGroups, ListGroups and DeleteGroups
-- `group_offsets`: OffsetCommit, OffsetFetch and OffsetDelete
+  DescribeGroups, ListGroups, DeleteGroups, OffsetCommit, OffsetFetch and OffsetDelete
 - `transactions`: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn,
   WriteTxnMarkers, DescribeTransactions, ListTransactions and DescribeProducers
 - `configs`: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources
-- `reassignments`: AlterPartitionReassignments, ListPartitionReassignments and ElectLeaders
 """

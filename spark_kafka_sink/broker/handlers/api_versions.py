@@ -27,11 +27,8 @@ from spark_kafka_sink.broker.handlers import (
     configs,
     consumer_groups,
     fetch,
-    group_offsets,
-    list_offsets,
     metadata,
     produce,
-    reassignments,
     topics,
     transactions,
 )
@@ -42,6 +39,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from spark_kafka_sink.broker.request_shapes import Result
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -120,25 +118,25 @@ def _serve(
 
 
 def _serve_by_item(
-    api: ApiKey, lowest: int, highest: int, handle: Callable[..., Values | ErrorCode]
+    api: ApiKey, lowest: int, highest: int, handle: Callable[..., Result]
 ) -> Handler:
-    return _serve(api, lowest, highest, lambda ctx: ctx.by_item(api, partial(handle, ctx)))
+    return _serve(api, lowest, highest, lambda ctx: ctx.by_item(partial(handle, ctx)))
 
 
 def _serve_by_partition(
-    api: ApiKey, lowest: int, highest: int, handle: Callable[..., Values | ErrorCode]
+    api: ApiKey, lowest: int, highest: int, handle: Callable[..., Result]
 ) -> Handler:
-    return _serve(api, lowest, highest, lambda ctx: ctx.by_partition(api, partial(handle, ctx)))
+    return _serve(api, lowest, highest, lambda ctx: ctx.by_partition(partial(handle, ctx)))
 
 
 _API_VERSIONS = VersionRange(0, 4)
 _SERVED = [
     Handler(ApiKey.PRODUCE, VersionRange(3, 13), produce.produce, announced=VersionRange(0, 13)),
     _serve(ApiKey.FETCH, 4, 17, fetch.fetch),
-    _serve_by_partition(ApiKey.LIST_OFFSETS, 1, 10, list_offsets.list_offset),
+    _serve_by_partition(ApiKey.LIST_OFFSETS, 1, 10, fetch.list_offset),
     _serve(ApiKey.METADATA, 0, 13, metadata.metadata),
-    _serve(ApiKey.OFFSET_COMMIT, 2, 10, group_offsets.offset_commit),
-    _serve(ApiKey.OFFSET_FETCH, 1, 10, group_offsets.offset_fetch),
+    _serve(ApiKey.OFFSET_COMMIT, 2, 10, consumer_groups.offset_commit),
+    _serve(ApiKey.OFFSET_FETCH, 1, 10, consumer_groups.offset_fetch),
     _serve(ApiKey.FIND_COORDINATOR, 0, 6, metadata.find_coordinator),
     _serve(ApiKey.JOIN_GROUP, 0, 9, consumer_groups.join_group),
     _serve(ApiKey.HEARTBEAT, 0, 4, consumer_groups.heartbeat),
@@ -167,11 +165,11 @@ _SERVED = [
     _serve(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, metadata.describe_log_dirs),
     _serve(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, metadata.describe_topic_partitions),
     _serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, configs.incremental_alter_configs),
-    _serve_by_partition(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, list_offsets.epoch_end),
-    _serve(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, reassignments.alter_partition_reassignments),
-    _serve(ApiKey.ELECT_LEADERS, 0, 2, reassignments.elect_leaders),
-    _serve(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, reassignments.list_partition_reassignments),
-    _serve(ApiKey.OFFSET_DELETE, 0, 0, group_offsets.offset_delete),
+    _serve_by_partition(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, fetch.epoch_end),
+    _serve(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, topics.alter_partition_reassignments),
+    _serve(ApiKey.ELECT_LEADERS, 0, 2, topics.elect_leaders),
+    _serve(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, topics.list_partition_reassignments),
+    _serve(ApiKey.OFFSET_DELETE, 0, 0, consumer_groups.offset_delete),
     _serve(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, consumer_groups.consumer_group_heartbeat),
     _serve(ApiKey.ALTER_CONFIGS, 0, 2, configs.alter_configs),
     _serve(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, configs.list_config_resources),

@@ -33,7 +33,6 @@ from spark_kafka_sink.broker.cluster.cluster import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, Setting
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -81,16 +80,16 @@ class Resource:
 
     Args:
         own: the configs that are set for the resource.
-        key: returns the definition of a config, or None if the config is unknown.
-        value: returns the effective value of a config.
+        keys: the definitions of the known configs.
+        default: returns the value of a config that is not set for the resource.
         check: raises TopicError if a value is invalid.
         apply: replaces the configs that are set for the resource.
         unknown_operation: Kafka's error code for an unknown operation on this resource.
     """
 
     own: Mapping[str, str]
-    key: Callable[[str], ConfigKey | None]
-    value: Callable[[str], str]
+    keys: Mapping[str, ConfigKey]
+    default: Callable[[str], str]
     check: Callable[[Mapping[str, str]], None]
     apply: Callable[[Mapping[str, str]], None]
     unknown_operation: ErrorCode = ErrorCode.unknown_server_error
@@ -158,8 +157,8 @@ def _topic_resource(context: RequestContext, name: str) -> Resource:
 
     return Resource(
         own=config.own,
-        key=topic_config.TOPIC_KEYS.get,
-        value=config.__getitem__,
+        keys=topic_config.TOPIC_KEYS,
+        default=config.default,
         check=check,
         apply=apply,
     )
@@ -171,30 +170,24 @@ def _broker_resource(context: RequestContext, name: str) -> Resource:
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
     own = dynamic.of(BROKER, name)
     started = {one.name for one in _broker_settings(context)}
-    fixed = started - topic_config.TOPIC_NAMES.keys()
-
-    def key(config: str) -> ConfigKey | None:
-        return topic_config.TOPIC_KEYS.get(topic_config.TOPIC_NAMES.get(config, ""))
+    fixed = started - topic_config.BROKER_KEYS.keys()
 
     def check(values: Mapping[str, str]) -> None:
         if names := sorted(fixed & values.keys()):
             raise _invalid_request(f"Cannot update these configs dynamically: {', '.join(names)}")
         for config, value in values.items():
-            if (known := key(config)) is not None and not known.allowed(value):
+            known = topic_config.BROKER_KEYS.get(config)
+            if known is not None and not known.allowed(value):
                 raise _invalid_request(f"Invalid value {value} for configuration {config}")
 
     def apply(values: Mapping[str, str]) -> None:
         dynamic.set(BROKER, name, values)
         topics.set_broker_layers(dynamic.layers())
 
-    def value(config: str) -> str:
-        known = key(config)
-        return own.get(config, known.default if known else "")
-
     return Resource(
         own=own,
-        key=key,
-        value=value,
+        keys=topic_config.BROKER_KEYS,
+        default=lambda name: topic_config.BROKER_KEYS[name].default,
         check=check,
         apply=apply,
         unknown_operation=ErrorCode.invalid_request,
@@ -213,8 +206,8 @@ def _group_resource(context: RequestContext, name: str) -> Resource:
 
     return Resource(
         own=own,
-        key=GROUP_KEYS.get,
-        value=lambda key: own.get(key, GROUP_KEYS[key].default),
+        keys=GROUP_KEYS,
+        default=lambda name: GROUP_KEYS[name].default,
         check=check,
         apply=lambda values: dynamic.set(GROUP, name, values),
     )
@@ -308,19 +301,19 @@ def _broker_entry(name: str, started: Setting | None, changed: list[Values]) -> 
     values = list(changed)
     if started.source is not ConfigSource.DEFAULT:
         values.append(_synonym(name, started.value, started.source))
-    if name in topic_config.TOPIC_NAMES:
+    if name in topic_config.BROKER_KEYS:
         values += _defaults(name)
     elif started.source is ConfigSource.DEFAULT:
         values.append(_synonym(name, started.value, started.source))
     first = changed[0] if changed else {"value": started.value, "source": int(started.source)}
     entry = _entry(name, first["value"], started.type, first["source"])
-    return entry | {"read_only": name not in topic_config.TOPIC_NAMES, "synonyms": values}
+    return entry | {"read_only": name not in topic_config.BROKER_KEYS, "synonyms": values}
 
 
 def _cluster_configs(context: RequestContext) -> Iterable[Values]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     for name, value in context.cluster.dynamic_configs.of(BROKER, ALL_BROKERS).items():
-        key = topic_config.TOPIC_KEYS.get(topic_config.TOPIC_NAMES.get(name, ""))
+        key = topic_config.BROKER_KEYS.get(name)
         if key is None:
             yield _broker_entry(name, None, [_synonym(name, value, source)])
         else:
@@ -385,17 +378,15 @@ def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
 
 def alter_configs(context: RequestContext) -> Answer:
     """Handle the AlterConfigs API."""
-    return _alter(context, ApiKey.ALTER_CONFIGS, _replace_configs)
+    return _alter(context, _replace_configs)
 
 
 def incremental_alter_configs(context: RequestContext) -> Answer:
     """Handle the IncrementalAlterConfigs API."""
-    return _alter(context, ApiKey.INCREMENTAL_ALTER_CONFIGS, _change_configs)
+    return _alter(context, _change_configs)
 
 
-def _alter(
-    context: RequestContext, api: ApiKey, change: Callable[[RequestContext, Any], None]
-) -> Answer:
+def _alter(context: RequestContext, change: Callable[[RequestContext, Any], None]) -> Answer:
     """Change each resource. A duplicate resource or config in the request is an error."""
     items = context.request.resources
     counts = Counter((item.resource_type, item.resource_name) for item in items)
@@ -406,7 +397,7 @@ def _alter(
         change(context, item)
         return {}
 
-    return context.by_item(api, alter)
+    return context.by_item(alter)
 
 
 def _find_for_change(context: RequestContext, item: Any) -> Resource:
@@ -463,12 +454,13 @@ def _change_config(own: dict[str, str], resource: Resource, change: Any) -> None
     if change.config_operation == Operation.SET:
         own[change.name] = change.value
         return
-    key = resource.key(change.name)
+    key = resource.keys.get(change.name)
     if key is None or key.type is not ConfigType.LIST:
         raise TopicError(
             ErrorCode.invalid_config, f"{change.name} is not a list and can only be set or deleted."
         )
-    present = [value for value in resource.value(change.name).split(",") if value]
+    current = own.get(change.name, resource.default(change.name))
+    present = [value for value in current.split(",") if value]
     given = change.value.split(",")
     if change.config_operation == Operation.APPEND:
         kept = present + [value for value in given if value not in present]

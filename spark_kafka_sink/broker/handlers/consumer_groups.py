@@ -1,4 +1,4 @@
-"""Membership, description and deletion of classic consumer groups.
+"""Membership, description, deletion and committed offsets of classic consumer groups.
 
 JoinGroup 0-9: the response is sent after all members have rejoined. Since version 4, a new client
 receives a member id before it joins (KIP-394). Static members are supported since version 5
@@ -13,29 +13,45 @@ Heartbeat 0-4, LeaveGroup 0-5, DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 
 ConsumerGroupHeartbeat 0-1 fails with UNSUPPORTED_VERSION, as in Kafka if the feature group.version
 is 0 (KIP-848). Nevertheless, ApiVersions announces this API. Otherwise, librdkafka would wait
 forever. With UNSUPPORTED_VERSION, it fails immediately.
+
+OffsetCommit 2-10: accepted from members of the current generation, or from any client while the
+group has no members. Topics are identified by id since version 10 (KIP-848). Metadata of more than
+4,096 characters fails with OFFSET_METADATA_TOO_LARGE.
+
+OffsetFetch 1-10: the committed offsets of one group or, since version 8, of several groups
+(KIP-709). Topics are identified by id since version 10 (KIP-848). A request for stable offsets
+(KIP-447, version 7) fails with UNSTABLE_OFFSET_COMMIT while an open transaction can change any of
+these offsets.
+
+OffsetDelete 0 (KIP-496): delete individual committed offsets of a group. Offsets of topics that a
+member subscribes to are not deleted; the error is GROUP_SUBSCRIBED_TO_TOPIC. Requests for a group
+with members and a protocol type other than "consumer" fail with NON_EMPTY_GROUP.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
-from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, of_group
+from spark_kafka_sink.broker.cluster.topics import TopicError
+from spark_kafka_sink.broker.coordinator.classic_group import (
+    ClassicGroupState,
+    CommittedOffset,
+    JoinRequest,
+)
+from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
+from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
+from spark_kafka_sink.broker.security.acl import Operation, ResourceType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from uuid import UUID
+
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
     from spark_kafka_sink.protocol.messages import Values
-
-
-def check_coordinator(context: RequestContext) -> ErrorCode:
-    """Return an error if the node that received the request does not coordinate the group."""
-    group_id = context.request.group_id
-    if not group_id:
-        return ErrorCode.invalid_group_id
-    return ErrorCode.none if context.coordinates(group_id) else ErrorCode.not_coordinator
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
@@ -80,7 +96,7 @@ def join_group(context: RequestContext) -> Answer:
     request = context.request
     config, session = context.cluster.config, request.session_timeout.total_seconds()
     lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-    error = check_coordinator(context)
+    error = context.check_group_coordinator()
     if not lowest <= session * 1000 <= highest:
         error = error or ErrorCode.invalid_session_timeout
     if error:
@@ -109,7 +125,7 @@ NAMED_VERSION = 5
 def sync_group(context: RequestContext) -> Answer:
     """Handle the SyncGroup API."""
     request = context.request
-    if error := check_coordinator(context):
+    if error := context.check_group_coordinator():
         return {"error_code": error}
     expected = (context.get("protocol_type", None), context.get("protocol_name", None))
     if context.version >= NAMED_VERSION and None in expected:
@@ -128,7 +144,7 @@ def sync_group(context: RequestContext) -> Answer:
 def heartbeat(context: RequestContext) -> Answer:
     """Handle the Heartbeat API."""
     request = context.request
-    if error := check_coordinator(context):
+    if error := context.check_group_coordinator():
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     error = check_member(context, group, request.generation_id)
@@ -140,7 +156,7 @@ def heartbeat(context: RequestContext) -> Answer:
 def leave_group(context: RequestContext) -> Answer:
     """Handle the LeaveGroup API."""
     request = context.request
-    if error := check_coordinator(context):
+    if error := context.check_group_coordinator():
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     leaving = request.members if context.version >= 3 else [request]
@@ -186,15 +202,16 @@ def describe_group(context: RequestContext, group_id: str) -> Values | ErrorCode
             "error_message": f"Group {group_id} not found.",
             "authorized_operations": NOT_REQUESTED,
         }
+    allowed = operations_on(context, ResourceType.GROUP, group_id)
     if group is None:
-        return {"group_state": "Dead", "authorized_operations": of_group(context, group_id)}
+        return {"group_state": "Dead", "authorized_operations": allowed}
     stable = group.state is ClassicGroupState.STABLE
     return {
         "group_state": str(group.state),
         "protocol_type": group.protocol_type,
         "protocol_data": group.protocol if stable else "",
         "members": [_member(member, group) for member in group.members.values()],
-        "authorized_operations": of_group(context, group_id),
+        "authorized_operations": allowed,
     }
 
 
@@ -228,6 +245,7 @@ def list_groups(context: RequestContext) -> Answer:
             }
             for group in context.cluster.group_coordinator.all()
             if context.coordinates(group.id)
+            and context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.id)
             and (not states or group.state.lower() in states)
             and (not types or CLASSIC in types)
         ]
@@ -246,3 +264,147 @@ def delete_group(context: RequestContext, group_id: str) -> ErrorCode:
     context.cluster.transactional_offsets.forget(lambda one, _: one == group_id)
     context.cluster.group_coordinator.delete(group_id)
     return ErrorCode.none
+
+
+MAX_METADATA = 4_096
+"""Kafka's default for offset.metadata.max.bytes. Despite the name, Kafka counts characters."""
+
+
+def offset_commit(context: RequestContext) -> Answer:
+    """Handle the OffsetCommit API."""
+    request = context.request
+    error = context.check_group_coordinator() or may_commit(
+        context, request.generation_id_or_member_epoch
+    )
+    groups = context.cluster.group_coordinator
+    group = (
+        groups.get_or_empty(request.group_id) if error else groups.get_or_create(request.group_id)
+    )
+    if not error and request.member_id:
+        group.heartbeat(request.member_id, context.cluster.clock.monotonic())
+
+    def commit(item: Any, requested: Any) -> ErrorCode:
+        topic, index = context.find_topic(item), requested.partition_index
+        if error or topic is None:
+            return error or unknown_topic(item)
+        if topic.partition(index) is None:
+            return ErrorCode.unknown_topic_or_partition
+        group.offsets[topic.name, index] = committed_offset(context, requested)
+        return ErrorCode.none
+
+    return context.by_partition(commit)
+
+
+def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset:
+    """Return the offset from a partition item of OffsetCommit or TxnOffsetCommit.
+
+    Raises:
+        TopicError: the metadata is too large.
+    """
+    if len(requested.committed_metadata or "") > MAX_METADATA:
+        raise TopicError(ErrorCode.offset_metadata_too_large)
+    return CommittedOffset(
+        offset=requested.committed_offset,
+        leader_epoch=getattr(requested, "committed_leader_epoch", -1),
+        metadata=requested.committed_metadata or "",
+        order=context.cluster.group_coordinator.next_order(),
+    )
+
+
+GROUPS_VERSION = 8
+
+
+def offset_fetch(context: RequestContext) -> Answer:
+    """Handle the OffsetFetch API."""
+    if context.version >= GROUPS_VERSION:
+        return context.by_item(partial(_fetch_group, context))
+    return _fetch_group(context, context.request)
+
+
+def _fetch_group(context: RequestContext, item: Any) -> Values:
+    if not context.coordinates(item.group_id):
+        return {"error_code": ErrorCode.not_coordinator}
+    group = context.cluster.group_coordinator.find(item.group_id)
+    return {
+        "topics": [
+            {
+                "name": name,
+                "topic_id": topic_id,
+                "partitions": [_fetch_offset(context, group, name, index) for index in indexes],
+            }
+            for name, topic_id, indexes in _requested(context, group, item.topics)
+        ]
+    }
+
+
+def _requested(
+    context: RequestContext, group: ClassicGroup | None, topics: Any
+) -> Iterator[tuple[str | None, UUID | None, Iterable[int]]]:
+    """Yield the name, id and partition indexes of the requested topics.
+
+    If the request lists no topics, yield all topics with committed offsets that the client may
+    describe. The name is None if the
+    topic id is unknown.
+    """
+    if topics is not None:
+        for item in topics:
+            yield context.topic_name(item), id_of(item), item.partition_indexes
+        return
+    committed: dict[str, list[int]] = {}
+    for name, index in group.offsets if group else ():
+        committed.setdefault(name, []).append(index)
+    for name, indexes in committed.items():
+        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            continue
+        topic = context.cluster.topics.named(name)
+        yield name, topic.id if topic else None, indexes
+
+
+def _fetch_offset(
+    context: RequestContext, group: ClassicGroup | None, name: str | None, index: int
+) -> Values:
+    error, found = ErrorCode.none, CommittedOffset()
+    pending = context.cluster.transactional_offsets
+    if name is None:
+        error = ErrorCode.unknown_topic_id
+    elif not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        error = ErrorCode.topic_authorization_failed
+    elif group is not None:
+        stable = context.get("require_stable", False)
+        if stable and pending.is_unstable(group.id, (name, index)):
+            error = ErrorCode.unstable_offset_commit
+        else:
+            found = group.offsets.get((name, index), found)
+    return {
+        "error_code": error,
+        "partition_index": index,
+        "committed_offset": found.offset,
+        "committed_leader_epoch": found.leader_epoch,
+        "metadata": found.metadata,
+    }
+
+
+CONSUMER = "consumer"
+
+
+def offset_delete(context: RequestContext) -> Answer:
+    """Handle the OffsetDelete API."""
+    if error := context.check_group_coordinator():
+        return {"error_code": error}
+    group = context.cluster.group_coordinator.find(context.request.group_id)
+    if group is None:
+        return {"error_code": ErrorCode.group_id_not_found}
+    if group.members and group.protocol_type != CONSUMER:
+        return {"error_code": ErrorCode.non_empty_group}
+
+    def delete(item: Any, requested: Any) -> ErrorCode:
+        index = requested.partition_index
+        context.partition(item.name, index)
+        if group.subscribes_to(item.name):
+            return ErrorCode.group_subscribed_to_topic
+        deleted = group.id, (item.name, index)
+        context.cluster.transactional_offsets.forget(lambda *pending: pending == deleted)
+        group.offsets.pop((item.name, index), None)
+        return ErrorCode.none
+
+    return context.by_partition(delete)

@@ -1,11 +1,29 @@
-"""Fetch 4-17: read batches as they are stored in the log.
+"""Fetch, ListOffsets and OffsetForLeaderEpoch.
 
-A request waits for min.bytes until max.wait has passed. Batches above the high watermark are not
-returned. The first batch is returned regardless of its size (KIP-74). There are no fetch sessions
-(KIP-227): the returned session id 0 makes clients send all partitions in each request, and
-incremental requests fail. Leader epochs are checked (KIP-320). Since version 13, topics are
-identified by id (KIP-516). read_committed consumers receive the batches below the last stable
-offset and the list of aborted transactions (KIP-98).
+Fetch 4-17: read batches as they are stored in the log. A request waits for min.bytes until max.wait
+has passed. Batches above the high watermark are not returned. The first batch is returned
+regardless of its size (KIP-74). There are no fetch sessions (KIP-227): the returned session id 0
+makes clients send all partitions in each request, and incremental requests fail. Leader epochs are
+checked (KIP-320). Since version 13, topics are identified by id (KIP-516). read_committed consumers
+receive the batches below the last stable offset and the list of aborted transactions (KIP-98).
+
+ListOffsets 1-10: the offset for a timestamp, or for one of these values:
+
+| timestamp | offset |
+|---|---|
+| -1 | latest; the last stable offset for read_committed consumers |
+| -2 | earliest |
+| -3 | the record with the largest timestamp (KIP-734, since version 7) |
+| -4 | earliest local (KIP-405, since version 8) |
+| -5 | latest tiered (KIP-1005, since version 9); always -1, because there is no tiered storage |
+
+Only records below the high watermark are found. For read_committed consumers, the last stable
+offset is the limit.
+
+OffsetForLeaderEpoch 2-4: the end offset of a leader epoch, or of the newest epoch below it
+(KIP-320). If the epoch is newer than all known epochs, the returned epoch and offset are -1. The
+client's current leader epoch is checked; the errors are FENCED_LEADER_EPOCH and
+UNKNOWN_LEADER_EPOCH.
 """
 
 from __future__ import annotations
@@ -15,17 +33,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.request_context import (
-    Answer,
-    RequestContext,
-    current_leader,
-    readable_end,
-)
+from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
 from spark_kafka_sink.protocol.frame import RecordBuffers
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.protocol.messages import Values
 
@@ -49,7 +63,7 @@ class PartitionFetch:
     def end(self) -> int:
         """The offset up to which the client can read."""
         assert self.partition is not None
-        return readable_end(self.partition, committed=self.committed)
+        return self.partition.readable_end(committed=self.committed)
 
     @property
     def available_bytes(self) -> int:
@@ -79,7 +93,7 @@ def fetch(context: RequestContext) -> Answer:
 
     if any(one.error for one in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
         return _answer(context, fetches)
-    keys = tuple((p.topic, p.index) for one in flat if (p := one.partition) is not None)
+    keys = tuple(one.partition.key for one in flat if one.partition is not None)
     return context.wait(
         request.max_wait, has_enough, lambda: _answer(context, _partition_fetches(context)), keys
     )
@@ -136,7 +150,7 @@ def _read(
     if partition is None:
         return [], failed | {"aborted_transactions": []}
     if one.error is ErrorCode.not_leader_or_follower:
-        return [], failed | {"current_leader": current_leader(partition)}
+        return [], failed | {"current_leader": partition.current_leader}
     if one.error:
         return [], failed
     offset, limit = one.requested.fetch_offset, min(left, one.requested.partition_max_bytes)
@@ -168,10 +182,61 @@ def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) 
     end = start
     for batch in log.storage.batches(start):
         size -= len(batch.data)
-        end = batch.last_offset + 1
+        end = batch.header.last_offset + 1
         if size <= 0:
             break
     return [
         {"producer_id": ended.producer_id, "first_offset": ended.first_offset}
         for ended in partition.transactions.aborted_between(start, end)
     ]
+
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+NOTHING = TimedOffset(-1, -1)
+
+
+def list_offset(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+    """Handle a partition of the ListOffsets API."""
+    epoch = getattr(requested, "current_leader_epoch", -1)
+    partition = context.led_partition(item.name, requested.partition_index, epoch)
+    if requested.timestamp < _lowest(context.version):
+        return ErrorCode.unsupported_version
+    end = partition.readable_end(committed=context.reads_committed)
+    found = _find(partition.log, requested.timestamp, end)
+    is_latest = requested.timestamp == LATEST
+    epochs = partition.log.epochs
+    return {
+        "timestamp": found.timestamp,
+        "offset": found.offset,
+        "leader_epoch": partition.leader_epoch if is_latest else epochs.epoch_at(found.offset),
+    }
+
+
+def _lowest(version: int) -> int:
+    """Return the lowest special timestamp that a request version supports."""
+    since = {LATEST_TIERED: 9, EARLIEST_LOCAL: 8, MAX_TIMESTAMP: 7}
+    return min((time for time, first in since.items() if version >= first), default=EARLIEST)
+
+
+def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
+    """Return the offset for a timestamp. Records at or above the offset `end` are ignored."""
+    if timestamp == LATEST:
+        return TimedOffset(-1, end)
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        return TimedOffset(-1, log.start_offset)
+    if timestamp == LATEST_TIERED:
+        return NOTHING
+    found = log.newest() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)
+    return found if found is not None and found.offset < end else NOTHING
+
+
+def epoch_end(context: RequestContext, item: Any, requested: Any) -> Values:
+    """Handle a partition of the OffsetForLeaderEpoch API."""
+    epoch = requested.current_leader_epoch
+    partition = context.led_partition(item.topic, requested.partition, epoch)
+    found = partition.log.epochs.end_of(requested.leader_epoch, partition.log.end_offset)
+    return {"leader_epoch": found.epoch, "end_offset": found.offset}

@@ -34,7 +34,6 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
@@ -47,53 +46,36 @@ def _bits(*operations: Operation) -> int:
 
 
 _CONFIGS = _bits(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
-TOPIC_OPERATIONS: Final = _CONFIGS | _bits(
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-)
-GROUP_OPERATIONS: Final = _CONFIGS | _bits(Operation.READ, Operation.DESCRIBE, Operation.DELETE)
-CLUSTER_OPERATIONS: Final = _CONFIGS | _bits(
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.IDEMPOTENT_WRITE,
-)
+_OPERATIONS: Final = {
+    ResourceType.TOPIC: _CONFIGS
+    | _bits(Operation.READ, Operation.WRITE, Operation.CREATE)
+    | _bits(Operation.DELETE, Operation.ALTER, Operation.DESCRIBE),
+    ResourceType.GROUP: _CONFIGS | _bits(Operation.READ, Operation.DESCRIBE, Operation.DELETE),
+    ResourceType.CLUSTER: _CONFIGS
+    | _bits(Operation.CREATE, Operation.ALTER, Operation.DESCRIBE)
+    | _bits(Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE),
+}
+"""The operations on each type of resource."""
+_REQUESTED_BY: Final = {
+    ResourceType.TOPIC: "include_topic_authorized_operations",
+    ResourceType.GROUP: "include_authorized_operations",
+    ResourceType.CLUSTER: "include_cluster_authorized_operations",
+}
 NOT_REQUESTED: Final = -(2**31)
 """Value of the authorized operations if the client did not request them."""
 
 
-def of_topic(context: RequestContext, topic: str | None) -> int:
-    """Return the authorized operations on a topic, or `NOT_REQUESTED`."""
-    is_requested = context.get("include_topic_authorized_operations", False)
-    return allowed_on_topic(context, topic) if is_requested else NOT_REQUESTED
+def allowed_operations(context: RequestContext, type_: ResourceType, name: str | None) -> int:
+    """Return the authorized operations on a resource."""
+    denials = context.cluster.denials
+    return denials.without_denied(_OPERATIONS[type_], context.user, type_, name or "")
 
 
-def allowed_on_topic(context: RequestContext, topic: str | None) -> int:
-    """Return the authorized operations on a topic."""
-    return _allowed(context, TOPIC_OPERATIONS, ResourceType.TOPIC, topic or "")
-
-
-def of_group(context: RequestContext, group: str) -> int:
-    """Return the authorized operations on a group, or `NOT_REQUESTED`."""
-    is_requested = context.get("include_authorized_operations", False)
-    allowed = _allowed(context, GROUP_OPERATIONS, ResourceType.GROUP, group)
-    return allowed if is_requested else NOT_REQUESTED
-
-
-def of_cluster(context: RequestContext) -> int:
-    """Return the authorized operations on the cluster, or `NOT_REQUESTED`."""
-    is_requested = context.get("include_cluster_authorized_operations", False)
-    allowed = _allowed(context, CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
-    return allowed if is_requested else NOT_REQUESTED
-
-
-def _allowed(context: RequestContext, operations: int, type_: ResourceType, name: str) -> int:
-    return context.cluster.denials.without_denied(operations, context.user, type_, name)
+def operations_on(context: RequestContext, type_: ResourceType, name: str | None) -> int:
+    """Return the authorized operations on a resource, or `NOT_REQUESTED`."""
+    if not context.get(_REQUESTED_BY[type_], False):
+        return NOT_REQUESTED
+    return allowed_operations(context, type_, name)
 
 
 NULL_NAME_VERSION = 12
@@ -103,15 +85,16 @@ def metadata(context: RequestContext) -> Answer:
     """Handle the Metadata API."""
     cluster, requested = context.cluster, context.request.topics
     if requested is None or (context.version == 0 and not requested):
-        topics = [_describe(context, topic) for topic in cluster.topics.all()]
+        topics = [_describe(context, topic) for topic in _described_topics(context)]
     else:
         topics = [_find_topic(context, item) for item in requested]
+        topics.sort(key=_is_refused)  # Denied topics are last, as in Kafka.
     return {
         "brokers": _brokers(context, "node_id"),
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
         "topics": topics,
-        "cluster_authorized_operations": of_cluster(context),
+        "cluster_authorized_operations": operations_on(context, ResourceType.CLUSTER, CLUSTER_NAME),
     }
 
 
@@ -120,25 +103,62 @@ def _brokers(context: RequestContext, id_field: str) -> list[Values]:
     return [{id_field: node.id, "host": node.host, "port": node.port} for node in nodes]
 
 
+def _described_topics(context: RequestContext) -> list[Topic]:
+    """Return the topics that the client may describe."""
+    return [topic for topic in context.cluster.topics.all() if _may_describe(context, topic.name)]
+
+
+def _may_describe(context: RequestContext, topic: str) -> bool:
+    return context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+def _is_refused(topic: Values) -> bool:
+    return topic.get("error_code") is ErrorCode.topic_authorization_failed
+
+
 def _find_topic(context: RequestContext, item: Any) -> Values:
+    """Return the entry of a requested topic.
+
+    If the client may not describe the topic, the error does not reveal whether the topic exists.
+    """
     topics = context.cluster.topics
     by_id = id_of(item)
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
-    if topic is not None:
-        return _describe(context, topic)
+    shown = item.name
     if by_id is not None:
-        name = None if context.version >= NULL_NAME_VERSION else ""
-        return _failed(context, unknown_topic(item), name) | {"topic_id": by_id}
-    return _create_if_allowed(context, item.name or "")
+        shown = None if context.version >= NULL_NAME_VERSION else ""
+    if topic is None and by_id is not None:
+        return _failed(context, unknown_topic(item), shown) | {"topic_id": by_id}
+    name = topic.name if topic else item.name or ""
+    if not _may_describe(context, name) or (topic is None and not _may_create(context, name)):
+        return {
+            "error_code": ErrorCode.topic_authorization_failed,
+            "name": shown,
+            "topic_id": by_id,
+            "topic_authorized_operations": NOT_REQUESTED,
+        }
+    return _describe(context, topic) if topic else _create_if_enabled(context, name)
 
 
-def _create_if_allowed(context: RequestContext, name: str) -> Values:
+def _creates_topics(context: RequestContext) -> bool:
+    """Return True if both the broker and the client allow that the request creates topics."""
+    allowed: bool = context.get("allow_auto_topic_creation", True)
+    return context.cluster.config.auto_create_topics and allowed
+
+
+def _may_create(context: RequestContext, topic: str) -> bool:
+    """Return False if the request would create the topic without authorization of the client."""
+    return not _creates_topics(context) or (
+        context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+        and context.allows(Operation.CREATE, ResourceType.TOPIC, topic)
+    )
+
+
+def _create_if_enabled(context: RequestContext, name: str) -> Values:
     new = NewTopic(name=name)
     try:
         context.cluster.topics.check(new)
-        if context.cluster.config.auto_create_topics and context.get(
-            "allow_auto_topic_creation", True
-        ):
+        if _creates_topics(context):
             return _describe(context, context.cluster.topics.create(new))
     except TopicError as error:
         return _failed(context, error.error, name)
@@ -149,7 +169,7 @@ def _failed(context: RequestContext, error: ErrorCode, name: str | None) -> dict
     return {
         "error_code": error,
         "name": name,
-        "topic_authorized_operations": of_topic(context, name),
+        "topic_authorized_operations": operations_on(context, ResourceType.TOPIC, name),
     }
 
 
@@ -157,7 +177,7 @@ def _describe(context: RequestContext, topic: Topic) -> Values:
     return {
         "name": topic.name,
         "topic_id": topic.id,
-        "topic_authorized_operations": of_topic(context, topic.name),
+        "topic_authorized_operations": operations_on(context, ResourceType.TOPIC, topic.name),
         "partitions": [describe_partition(context, partition) for partition in topic.partitions],
     }
 
@@ -192,21 +212,24 @@ def describe_topic_partitions(context: RequestContext) -> Answer:
             continue
         start = first[1] if name == first[0] else 0
         if left <= 0:
-            return _page(described, {"topic_name": name, "partition_index": start})
+            return _page(context, described, {"topic_name": name, "partition_index": start})
         topic = context.cluster.topics.named(name)
         partitions = topic.partitions[start : start + left] if topic else []
         described.append(_describe_page(context, name, topic, partitions))
         left -= len(partitions)
         end = start + len(partitions)
         if topic and left <= 0 and end < len(topic.partitions):
-            return _page(described, {"topic_name": name, "partition_index": end})
-    return _page(described, None)
+            return _page(context, described, {"topic_name": name, "partition_index": end})
+    return _page(context, described, None)
 
 
 def _describe_page(
     context: RequestContext, name: str, topic: Topic | None, partitions: list[Partition]
 ) -> Values:
-    common = {"name": name, "topic_authorized_operations": allowed_on_topic(context, name)}
+    common = {
+        "name": name,
+        "topic_authorized_operations": allowed_operations(context, ResourceType.TOPIC, name),
+    }
     if topic is None:
         return common | {"error_code": ErrorCode.unknown_topic_or_partition, "topic_id": None}
     elr: Values = {"eligible_leader_replicas": (), "last_known_elr": ()}
@@ -214,8 +237,9 @@ def _describe_page(
     return common | {"topic_id": topic.id, "partitions": described}
 
 
-def _page(topics: list[Values], cursor: Values | None) -> Values:
-    return {"topics": topics, "next_cursor": cursor}
+def _page(context: RequestContext, topics: list[Values], cursor: Values | None) -> Values:
+    shown = [topic for topic in topics if _may_describe(context, topic["name"])]
+    return {"topics": shown, "next_cursor": cursor}
 
 
 BROKERS = 1
@@ -237,7 +261,7 @@ def describe_cluster(context: RequestContext) -> Answer:
         "controller_id": cluster.controller_id,
         "endpoint_type": BROKERS,
         "brokers": _brokers(context, "broker_id"),
-        "cluster_authorized_operations": of_cluster(context),
+        "cluster_authorized_operations": operations_on(context, ResourceType.CLUSTER, CLUSTER_NAME),
     }
 
 
@@ -249,7 +273,7 @@ BATCHED_VERSION = 4
 def find_coordinator(context: RequestContext) -> Answer:
     """Handle the FindCoordinator API."""
     if context.version >= BATCHED_VERSION:
-        return context.by_item(ApiKey.FIND_COORDINATOR, partial(_find_node, context))
+        return context.by_item(partial(_find_node, context))
     return {"error_message": "NONE", **_find_node(context, context.request.key)}
 
 
@@ -280,8 +304,6 @@ def describe_log_dirs(context: RequestContext) -> Answer:
             {
                 "partition_index": partition.index,
                 "partition_size": partition.log.size,
-                "offset_lag": 0,
-                "is_future_key": False,
             }
             for partition in topic.partitions
             if context.node in partition.replicas

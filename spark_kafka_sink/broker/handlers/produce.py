@@ -28,32 +28,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
-    TransactionSupportedOperation,
-)
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
-from spark_kafka_sink.broker.handlers.request_context import (
-    REASON,
-    Answer,
-    Outcome,
-    RequestContext,
-    current_leader,
-)
+from spark_kafka_sink.broker.handlers.request_context import REASON, Answer, Outcome, RequestContext
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RefusedBatchError,
     single_batch,
     transactional_header,
 )
-from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
+from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, unknown_topic
 from spark_kafka_sink.protocol.codec import optional_timestamp
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.request_shapes import Result
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -120,23 +113,17 @@ class Unconfirmed(NamedTuple):
     leader_epoch: int
     response: dict[str, Any]
 
-    @property
-    def key(self) -> tuple[str, int]:
-        """The key in the purgatory: the topic-partition."""
-        return self.partition.topic, self.partition.index
 
-
+@dataclass(slots=True)
 class DelayedProduce:
     """The unconfirmed partitions of one request."""
 
-    def __init__(self, waiting: list[Unconfirmed], min_in_sync: Callable[[Partition], int]) -> None:
-        self._waiting = waiting
-        self._min_in_sync = min_in_sync
+    _waiting: list[Unconfirmed]
 
     @property
-    def keys(self) -> tuple[tuple[str, int], ...]:
+    def keys(self) -> tuple[TopicPartition, ...]:
         """The topic-partitions for which the request waits."""
-        return tuple(one.key for one in self._waiting)
+        return tuple(one.partition.key for one in self._waiting)
 
     def try_complete(self) -> bool:
         """Drop the partitions that are replicated or failed. Return True if none remain."""
@@ -152,7 +139,7 @@ class DelayedProduce:
             return False
         if not partition.log.storage.request_replication(one.required_offset):
             return False
-        if len(partition.in_sync) < self._min_in_sync(partition):
+        if len(partition.in_sync) < partition.min_in_sync:
             one.response["error_code"] = ErrorCode.not_enough_replicas_after_append
         return True
 
@@ -176,7 +163,7 @@ def produce(context: RequestContext) -> Answer:
     partitions = [p for response in responses for p in response["partition_responses"]]
     for one in unconfirmed:
         context.cluster.replica_manager.advance(one.partition, context.cluster.clock.monotonic())
-        context.cluster.purgatory.wake(one.key)
+        context.cluster.purgatory.wake(one.partition.key)
     if context.request.acks == 0:
         failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
         return Outcome.CLOSE if failed else Outcome.NO_RESPONSE
@@ -188,7 +175,7 @@ def produce(context: RequestContext) -> Answer:
 def _when_replicated(
     context: RequestContext, unconfirmed: list[Unconfirmed], values: Values
 ) -> Answer:
-    waiting = DelayedProduce(unconfirmed, context.cluster.replica_manager.min_in_sync)
+    waiting = DelayedProduce(unconfirmed)
     if waiting.try_complete():
         return values
 
@@ -206,10 +193,10 @@ def _topic(
     unconfirmed: list[Unconfirmed],
 ) -> dict[str, Any]:
     """Append to the partitions of a topic, and add the appended records to `unconfirmed`."""
-    topic = context.find_topic(item)
+    topic, shape = context.find_topic(item), BY_PARTITION[ApiKey.PRODUCE]
     answers = []
     for data in partitions:
-        answer = _partition(context, topic, item, data)
+        answer = dict(shape.answer(data, _partition(context, topic, item, data)))
         answers.append(answer)
         partition = topic.partition(data.index) if topic else None
         if partition is not None and answer["error_code"] is ErrorCode.none:
@@ -217,7 +204,7 @@ def _topic(
             unconfirmed.append(Unconfirmed(partition, end, partition.leader_epoch, answer))
     return {
         # The name is logged even if the request contains ids.
-        "name": topic.name if topic else name_of(item),
+        "name": context.topic_name(item),
         "topic_id": id_of(item),
         "partition_responses": answers,
     }
@@ -225,22 +212,22 @@ def _topic(
 
 def _partition(
     context: RequestContext, topic: Topic | None, item: Any, data: PartitionProduceData
-) -> dict[str, Any]:
+) -> Result:
     if context.request.acks not in {-1, 0, 1}:
-        return _failed(data.index, ErrorCode.invalid_required_acks)
+        return ErrorCode.invalid_required_acks
     if topic is None:
-        return _failed(data.index, unknown_topic(item))
+        return unknown_topic(item)
     partition = topic.partition(data.index)
     if partition is None:
-        return _failed(data.index, ErrorCode.unknown_topic_or_partition)
+        return ErrorCode.unknown_topic_or_partition
     if partition.leader != context.node:
-        error = _failed(data.index, ErrorCode.not_leader_or_follower)
-        return error | {"current_leader": current_leader(partition)}
+        error = _failed(ErrorCode.not_leader_or_follower)
+        return error | {"current_leader": partition.current_leader}
     if unverified := _verify(context, partition, data.records):
-        return _failed(data.index, unverified)
-    if context.request.acks == -1 and _has_too_few_replicas(context, partition):
-        return _failed(data.index, ErrorCode.not_enough_replicas)
-    answer = _append(context, topic, partition, data.records)
+        return unverified
+    if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:
+        return ErrorCode.not_enough_replicas
+    answer = _append(context, partition, data.records)
     return _refused(partition, data.refused) if data.refused else answer
 
 
@@ -254,37 +241,29 @@ def _verify(context: RequestContext, partition: Partition, records: memoryview |
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    supported = TransactionSupportedOperation.of(
-        context.version, generic_errors=ABORTABLE_VERSION, adding=IMPLICIT_ADD_VERSION
-    )
-    partition.transactions.verify(
-        header, starts_at_zero=supported is TransactionSupportedOperation.ADD_PARTITION
-    )
-    producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+    adds = context.version >= IMPLICIT_ADD_VERSION
+    partition.transactions.verify(header, starts_at_zero=adds)
     error = context.cluster.transaction_coordinator.add_or_verify(
-        transactional_id, producer, (partition.topic, partition.index), supported
+        transactional_id,
+        ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
+        partition.key,
+        adds=adds,
+        knows_abortable=context.version >= ABORTABLE_VERSION,
     )
     is_retriable = error is ErrorCode.concurrent_transactions
     return ErrorCode.not_enough_replicas if is_retriable else error
 
 
-def _has_too_few_replicas(context: RequestContext, partition: Partition) -> bool:
-    return len(partition.in_sync) < context.cluster.replica_manager.min_in_sync(partition)
-
-
 def _append(
-    context: RequestContext, topic: Topic, partition: Partition, records: memoryview | None
+    context: RequestContext, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = context.cluster.clock.wall_ms()
-    options = AppendOptions(
-        config=topic.config, produce_version=context.version, now_ms=now_ms, verified=True
-    )
+    options = AppendOptions(config=partition.config, produce_version=context.version, now_ms=now_ms)
     try:
         appended = partition.append(records, options)
     except RefusedBatchError as error:
         return _refused(partition, error)
     return {
-        "index": partition.index,
         "error_code": ErrorCode.none,
         "base_offset": appended.base_offset,
         "log_append_time": optional_timestamp(appended.append_time),
@@ -297,7 +276,7 @@ def _refused(partition: Partition, error: RefusedBatchError) -> dict[str, Any]:
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    refused = _failed(partition.index, error.error) | {
+    refused = _failed(error.error) | {
         "record_errors": record_errors,
         REASON: error.message,
     }
@@ -307,5 +286,5 @@ def _refused(partition: Partition, error: RefusedBatchError) -> dict[str, Any]:
     return refused | {"log_start_offset": start}
 
 
-def _failed(index: int, error: ErrorCode) -> dict[str, Any]:
-    return {"index": index, "error_code": error, **BY_PARTITION[ApiKey.PRODUCE].failed}
+def _failed(error: ErrorCode) -> dict[str, Any]:
+    return {"error_code": error, **BY_PARTITION[ApiKey.PRODUCE].failed}

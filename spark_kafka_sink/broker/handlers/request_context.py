@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
-from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, id_of, name_of
+from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, Result, id_of, name_of
 from spark_kafka_sink.protocol.messages import Values
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.broker.security.acl import Operation, ResourceType
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.versions import VersionRange
 
@@ -54,6 +55,7 @@ class RequestContext(NamedTuple):
 
     Args:
         cluster: the state of the cluster.
+        api: the request's API.
         node: id of the node that received the request.
         version: the request's version.
         request: the decoded request (an object of the kio library).
@@ -65,6 +67,7 @@ class RequestContext(NamedTuple):
     """
 
     cluster: Cluster
+    api: ApiKey
     node: int
     version: int
     request: Any
@@ -78,6 +81,10 @@ class RequestContext(NamedTuple):
         """Return a field of the request, or `default` if the request's version lacks the field."""
         return getattr(self.request, field, default)
 
+    def allows(self, operation: Operation, type_: ResourceType, name: str) -> bool:
+        """Return True if the client may perform an operation on a resource."""
+        return self.cluster.denials.allows(self.user, operation, type_, name)
+
     def coordinates(self, key: str) -> bool:
         """Return True if the receiving node coordinates a group or transactional id."""
         return self.cluster.coordinator(key).id == self.node
@@ -87,12 +94,12 @@ class RequestContext(NamedTuple):
         time: timedelta,
         try_complete: Callable[[], bool],
         answer: Callable[[], Values],
-        keys: tuple[TopicPartition, ...] = (),
+        keys: tuple[TopicPartition, ...],
     ) -> Outcome:
         """Respond when `try_complete` returns True or `time` has passed; return DELAYED.
 
-        `try_complete` is called after changes of the topic-partitions in `keys`, or after any
-        change if `keys` is empty. `answer` returns the response.
+        `try_complete` is called after changes of the topic-partitions in `keys`. `answer` returns
+        the response.
         """
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
         self.cluster.purgatory.add(
@@ -111,48 +118,78 @@ class RequestContext(NamedTuple):
         """True if the request's isolation level is read_committed."""
         return int(self.get("isolation_level", 0)) == 1
 
+    def check_group_coordinator(self) -> ErrorCode:
+        """Return an error if the receiving node does not coordinate the request's group."""
+        if not self.request.group_id:
+            return ErrorCode.invalid_group_id
+        here = self.coordinates(self.request.group_id)
+        return ErrorCode.none if here else ErrorCode.not_coordinator
+
     def check_transaction_coordinator(self, transactional_id: str) -> ErrorCode:
         """Return an error if the receiving node does not coordinate the transactional id."""
         here = not transactional_id or self.coordinates(transactional_id)
         return ErrorCode.none if here else ErrorCode.not_coordinator
 
-    def by_partition(
-        self, api: ApiKey, handle: Callable[[Any, Any], Values | ErrorCode]
-    ) -> dict[str, Any]:
+    def by_partition(self, handle: Callable[[Any, Any], Result]) -> dict[str, Any]:
         """Call `handle` for each partition of the request; return the response with the results.
 
-        The arguments of `handle` are the request's item of the topic and of the partition. If it
-        raises OSError, the partition fails with Kafka's error for a failed storage.
+        The arguments of `handle` are the request's item of the topic and of the partition. It can
+        raise TopicError. If it raises OSError, the partition fails with Kafka's error for a failed
+        storage.
         """
-        shape = BY_PARTITION[api]
+        shape = BY_PARTITION[self.api]
         items = getattr(self.request, shape.topics)
 
-        def answer(item: Any, partition: Any) -> Values | ErrorCode:
+        def answer(item: Any, partition: Any) -> Result:
             try:
-                return handle(item, partition)
+                return result_of(handle, item, partition)
             except OSError as error:
-                code = _STORAGE_ERRORS.get(api, ErrorCode.kafka_storage_error)
+                code = _STORAGE_ERRORS.get(self.api, ErrorCode.kafka_storage_error)
                 return {shape.error: code, **shape.failed, REASON: str(error)}
 
         return {shape.answers: [shape.answer_topic(item, partial(answer, item)) for item in items]}
 
-    def by_item(self, api: ApiKey, handle: Callable[[Any], Values | ErrorCode]) -> dict[str, Any]:
-        """Call `handle` for each item; return the response with the results or TopicErrors."""
-        shape = next(one for one in BY_ITEM[api] if hasattr(self.request, one.items))
+    def by_item(self, handle: Callable[[Any], Result]) -> dict[str, Any]:
+        """Call `handle` for each item of the request; return the response with the results.
 
-        def answer(item: Any) -> Values:
-            try:
-                return shape.answer(item, handle(item))
-            except TopicError as error:
-                message = {"error_message": error.message or None}
-                return {**shape.answer(item, error.error), **message}
+        `handle` can raise TopicError.
+        """
+        shape = next(one for one in BY_ITEM[self.api] if hasattr(self.request, one.items))
+        items = getattr(self.request, shape.items)
+        return {shape.answers: [shape.answer(item, result_of(handle, item)) for item in items]}
 
-        return {shape.answers: [answer(item) for item in getattr(self.request, shape.items)]}
+    def partition(self, name: str | None, index: int) -> Partition:
+        """Return a partition.
+
+        Raises:
+            TopicError: the partition does not exist.
+        """
+        found = self.cluster.topics.partition(name, index)
+        if found is None:
+            raise TopicError(ErrorCode.unknown_topic_or_partition)
+        return found
+
+    def led_partition(self, name: str, index: int, epoch: int = -1) -> Partition:
+        """Return a partition that the receiving node leads.
+
+        Raises:
+            TopicError: the partition does not exist, or the node is not its leader at the client's
+                leader epoch. A negative `epoch` is not checked.
+        """
+        found = self.partition(name, index)
+        if error := found.leadership_error(self.node, epoch):
+            raise TopicError(error)
+        return found
 
     def find_topic(self, item: Any) -> Topic | None:
         """Return the topic of a request item, found by name or (in newer versions) by id."""
         topics = self.cluster.topics
         return topics.with_id(id_of(item)) or topics.named(name_of(item))
+
+    def topic_name(self, item: Any) -> str | None:
+        """Return the topic name of a request item, or None if the item has an unknown id."""
+        topic = self.cluster.topics.with_id(id_of(item))
+        return topic.name if topic else name_of(item)
 
     def endpoints(self, node_ids: set[int]) -> list[Values]:
         """Return the addresses of the given nodes for a response (KIP-951)."""
@@ -174,11 +211,9 @@ class Handler:
     announced: VersionRange | None = None
 
 
-def readable_end(partition: Partition, *, committed: bool) -> int:
-    """Return the offset up to which a consumer can read a partition (exclusive)."""
-    return partition.last_stable_offset if committed else partition.high_watermark
-
-
-def current_leader(partition: Partition) -> Values:
-    """Return the response fields with the current leader (KIP-951)."""
-    return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
+def result_of(handle: Callable[..., Result], *items: Any) -> Result:
+    """Return the result of `handle` for items of a request. A TopicError is also a result."""
+    try:
+        return handle(*items)
+    except TopicError as error:
+        return error

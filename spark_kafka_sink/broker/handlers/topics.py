@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions, DeleteTopics and DeleteRecords.
+"""Topics and their records, partition reassignments (KIP-455) and leader elections (KIP-460).
 
 CreateTopics 2-7: create topics with a partition count and replication factor, or with explicit
 assignments. Unknown and invalid configs are rejected (topic_config.py). The response contains the
@@ -13,6 +13,16 @@ DeleteTopics 1-6: delete topics by name or, since version 6, by id.
 DeleteRecords 0-2: advance the log start offset; -1 means the high watermark. The errors are
 OFFSET_OUT_OF_RANGE for an offset above the high watermark, and POLICY_VIOLATION if the topic's
 cleanup policy is only "compact". Disk space is freed in whole segments.
+
+AlterPartitionReassignments 0-1: move partitions to different replicas, or cancel reassignments (if
+the replicas are null). The response is sent when the reassignment has started, not when it is
+complete. Since version 1, a request can disallow changes of the replication factor.
+
+ListPartitionReassignments 0: the ongoing reassignments.
+
+ElectLeaders 0-2: elect preferred leaders and, since version 1, run unclean elections (KIP-460). If
+the request lists no partitions, it applies to all partitions, and the response omits partitions
+that do not require an election.
 """
 
 from __future__ import annotations
@@ -25,9 +35,8 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError
-from spark_kafka_sink.broker.request_shapes import unknown_topic
+from spark_kafka_sink.broker.request_shapes import name_of, unknown_topic
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
@@ -44,7 +53,7 @@ def create_topics(context: RequestContext) -> Answer:
     names = Counter(item.name for item in context.request.topics)
     topics = tuple({item.name: item for item in context.request.topics}.values())
     unique = context._replace(request=replace(context.request, topics=topics))
-    return unique.by_item(ApiKey.CREATE_TOPICS, partial(_create, context, names))
+    return unique.by_item(partial(_create, context, names))
 
 
 def _create(context: RequestContext, names: Counter[str], item: Any) -> Values:
@@ -86,7 +95,7 @@ def _created(topic: Topic) -> Values:
 def create_partitions(context: RequestContext) -> Answer:
     """Handle the CreatePartitions API."""
     names = Counter(item.name for item in context.request.topics)
-    return context.by_item(ApiKey.CREATE_PARTITIONS, partial(_add_partitions, context, names))
+    return context.by_item(partial(_add_partitions, context, names))
 
 
 def _add_partitions(context: RequestContext, names: Counter[str], item: Any) -> ErrorCode:
@@ -133,13 +142,8 @@ def delete_topic(context: RequestContext, item: Any) -> Values:
 
 def delete_records(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
     """Handle a partition of the DeleteRecords API."""
-    topic = context.cluster.topics.named(item.name)
-    partition = topic.partition(requested.partition_index) if topic else None
-    if topic is None or partition is None:
-        return ErrorCode.unknown_topic_or_partition
-    if error := partition.leadership_error(context.node, -1):
-        return error
-    if "delete" not in topic.config["cleanup.policy"].split(","):
+    partition = context.led_partition(item.name, requested.partition_index)
+    if not partition.config.deletes:
         return ErrorCode.policy_violation
     end = partition.high_watermark
     offset = end if requested.offset == HIGH_WATERMARK else requested.offset
@@ -148,3 +152,100 @@ def delete_records(context: RequestContext, item: Any, requested: Any) -> Values
     if offset > partition.log.start_offset:
         context.cluster.topics.store.delete_records(partition, offset)
     return {"low_watermark": partition.log.start_offset}
+
+
+def alter_partition_reassignments(context: RequestContext) -> Answer:
+    """Handle the AlterPartitionReassignments API."""
+    return {
+        "allow_replication_factor_change": context.get("allow_replication_factor_change", True),
+        **context.by_partition(partial(_reassign, context)),
+    }
+
+
+def _reassign(context: RequestContext, item: Any, requested: Any) -> ErrorCode:
+    topic = context.cluster.topics.named(item.name)
+    partition = topic.partition(requested.partition_index) if topic else None
+    if topic is None or partition is None:
+        raise TopicError(
+            ErrorCode.unknown_topic_or_partition,
+            f"The partition {item.name}-{requested.partition_index} does not exist.",
+        )
+    if requested.replicas is None:
+        context.cluster.elections.cancel_reassignment(topic, partition)
+        return ErrorCode.none
+    before = len(partition.replicas) - len(partition.adding)
+    changes = len(requested.replicas) != before
+    if changes and not context.get("allow_replication_factor_change", True):
+        raise TopicError(
+            ErrorCode.invalid_replication_factor,
+            f"The replication factor would change from {before} to {len(requested.replicas)}.",
+        )
+    context.cluster.elections.reassign(topic, partition, list(requested.replicas))
+    return ErrorCode.none
+
+
+def list_partition_reassignments(context: RequestContext) -> Answer:
+    """Handle the ListPartitionReassignments API."""
+    topics = context.request.topics
+    requested = None
+    if topics is not None:
+        requested = {(item.name, index) for item in topics for index in item.partition_indexes}
+    by_topic: dict[str, list[Values]] = {}
+    for partition in context.cluster.elections.reassigned():
+        if requested is None or partition.key in requested:
+            by_topic.setdefault(partition.topic, []).append(
+                {
+                    "partition_index": partition.index,
+                    "replicas": partition.replicas,
+                    "adding_replicas": partition.adding,
+                    "removing_replicas": partition.removing,
+                }
+            )
+    return {"topics": [{"name": name, "partitions": some} for name, some in by_topic.items()]}
+
+
+PREFERRED, UNCLEAN = 0, 1
+_TEXTS = {
+    ErrorCode.invalid_request: "Unknown election type.",
+    ErrorCode.unknown_topic_or_partition: "No such topic or partition",
+    ErrorCode.election_not_needed: "Leader election not needed for topic partition.",
+    ErrorCode.preferred_leader_not_available: "The preferred leader was not available.",
+    ErrorCode.eligible_leaders_not_available: "Eligible topic partition leaders are not available.",
+}
+
+
+def elect_leaders(context: RequestContext) -> Answer:
+    """Handle the ElectLeaders API."""
+    known = context.get("election_type", PREFERRED) in {PREFERRED, UNCLEAN}
+    if context.request.topic_partitions is not None:
+        values = context.by_partition(partial(_elect, context))
+        known = known or not context.request.topic_partitions
+    else:
+        topics = context.cluster.topics.all()
+        results = [
+            {"topic": topic.name, "partition_result": _elect_all(context, topic)}
+            for topic in topics
+        ]
+        values = {"replica_election_results": results}
+        known = known or not topics
+    return {"error_code": ErrorCode.none if known else ErrorCode.invalid_request, **values}
+
+
+def _elect_all(context: RequestContext, topic: Topic) -> list[Values]:
+    """Elect the leaders of a topic. The result omits partitions without an election."""
+    results = [
+        {"partition_id": one.index, **_elect(context, topic, one.index)} for one in topic.partitions
+    ]
+    return [one for one in results if one["error_code"] is not ErrorCode.election_not_needed]
+
+
+def _elect(context: RequestContext, item: Any, index: int) -> Values:
+    kind = context.get("election_type", PREFERRED)
+    partition = context.cluster.topics.partition(name_of(item), index)
+    if kind not in {PREFERRED, UNCLEAN}:
+        error = ErrorCode.invalid_request
+    elif partition is None:
+        error = ErrorCode.unknown_topic_or_partition
+    else:
+        error = context.cluster.elections.elect(partition, unclean=kind == UNCLEAN)
+    return {"error_code": error, "error_message": _TEXTS.get(error)}

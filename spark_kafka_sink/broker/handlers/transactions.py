@@ -46,18 +46,16 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
-    OFFSETS_PARTITION,
-    TransactionSupportedOperation,
-)
+from spark_kafka_sink.broker.coordinator.transaction_coordinator import OFFSETS_PARTITION
 from spark_kafka_sink.broker.coordinator.transaction_state import (
     NO_EPOCH,
     NO_ID,
     ProducerIdAndEpoch,
 )
-from spark_kafka_sink.broker.handlers.consumer_groups import check_coordinator, may_commit
-from spark_kafka_sink.broker.handlers.group_offsets import MAX_METADATA, committed_offset
+from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, may_commit
+from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, result_of
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
+from spark_kafka_sink.broker.security.acl import Operation, ResourceType
 from spark_kafka_sink.protocol.codec import timestamp
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -65,7 +63,6 @@ from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
-    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.messages import Values
@@ -80,9 +77,9 @@ _FENCED_SINCE = {
 """First version of each API in which clients support PRODUCER_FENCED."""
 
 
-def _for_client(error: ErrorCode, context: RequestContext, api: ApiKey) -> ErrorCode:
+def _for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
     """Return the error for the response. For older clients, PRODUCER_FENCED is replaced."""
-    fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[api]
+    fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[context.api]
     return ErrorCode.invalid_producer_epoch if fenced else error
 
 
@@ -92,26 +89,25 @@ def init_producer_id(context: RequestContext) -> Answer:
         context.get("producer_id", NO_ID), context.get("producer_epoch", NO_EPOCH)
     )
     if (expected.producer_id == NO_ID) != (expected.epoch == NO_EPOCH):
-        return _producer_fields(ErrorCode.invalid_request)
+        return _producer_fields(context, ErrorCode.invalid_request)
     transactional_id = context.request.transactional_id
     if transactional_id is None:
         producer_id = context.cluster.transaction_coordinator.producer_ids.next()
         return {"producer_id": producer_id, "producer_epoch": 0}
     if error := context.check_transaction_coordinator(transactional_id):
-        return _producer_fields(error)
+        return _producer_fields(context, error)
     timeout_ms = round(context.request.transaction_timeout.total_seconds() * 1000)
     result = context.cluster.transaction_coordinator.initialize(
         transactional_id, None if expected.producer_id == NO_ID else expected, timeout_ms
     )
-    if isinstance(result, ErrorCode):
-        result = _for_client(result, context, ApiKey.INIT_PRODUCER_ID)
-    return _producer_fields(result)
+    return _producer_fields(context, result)
 
 
-def _producer_fields(result: ProducerIdOrError) -> Answer:
+def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> Answer:
     if isinstance(result, ProducerIdAndEpoch):
         return {"producer_id": result.producer_id, "producer_epoch": result.epoch}
-    return {"error_code": result, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
+    error = _for_client(result, context)
+    return {"error_code": error, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
 
 
 BATCHED_VERSION = 4
@@ -157,7 +153,7 @@ def _add_partitions(
     if not error and verify_only:
         return {key: coordinator.verify(transactional_id, producer, key) for key in partitions}
     error = error or coordinator.add(transactional_id, producer, partitions)
-    return dict.fromkeys(partitions, _for_client(error, context, ApiKey.ADD_PARTITIONS_TO_TXN))
+    return dict.fromkeys(partitions, _for_client(error, context))
 
 
 def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> list[Values]:
@@ -176,7 +172,7 @@ def add_offsets_to_txn(context: RequestContext) -> Answer:
     error = error or context.cluster.transaction_coordinator.add(
         request.transactional_id, _producer(context), [OFFSETS_PARTITION]
     )
-    return {"error_code": _for_client(error, context, ApiKey.ADD_OFFSETS_TO_TXN)}
+    return {"error_code": _for_client(error, context)}
 
 
 ABORTABLE_VERSION = 4
@@ -199,16 +195,12 @@ def txn_offset_commit(context: RequestContext) -> Answer:
             return ErrorCode.unknown_topic_or_partition
         if error:
             return error
-        if len(requested.committed_metadata or "") > MAX_METADATA:
-            return ErrorCode.offset_metadata_too_large
-        group_id = context.request.group_id
+        group_id, offset = context.request.group_id, committed_offset(context, requested)
         context.cluster.group_coordinator.get_or_create(group_id)
-        context.cluster.transactional_offsets.add(
-            _producer(context), group_id, key, committed_offset(context, requested)
-        )
+        context.cluster.transactional_offsets.add(_producer(context), group_id, key, offset)
         return ErrorCode.none
 
-    return context.by_partition(ApiKey.TXN_OFFSET_COMMIT, commit)
+    return context.by_partition(commit)
 
 
 def _producer(context: RequestContext) -> ProducerIdAndEpoch:
@@ -219,15 +211,14 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
     """Add the offsets partition to the transaction. Return an error that applies to all offsets."""
     offsets = context.cluster.transactional_offsets
     producer = _producer(context)
-    error = check_coordinator(context)
+    error = context.check_group_coordinator()
     if not error and not offsets.is_ongoing(producer):
         error = context.cluster.transaction_coordinator.add_or_verify(
             context.request.transactional_id,
             producer,
             OFFSETS_PARTITION,
-            TransactionSupportedOperation.of(
-                context.version, generic_errors=ABORTABLE_VERSION, adding=IMPLICIT_ADD_VERSION
-            ),
+            adds=context.version >= IMPLICIT_ADD_VERSION,
+            knows_abortable=context.version >= ABORTABLE_VERSION,
         )
     generation = context.get("generation_id", -1)
     error = error or may_commit(context, generation, in_transaction=True)
@@ -251,9 +242,7 @@ def end_txn(context: RequestContext) -> Answer:
         commit=request.committed,
         bumps=context.version >= BUMPING_VERSION,
     )
-    if isinstance(result, ErrorCode):
-        result = _for_client(result, context, ApiKey.END_TXN)
-    return _producer_fields(result)
+    return _producer_fields(context, result)
 
 
 TRANSACTIONS_V2 = 2
@@ -275,16 +264,15 @@ def _write_marker(context: RequestContext, item: Any) -> Values:
     coordinator = context.cluster.transaction_coordinator
 
     def write(name: str, index: int) -> ErrorCode:
-        partition = context.cluster.topics.partition(name, index)
-        if partition is None:
-            return ErrorCode.unknown_topic_or_partition
-        error = partition.leadership_error(context.node, -1)
-        error = error or _check_marker(partition, marker, is_v2=is_v2)
+        partition = context.led_partition(name, index)
+        error = _check_marker(partition, marker, is_v2=is_v2)
         if not error and not coordinator.write_marker((name, index), marker):
             return ErrorCode.kafka_storage_error
         return error
 
-    topics = [MARKER_TOPICS.answer_topic(one, partial(write, one.name)) for one in item.topics]
+    topics = [
+        MARKER_TOPICS.answer_topic(one, partial(result_of, write, one.name)) for one in item.topics
+    ]
     return {"producer_id": item.producer_id, "topics": topics}
 
 
@@ -329,6 +317,7 @@ def list_transactions(context: RequestContext) -> Answer:
         txn
         for txn in context.cluster.transaction_coordinator.all()
         if context.coordinates(txn.id)
+        and context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, txn.id)
         and pattern.fullmatch(txn.id)
         and (not request.state_filters or txn.state in request.state_filters)
         and (not request.producer_id_filters or txn.producer_id in request.producer_id_filters)
@@ -350,9 +339,7 @@ def list_transactions(context: RequestContext) -> Answer:
 
 def describe_producers(context: RequestContext, item: Any, index: int) -> Values | ErrorCode:
     """Handle a partition of the DescribeProducers API."""
-    partition = context.cluster.topics.partition(item.name, index)
-    if partition is None:
-        return ErrorCode.unknown_topic_or_partition
+    partition = context.partition(item.name, index)
     if context.node not in partition.replicas:
         return ErrorCode.not_leader_or_follower
     return {

@@ -5,10 +5,10 @@ remote storage are handled on a second thread (`RequestHandler` in `dispatcher`)
 
 In reading order:
 
-- `server`: the event loop, and `LoopSockets` for callers on other threads
+- `server`: the event loop, and functions for callers on other threads
 - `socket_server`: listeners and connections of all nodes, selector, timers
-- `connection`: a client connection with frame assembly and response channel, and the error log
+- `connection`: a client connection with frame assembly, and the error log
 - `tls_socket`: a non-blocking TLS socket
-- `dispatcher`: SASL authentication, decoding and dispatch of requests, and `RequestHandler`, the
-  optional second thread
+- `dispatcher`: SASL authentication and decoding of requests, delivery of responses, and
+  `RequestHandler`, the optional second thread
 """

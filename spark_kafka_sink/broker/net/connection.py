@@ -4,8 +4,7 @@
 read) are received into a buffer that all connections share, and are then copied. An incomplete
 large frame gets its own buffer, into which the rest of the frame is received directly.
 
-`Connection` queues received requests and unsent responses. `ResponseChannel` delivers the response
-to one request.
+`Connection` queues received requests and unsent responses.
 
 `ErrorLog` logs every failed request with the client and the reason. Errors that occur in normal
 operation, such as a rebalance, are logged at level INFO, and all other errors at level WARNING.
@@ -22,28 +21,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker import authorization
-from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
+from spark_kafka_sink.broker.handlers.request_context import REASON
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.broker.security.authenticator import MAX_RECEIVE_BYTES
-from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
-from spark_kafka_sink.protocol.messages import (
-    Values,
-    build,
-    framed,
-    response_header,
-    response_parts,
-)
-from spark_kafka_sink.protocol.produce import plain_produce_response
-from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from spark_kafka_sink.broker.handlers.request_context import Handler, RequestContext
     from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
+    from spark_kafka_sink.protocol.messages import Values
 
 
 _FIRST_ROOM = 4 * 1024 * 1024
@@ -283,11 +272,8 @@ EXPECTED_ERRORS: Final = frozenset(
 _RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
 
 
-class ErrorLog:
+class ErrorLog(RepeatLog):
     """Logs the error codes in responses before the responses are sent."""
-
-    def __init__(self, log: RepeatLog) -> None:
-        self._log = log
 
     def log_errors(self, api: int, connection: Connection, values: Values) -> None:
         """Log the errors in a response. Repeated errors are rate-limited."""
@@ -297,7 +283,7 @@ class ErrorLog:
             level = logging.INFO if is_expected else logging.WARNING
             name = getattr(code, "name", str(code)).upper()
             reason = item.get(REASON) or item.get("error_message") or ""
-            self._log.log(
+            self.log(
                 level,
                 (api, subject, name),
                 "%s request%s from %s failed: %s%s",
@@ -311,7 +297,7 @@ class ErrorLog:
     def disconnected(self, connection: Connection, why: object) -> None:
         """Log that the broker closes a connection, and the reason."""
         kind = ("disconnected", type(why), str(why))
-        self._log.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, why)
+        self.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, why)
 
 
 def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
@@ -341,103 +327,3 @@ def _item_errors(values: Values) -> Iterator[tuple[str, Values]]:
 def _name_of(item: Values) -> object:
     names = ("name", "group_id", "key", "resource_name", "topic_id", "transactional_id")
     return next((item[name] for name in names if item.get(name)), "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
-    """The event loop's functions for sending responses.
-
-    Args:
-        answered: resumes a connection outside of its turn in the event loop.
-        deliver: runs a function that accesses a connection on the loop's thread.
-        call_later: runs a function after the given seconds; only for the loop's thread.
-        error_log: logs the errors in responses.
-    """
-
-    answered: Callable[[Connection], None]
-    deliver: Callable[[Callable[[], None]], None]
-    call_later: Callable[[float, Callable[[], None]], None]
-    error_log: ErrorLog
-
-
-class ResponseChannel:
-    """Passes a request to its handler, and the response to its connection.
-
-    Fault injection sets three attributes. The functions in `changes` modify the response's values.
-    `cut` is the number of response bytes after which the connection is closed. If `lost` is True,
-    no response is sent and the connection serves no more requests.
-    """
-
-    def __init__(
-        self,
-        handler: Handler,
-        version: int,
-        correlation_id: int,
-        connection: Connection,
-        network: Network,
-    ) -> None:
-        self.api = int(handler.api)
-        self._handler = handler
-        self._version = version
-        self._correlation_id = correlation_id
-        self._connection = connection
-        self._network = network
-        self._is_released = False
-        self.changes: list[Callable[[Values], Values]] = []
-        self.cut: int | None = None
-        self.lost = False
-
-    def handle(self, context: RequestContext) -> None:
-        """Serve the request.
-
-        Raises:
-            ProtocolError: the connection must be closed.
-        """
-        if context.cluster.denials.is_active:
-            answer = authorization.handle(self._handler, context)
-        else:
-            answer = self._handler.handle(context)
-        if answer is Outcome.CLOSE:
-            raise ProtocolError("a request without a response failed")
-        if answer is Outcome.NO_RESPONSE and not self._is_released:
-            self._network.deliver(lambda: self._connection.answered(()))
-        elif not isinstance(answer, Outcome):
-            self.send(answer)
-
-    def reply(self, values: Values) -> None:
-        """Send the response of a handler that returned DELAYED."""
-        self.send(values)
-        self.resume()
-
-    def release(self) -> None:
-        """Resume the connection before a request without a response is handled."""
-        self._is_released = True
-        self._connection.answered(())
-
-    def resume(self) -> None:
-        """Resume the connection outside of its turn in the event loop."""
-        self._network.deliver(lambda: self._network.answered(self._connection))
-
-    def end(self) -> None:
-        """Close the connection after all responses are sent."""
-        self._network.deliver(lambda: setattr(self._connection, "is_ending", True))
-
-    def send(self, values: Values) -> None:
-        """Queue the response."""
-        if self._connection.closed or self.lost:
-            return
-        self._network.error_log.log_errors(self.api, self._connection, values)
-        for change in self.changes:
-            values = change(values)
-        parts = self._parts(values)
-        if self.cut is not None:
-            parts = [memoryview(b"".join(parts))[: self.cut]]
-            self.end()
-        self._network.deliver(lambda: self._connection.answered(parts))
-
-    def _parts(self, values: Values) -> list[bytes | memoryview]:
-        kind = response_type(self.api, self._version)
-        is_produce = self.api == ApiKey.PRODUCE
-        if is_produce and (plain := plain_produce_response(self._version, values)) is not None:
-            return [framed(response_header(kind, self._correlation_id), plain)]
-        return response_parts(build(kind, values), self._correlation_id)

@@ -1,6 +1,6 @@
-"""Decode request frames and dispatch them to handlers, on the event loop or on a second thread.
+"""Decode request frames, deliver responses, and run requests on the second thread if there is one.
 
-`SaslGate` authenticates connections before their requests reach the handlers.
+Connections are authenticated before their requests reach the handlers.
 
 The second thread, `RequestHandler`, is used with a remote storage such as Redis. It corresponds to
 Kafka's KafkaRequestHandler threads, which are separate from the network Processor threads. This
@@ -12,138 +12,105 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
-from spark_kafka_sink.broker.handlers.request_context import REASON, Handler, RequestContext
-from spark_kafka_sink.broker.net.connection import Connection, Network, ResponseChannel
+from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome, RequestContext
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
-from spark_kafka_sink.broker.security.authenticator import Moment, SaslServerAuthenticator
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol import messages
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
-from spark_kafka_sink.protocol.produce import plain_produce_request
-from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from spark_kafka_sink.protocol.produce import plain_produce_request, plain_produce_response
+from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.handlers.request_context import Handler
+    from spark_kafka_sink.broker.net.connection import Connection
+    from spark_kafka_sink.broker.net.socket_server import SocketServer
+    from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
-    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.protocol.messages import Values
 
 
-_WITHOUT_STORAGE_ACCESS: Final = frozenset(
-    {
-        ApiKey.API_VERSIONS,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.HEARTBEAT,
-        ApiKey.METADATA,
-    }
-)
+@dataclass(slots=True, eq=False)
+class ResponseChannel:
+    """Passes a request to its handler, and the response to its connection.
 
-
-def expects_no_response(api: int, context: RequestContext) -> bool:
-    """Return True for a Produce request with acks=0."""
-    return api == ApiKey.PRODUCE and context.request.acks == 0
-
-
-class SaslGate:
-    """Authenticates the connections that use SASL.
-
-    Args:
-        handlers: handlers of the supported APIs, by API key.
-        network: sends responses.
-        clock: the brokers' clock.
-        failure_delay: seconds before the response to a failed authentication, to slow down password
-            guessing (connection.failed.authentication.delay.ms).
+    Fault injection sets three attributes. The functions in `changes` modify the response's values.
+    `cut` is the number of response bytes after which the connection is closed. If `lost` is True,
+    no response is sent and the connection serves no more requests.
     """
 
-    def __init__(
-        self, handlers: Mapping[int, Handler], network: Network, clock: Clock, failure_delay: float
-    ) -> None:
-        self._handlers = handlers
-        self._network = network
-        self._clock = clock
-        self._failure_delay = failure_delay
+    _handler: Handler
+    _version: int
+    _correlation_id: int
+    _connection: Connection
+    _sockets: SocketServer
+    changes: list[Callable[[Values], Values]] = field(default_factory=list, init=False)
+    cut: int | None = field(default=None, init=False)
+    lost: bool = field(default=False, init=False)
+    _is_released: bool = field(default=False, init=False)
 
-    def admits(self, frame: memoryview, connection: Connection) -> bool:
-        """Return True if a request can be passed to its handler. Respond to all other requests.
+    def handle(self, context: RequestContext) -> None:
+        """Serve the request.
 
         Raises:
             ProtocolError: the connection must be closed.
         """
-        authenticator = connection.authenticator
-        if authenticator is None:
-            return True
-        if authenticator.takes_tokens:
-            self._answer_token(authenticator, frame, connection)
-            return False
-        api, version, _ = read_request_start(frame)
-        if authenticator.admits(api, self._clock.monotonic()):
-            return True
-        authenticator.check(api)
-        if api == ApiKey.API_VERSIONS:
-            if version in self._handlers[api].versions:
-                authenticator.sent_versions()
-            return True
-        self._answer(authenticator, frame, connection)
-        return False
-
-    def _answer(
-        self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
-    ) -> None:
-        header = read_request_header(frame)
-        handler = self._handlers[header.api_key]
-        if header.version not in handler.versions:
-            raise ProtocolError(f"{handler.api.name} version {header.version} is not supported")
-        kind = request_type(header.api_key, header.version)
-        request = decode(kind, frame, header.body_offset)[0]
-        if header.api_key == ApiKey.SASL_HANDSHAKE:
-            values = authenticator.handshake(request.mechanism, header.version)
+        if context.cluster.denials.is_active:
+            answer = authorization.handle(self._handler, context)
         else:
-            values = authenticator.authenticate(bytes(request.auth_bytes), self._moment())
-        channel = ResponseChannel(
-            handler, header.version, header.correlation_id, connection, self._network
-        )
-        if authenticator.has_failed:
-            failed = {**values, REASON: authenticator.failure_reason}
+            answer = self._handler.handle(context)
+        if answer is Outcome.CLOSE:
+            raise ProtocolError("a request without a response failed")
+        if answer is Outcome.NO_RESPONSE and not self._is_released:
+            self._sockets.deliver(lambda: self._connection.answered(()))
+        elif not isinstance(answer, Outcome):
+            self.send(answer)
 
-            def refuse() -> None:
-                channel.send(failed)
-                channel.end()
-                channel.resume()
+    def reply(self, values: Values) -> None:
+        """Send the response of a handler that returned DELAYED."""
+        self.send(values)
+        self.resume()
 
-            self._network.call_later(self._failure_delay, refuse)
+    def release(self) -> None:
+        """Resume the connection before a request without a response is handled."""
+        self._is_released = True
+        self._connection.answered(())
+
+    def resume(self) -> None:
+        """Resume the connection outside of its turn in the event loop."""
+        self._sockets.deliver(lambda: self._sockets.resume(self._connection))
+
+    def end(self) -> None:
+        """Close the connection after all responses are sent."""
+        self._sockets.deliver(lambda: setattr(self._connection, "is_ending", True))
+
+    def send(self, values: Values) -> None:
+        """Queue the response."""
+        if self._connection.closed or self.lost:
             return
-        self._store_user(authenticator, connection)
-        channel.send(values)
+        self._sockets.error_log.log_errors(self._handler.api, self._connection, values)
+        for change in self.changes:
+            values = change(values)
+        parts = self._parts(values)
+        if self.cut is not None:
+            parts = [memoryview(b"".join(parts))[: self.cut]]
+            self.end()
+        self._sockets.deliver(lambda: self._connection.answered(parts))
 
-    def _answer_token(
-        self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
-    ) -> None:
-        """Respond to a SASL message without a request header (SaslHandshake version 0)."""
-        challenge = authenticator.token(bytes(frame), self._moment())
-        if challenge is None:
-
-            def refuse() -> None:
-                connection.is_ending = True
-                self._network.answered(connection)
-
-            self._network.call_later(self._failure_delay, refuse)
-            return
-        self._store_user(authenticator, connection)
-        connection.answered([len(challenge).to_bytes(4, "big") + challenge])
-
-    @staticmethod
-    def _store_user(authenticator: SaslServerAuthenticator, connection: Connection) -> None:
-        if authenticator.is_complete and authenticator.user is not None:
-            connection.authenticated(authenticator.user)
-
-    def _moment(self) -> Moment:
-        return Moment(monotonic=self._clock.monotonic(), wall_ms=self._clock.wall_ms())
+    def _parts(self, values: Values) -> list[bytes | memoryview]:
+        kind = response_type(self._handler.api, self._version)
+        is_produce = self._handler.api is ApiKey.PRODUCE
+        if is_produce and (plain := plain_produce_response(self._version, values)) is not None:
+            return [messages.framed(messages.response_header(kind, self._correlation_id), plain)]
+        return messages.response_parts(messages.build(kind, values), self._correlation_id)
 
 
 class RequestInjector(Protocol):
@@ -162,21 +129,19 @@ class RequestInjector(Protocol):
 
 
 class Dispatcher:
-    """Decodes requests and dispatches them to their handlers.
+    """Decodes requests. Authenticates the connections that use SASL.
 
     Args:
         cluster: the state that handlers read and change.
-        network: sends responses.
-        injector: applies faults to requests before their handlers.
+        sockets: sends responses.
     """
 
-    def __init__(self, cluster: Cluster, network: Network, injector: RequestInjector) -> None:
+    def __init__(self, cluster: Cluster, sockets: SocketServer) -> None:
         self._cluster = cluster
         self._handlers = handlers_of(cluster.config.release)
-        self._network = network
-        self._injector = injector
-        delay = cluster.config.security.failure_delay_ms / 1000
-        self._gate = SaslGate(self._handlers, network, cluster.clock, delay)
+        self._sockets = sockets
+        self._clock = cluster.clock
+        self._failure_delay = cluster.config.failed_authentication_delay_ms / 1000
 
     def read(
         self, frame: memoryview, connection: Connection
@@ -189,21 +154,22 @@ class Dispatcher:
             ProtocolError: the request is invalid or not supported; the connection must be closed
                 (as in Kafka).
         """
-        if connection.authenticator is not None and not self._gate.admits(frame, connection):
+        if not self._admits(frame, connection):
             return None
-        api, version, correlation_id = read_request_start(frame)
+        api, version, correlation_id = messages.read_request_start(frame)
         handler = self._handlers.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
-            oldest = ResponseChannel(handler, 0, correlation_id, connection, self._network)
+            oldest = ResponseChannel(handler, 0, correlation_id, connection, self._sockets)
             oldest.send(unsupported_version(handler.versions))
             return None
         if handler is None or version not in handler.versions:
             raise ProtocolError(_unsupported_message(api, version, handler))
-        header = read_request_header(frame)
+        header = messages.read_request_header(frame)
         request = _read_body(api, version, frame, header.body_offset)
-        channel = ResponseChannel(handler, version, correlation_id, connection, self._network)
+        channel = ResponseChannel(handler, version, correlation_id, connection, self._sockets)
         context = RequestContext(
             cluster=self._cluster,
+            api=handler.api,
             node=connection.node,
             version=version,
             request=request,
@@ -215,25 +181,78 @@ class Dispatcher:
         )
         return channel, context
 
-    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Serve a request.
+    def _admits(self, frame: memoryview, connection: Connection) -> bool:
+        """Return True if a request can be passed to its handler. Respond to all other requests.
 
         Raises:
             ProtocolError: the connection must be closed.
         """
-        self._injector.serve(channel, context)
-
-    def may_wait_for_storage(self, channel: ResponseChannel, context: RequestContext) -> bool:
-        """Return True if a request might wait for the storage.
-
-        Requests for cluster metadata never wait, except for Metadata requests for unknown topics,
-        because they can create topics.
-        """
-        if channel.api not in _WITHOUT_STORAGE_ACCESS or self._injector.is_active:
+        authenticator = connection.authenticator
+        if authenticator is None:
             return True
-        topics = self._cluster.topics
-        requested = context.get("topics", None) if channel.api == ApiKey.METADATA else None
-        return any(topics.named(item.name) is None for item in requested or ())
+        if authenticator.takes_tokens:
+            self._answer_token(authenticator, frame, connection)
+            return False
+        api, version, _ = messages.read_request_start(frame)
+        if authenticator.admits(api, self._clock.monotonic()):
+            return True
+        authenticator.check(api)
+        if api == ApiKey.API_VERSIONS:
+            if version in self._handlers[api].versions:
+                authenticator.sent_versions()
+            return True
+        self._answer_sasl(authenticator, frame, connection)
+        return False
+
+    def _answer_sasl(
+        self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
+    ) -> None:
+        header = messages.read_request_header(frame)
+        handler = self._handlers[header.api_key]
+        if header.version not in handler.versions:
+            raise ProtocolError(f"{handler.api.name} version {header.version} is not supported")
+        kind = request_type(header.api_key, header.version)
+        request = decode(kind, frame, header.body_offset)[0]
+        if header.api_key == ApiKey.SASL_HANDSHAKE:
+            values = authenticator.handshake(request.mechanism, header.version)
+        else:
+            values = authenticator.authenticate(bytes(request.auth_bytes), self._clock)
+        channel = ResponseChannel(
+            handler, header.version, header.correlation_id, connection, self._sockets
+        )
+        if authenticator.has_failed:
+            failed = {**values, REASON: authenticator.failure_reason}
+
+            def refuse() -> None:
+                channel.send(failed)
+                channel.end()
+                channel.resume()
+
+            self._sockets.call_later(self._failure_delay, refuse)
+            return
+        self._store_user(authenticator, connection)
+        channel.send(values)
+
+    def _answer_token(
+        self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
+    ) -> None:
+        """Respond to a SASL message without a request header (SaslHandshake version 0)."""
+        challenge = authenticator.token(bytes(frame), self._clock)
+        if challenge is None:
+
+            def refuse() -> None:
+                connection.is_ending = True
+                self._sockets.resume(connection)
+
+            self._sockets.call_later(self._failure_delay, refuse)
+            return
+        self._store_user(authenticator, connection)
+        connection.answered([len(challenge).to_bytes(4, "big") + challenge])
+
+    @staticmethod
+    def _store_user(authenticator: SaslServerAuthenticator, connection: Connection) -> None:
+        if authenticator.is_complete and authenticator.user is not None:
+            connection.authenticated(authenticator.user)
 
 
 def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:

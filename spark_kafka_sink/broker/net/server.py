@@ -2,8 +2,7 @@
 
 `Server` runs the loop. With a local storage, requests are handled on the loop's thread. With a
 remote storage, requests that might wait for the storage run on a second thread (`RequestHandler`).
-`LoopSockets` allows this second thread to close, open, mute and unmute nodes, by running these
-calls on the loop's thread.
+`for_other_threads` allows this second thread to close, open, mute and unmute nodes.
 """
 
 from __future__ import annotations
@@ -12,80 +11,80 @@ import logging
 import threading
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from spark_kafka_sink.broker.net.connection import Connection, Network, ResponseChannel
-from spark_kafka_sink.broker.net.dispatcher import Dispatcher, expects_no_response
+from spark_kafka_sink.broker.cluster.nodes import NodeSockets
+from spark_kafka_sink.broker.net.dispatcher import (
+    Dispatcher,
+    RequestHandler,
+    RequestInjector,
+    ResponseChannel,
+)
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.dispatcher import RequestHandler, RequestInjector
+    from spark_kafka_sink.broker.net.connection import Connection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.state_lock import StateLock
 
 
 WAIT_SECONDS: Final = 10.0
+T = TypeVar("T")
 
 
-class LoopSockets:
-    """`NodeSockets` for other threads. Runs each call on the loop's thread, and waits for its end.
+def run_on(submit: Callable[[Callable[[], None]], None], function: Callable[[], T]) -> Future[T]:
+    """Run a function on another thread. `submit` passes functions to this thread."""
+    future: Future[T] = Future()
 
-    Args:
-        sockets: the server's sockets, used on the loop's thread only.
-        on_loop: runs a function on the loop's thread.
-        lock: the lock on the cluster's state; released during the wait, because the loop might need
-            it.
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+            future.set_exception(error)
+
+    submit(run)
+    return future
+
+
+def for_other_threads(sockets: SocketServer, lock: StateLock) -> NodeSockets:
+    """Return functions that run on the loop's thread, and wait for their end.
+
+    `lock` is the lock on the cluster's state. It is released during the wait, because the loop
+    might need it.
     """
 
-    def __init__(
-        self, sockets: NodeSockets, on_loop: Callable[[Callable[[], None]], None], lock: StateLock
-    ) -> None:
-        self._sockets = sockets
-        self._on_loop = on_loop
-        self._lock = lock
-
-    def close_node(self, node: int) -> None:
-        """See `NodeSockets`."""
-        self._call(lambda: self._sockets.close_node(node))
-
-    def open_node(self, node: int) -> None:
-        """See `NodeSockets`."""
-        self._call(lambda: self._sockets.open_node(node))
-
-    def mute_node(self, node: int) -> None:
-        """See `NodeSockets`."""
-        self._call(lambda: self._sockets.mute_node(node))
-
-    def unmute_node(self, node: int) -> None:
-        """See `NodeSockets`."""
-        self._call(lambda: self._sockets.unmute_node(node))
-
-    def _call(self, function: Callable[[], None]) -> None:
-        done: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                function()
-                done.set_result(None)
-            except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
-                done.set_exception(error)
-
-        self._on_loop(run)
-        with self._lock.released():
+    def call(function: Callable[[int], None], node: int) -> None:
+        done = run_on(sockets.call_soon, lambda: function(node))
+        with lock.released():
             done.result(WAIT_SECONDS)
+
+    return NodeSockets(*(partial(call, function) for function in sockets.of_nodes))
 
 
 LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
+_WITHOUT_STORAGE_ACCESS: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.METADATA,
+    }
+)
+"""APIs whose requests do not access the storage."""
 MAX_REQUESTS_PER_TURN: Final = 64
 """Maximum number of requests of a connection per turn, to be fair to other connections."""
 
 
+@dataclass(slots=True, eq=False)
 class Server:
     """Serves the connections of all nodes until `stop` is called.
 
@@ -100,35 +99,15 @@ class Server:
         injector: applies faults to requests before their handlers.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        sockets: SocketServer,
-        requests: RequestHandler | None,
-        injector: RequestInjector,
-    ) -> None:
-        self._cluster = cluster
-        self._sockets = sockets
-        self._requests = requests
-        self._error_log = sockets.error_log
-        self._dispatcher = Dispatcher(
-            cluster,
-            Network(
-                answered=sockets.resume,
-                deliver=self._deliver,
-                call_later=sockets.timers.add,
-                error_log=sockets.error_log,
-            ),
-            injector,
-        )
-        self._thread = 0
-        self._stopping = False
+    _cluster: Cluster
+    _sockets: SocketServer
+    _requests: RequestHandler | None
+    _injector: RequestInjector
+    _dispatcher: Dispatcher = field(init=False)
+    _stopping: bool = field(default=False, init=False)
 
-    def _deliver(self, function: Callable[[], None]) -> None:
-        if self._requests is None or threading.get_ident() == self._thread:
-            function()
-        else:
-            self._sockets.call_soon(function)
+    def __post_init__(self) -> None:
+        self._dispatcher = Dispatcher(self._cluster, self._sockets)
 
     def stop(self) -> None:
         """Stop the loop, without waiting until it has stopped."""
@@ -137,7 +116,7 @@ class Server:
 
     def run(self) -> None:
         """Serve until `stop` is called, then close all sockets."""
-        self._thread = threading.get_ident()
+        self._sockets.thread = threading.get_ident()
         try:
             while not self._stopping:
                 self._safe_turn()
@@ -205,21 +184,34 @@ class Server:
     ) -> None:
         requests = self._requests
         if requests is None:
-            self._dispatcher.serve(channel, context)
-        elif self._dispatcher.may_wait_for_storage(channel, context):
-            if expects_no_response(channel.api, context) and requests.has_room:
+            self._injector.serve(channel, context)
+        elif self._may_wait_for_storage(context):
+            has_no_response = context.api == ApiKey.PRODUCE and context.request.acks == 0
+            if has_no_response and requests.has_room:
                 channel.release()
             requests.submit(lambda: self._serve_on_thread(connection, channel, context))
         else:
             with requests.lock:
-                self._dispatcher.serve(channel, context)
+                self._injector.serve(channel, context)
+
+    def _may_wait_for_storage(self, context: RequestContext) -> bool:
+        """Return True if a request might wait for the storage.
+
+        Requests for cluster metadata never wait, except for Metadata requests for unknown topics,
+        because they can create topics.
+        """
+        if context.api not in _WITHOUT_STORAGE_ACCESS or self._injector.is_active:
+            return True
+        topics = self._cluster.topics
+        requested = context.get("topics", None) if context.api == ApiKey.METADATA else None
+        return any(topics.named(item.name) is None for item in requested or ())
 
     def _serve_on_thread(
         self, connection: Connection, channel: ResponseChannel, context: RequestContext
     ) -> None:
         """Serve a request on the second thread, then resume or close its connection."""
         try:
-            self._dispatcher.serve(channel, context)
+            self._injector.serve(channel, context)
         except Exception as error:  # noqa: BLE001 - other clients must not be affected
             self._failed(connection, error)
             self._sockets.call_soon(lambda: self._sockets.close(connection))
@@ -228,8 +220,8 @@ class Server:
 
     def _failed(self, connection: Connection, error: Exception) -> None:
         if isinstance(error, ProtocolError):
-            self._error_log.disconnected(connection, error)
+            self._sockets.error_log.disconnected(connection, error)
         elif isinstance(error, OSError):
-            self._error_log.disconnected(connection, f"storage error: {error}")
+            self._sockets.error_log.disconnected(connection, f"storage error: {error}")
         else:
             LOG.error("error in a request from %s", connection.peer, exc_info=error)

@@ -7,16 +7,17 @@ thread, which runs the loop of `Server`. Other threads may only call `call_soon`
 from __future__ import annotations
 
 import errno
-import heapq
 import logging
+import sched
 import selectors
 import socket
+import threading
 import time
 from collections import deque
-from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
-from spark_kafka_sink.broker.net.connection import Connection, ErrorLog, RepeatLog
+from spark_kafka_sink.broker.cluster.nodes import NodeSockets
+from spark_kafka_sink.broker.net.connection import Connection, ErrorLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
@@ -25,24 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
-
-
-class Timers:
-    """Functions to be called later. Used by a single thread, which calls `run` regularly."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._heap: list[tuple[float, int, Callable[[], None]]] = []
-        self._now = now
-        self._number = count()
-
-    def add(self, seconds: float, function: Callable[[], None]) -> None:
-        """Call a function once, after the given number of seconds."""
-        heapq.heappush(self._heap, (self._now() + seconds, next(self._number), function))
-
-    def run(self) -> None:
-        """Call the functions whose delay has passed."""
-        while self._heap and self._heap[0][0] <= self._now():
-            heapq.heappop(self._heap)[2]()
 
 
 LOG = logging.getLogger(__name__)
@@ -81,16 +64,17 @@ class SocketServer:
         addresses: Mapping[int, tuple[str, int]],
         security: ServerSecurity,
     ) -> None:
-        self._log = RepeatLog(LOG)
-        self.error_log = ErrorLog(self._log)
+        self.error_log = ErrorLog(LOG)
         self._listeners = listeners
         self._addresses = addresses
         self._security = security
-        self.timers = Timers()
+        self._timers = sched.scheduler(time.monotonic)
         self._selector = selectors.DefaultSelector()
         self._sockets: dict[Connection, socket.socket | TlsSocket] = {}
         self._paused_until: dict[int, float] = {}
         self._muted: set[int] = set()
+        self.thread = 0
+        """The id of the thread that runs the loop, or 0 before the start."""
         self._resumed: dict[Connection, None] = {}
         self._shared = memoryview(bytearray(RECEIVE_BYTES))
         self._encrypted = memoryview(bytearray(RECEIVE_BYTES if security.tls else 0))
@@ -109,6 +93,17 @@ class SocketServer:
             self._wake_in.send(b"\0")
         except OSError:  # The wake-up socket is full or closed.
             LOG.debug("the event loop is already awake, or has stopped")
+
+    def deliver(self, function: Callable[[], None]) -> None:
+        """Run a function on the loop's thread: now if this is the thread, or else soon."""
+        if threading.get_ident() == self.thread:
+            function()
+        else:
+            self.call_soon(function)
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Call a function on the loop's thread after some seconds. Only for this thread."""
+        self._timers.enter(seconds, 0, function)
 
     @property
     def open_connections(self) -> int:
@@ -154,7 +149,7 @@ class SocketServer:
                 self._accept(key.data)
         if self._paused_until:
             self._resume_accepting()
-        self.timers.run()
+        self._timers.run(blocking=False)
 
     def _drain_wakes(self) -> None:
         try:
@@ -190,7 +185,7 @@ class SocketServer:
         connection.begin_securely(authenticator, is_encrypted=tls is not None)
         self._watch(connection, selectors.EVENT_READ)
         seconds = self._security.settings.handshake_timeout_ms / 1000
-        self.timers.add(seconds, lambda: self._check_secured(connection))
+        self.call_later(seconds, lambda: self._check_secured(connection))
 
     def _check_secured(self, connection: Connection) -> None:
         client, authenticator = self._sockets.get(connection), connection.authenticator
@@ -203,7 +198,7 @@ class SocketServer:
 
     def _not_accepted(self, node: int, error: OSError) -> None:
         """Log a failed accept. If file descriptors have run out, stop accepting for a while."""
-        self._log.log(
+        self.error_log.log(
             logging.WARNING,
             ("accept", error.errno),
             "can't accept a connection: %s (%d connections are open)",
@@ -259,7 +254,7 @@ class SocketServer:
         Closing a socket with unread input would discard the alert.
         """
         client.close_write()
-        self.timers.add(ALERT_SECONDS, lambda: self.close(connection))
+        self.call_later(ALERT_SECONDS, lambda: self.close(connection))
 
     def is_served(self, connection: Connection) -> bool:
         """Return True if a connection is open and its node is not paused."""
@@ -313,8 +308,12 @@ class SocketServer:
         self._watch(connection, 0)
         self._sockets.pop(connection).close()
 
-    def close_node(self, node: int) -> None:
-        """See `NodeSockets`."""
+    @property
+    def of_nodes(self) -> NodeSockets:
+        """The functions that close, open, mute and unmute nodes."""
+        return NodeSockets(self._close_node, self._open_node, self._mute_node, self._unmute_node)
+
+    def _close_node(self, node: int) -> None:
         listener = self._listeners.pop(node)
         if node not in self._muted and self._paused_until.pop(node, None) is None:
             self._selector.unregister(listener)
@@ -323,21 +322,18 @@ class SocketServer:
         for connection in self._connections_of(node):
             self.close(connection)
 
-    def open_node(self, node: int) -> None:
-        """See `NodeSockets`."""
+    def _open_node(self, node: int) -> None:
         self._listeners[node] = listen(*self._addresses[node])
         self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
-    def mute_node(self, node: int) -> None:
-        """See `NodeSockets`."""
+    def _mute_node(self, node: int) -> None:
         self._muted.add(node)
         if self._paused_until.pop(node, None) is None:
             self._selector.unregister(self._listeners[node])
         for connection in self._connections_of(node):
             self._watch(connection, 0)
 
-    def unmute_node(self, node: int) -> None:
-        """See `NodeSockets`."""
+    def _unmute_node(self, node: int) -> None:
         self._muted.discard(node)
         self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
         for connection in self._connections_of(node):

@@ -7,7 +7,7 @@ the follower was last caught up. `cluster/replica_manager.py` advances the high 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
 MAX_STEPS = 10_000
 """Maximum number of appends stored for lagging followers. Further appends are merged."""
@@ -17,7 +17,8 @@ class ReplicaStates:
     """Positions of the followers by node id. All times are in monotonic seconds."""
 
     def __init__(self) -> None:
-        self.ends: dict[int, int] = {}
+        self.ends: Counter[int] = Counter()
+        """The end offset of each follower, which is 0 for an unknown follower."""
         self.high_watermark = 0
         self.seen_end = 0
         self._steps: deque[tuple[float, int]] = deque()
@@ -35,7 +36,7 @@ class ReplicaStates:
 
     def copy(self, node: int, upto: float, now: float) -> None:
         """Advance a follower to the offset at which the leader's log ended at the time `upto`."""
-        end = self.ends.get(node, 0)
+        end = self.ends[node]
         for time, step in self._steps:
             if time > upto:
                 break
@@ -51,7 +52,7 @@ class ReplicaStates:
 
     def next_step(self, node: int) -> float | None:
         """Return the time of the first append that a follower has not copied, or None."""
-        end = self.ends.get(node, 0)
+        end = self.ends[node]
         return next((time for time, step in self._steps if step > end), None)
 
     @property
@@ -65,17 +66,9 @@ class ReplicaStates:
 
     def is_lagging(self, node: int, now: float, allowed: float) -> bool:
         """Return True if a follower has lagged for more than `allowed` seconds."""
-        if self.ends.get(node, 0) >= self.seen_end:
+        if self.ends[node] >= self.seen_end:
             return False
         return now - self._caught_up.get(node, now) > allowed
-
-    def end(self, node: int) -> int:
-        """Return a follower's end offset."""
-        return self.ends.get(node, 0)
-
-    def catch_up(self, node: int, end: int) -> None:
-        """Set a follower's end offset immediately."""
-        self.ends[node] = end
 
     def begin(self, end: int) -> None:
         """Start tracking when the first followers are added. All existing records are committed."""
@@ -92,4 +85,4 @@ class ReplicaStates:
         self.seen_end = end
         self._steps.clear()
         self.high_watermark = min(self.high_watermark, end)
-        self.ends = {node: min(copied, end) for node, copied in self.ends.items()}
+        self.ends = Counter({node: min(copied, end) for node, copied in self.ends.items()})

@@ -13,6 +13,7 @@ Unlike Kafka, this broker rejects compressed records whose sizes do not match th
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -33,9 +34,11 @@ from spark_kafka_sink.records.record_batch import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.broker.topic_config import TopicConfig
+    from spark_kafka_sink.broker.topic_config import LogConfig
     from spark_kafka_sink.records.varint import Numbers
 
 
@@ -76,17 +79,21 @@ class RefusedBatchError(Exception):
         return refused
 
 
+@contextmanager
+def refused_as(error: ErrorCode) -> Iterator[None]:
+    """Raise RefusedBatchError with this error code instead of ProtocolError."""
+    try:
+        yield
+    except ProtocolError as cause:
+        raise RefusedBatchError(error, cause.message) from cause
+
+
 class AppendOptions(NamedTuple):
-    """The inputs of the validation: topic configs, Produce version and time (ms since 1970).
+    """The inputs of the validation: log configs, Produce version and time (ms since 1970)."""
 
-    `verified` is True if the coordinator has confirmed that the partition is part of the
-    transaction.
-    """
-
-    config: TopicConfig
+    config: LogConfig
     produce_version: int
     now_ms: int
-    verified: bool = False
 
 
 LOG_APPEND_TIME = 0x08
@@ -101,22 +108,14 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
     Raises:
         RefusedBatchError: a record is not allowed or cannot be read.
     """
-    section = _section(records, header)
-    try:
+    with refused_as(ErrorCode.unknown_server_error):  # Kafka reports codec errors in this way.
+        section = decoder.records_section(records, header)
+    with refused_as(ErrorCode.invalid_record):
         if header.record_count == 1:
             [record] = decoder.read_few(section, 1)
             return _check_only(record, header, options)
         fields = decoder.read_fields(section, header.record_count)
-    except ProtocolError as error:
-        raise RefusedBatchError(ErrorCode.invalid_record, error.message) from error
     return _check_fields(fields, header, options)
-
-
-def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
-    try:
-        return decoder.records_section(records, header)
-    except ProtocolError as error:  # Kafka reports codec errors as server errors.
-        raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
 def _check_fields(fields: decoder.FieldColumns, header: BatchHeader, options: AppendOptions) -> int:
@@ -128,7 +127,7 @@ def _check_fields(fields: decoder.FieldColumns, header: BatchHeader, options: Ap
     if span != (as_int64(span[0]), as_int64(span[1])):
         times = header.base_timestamp + deltas
         span = int(times.min()), int(times.max())
-    if options.config.batch_rules.is_compacted or not _all_in_time_limits(span, options):
+    if options.config.is_compacted or not _all_in_time_limits(span, options):
         _check_each(header.base_timestamp + deltas, fields.key_sizes, options)
     return max(span[1], NO_TIMESTAMP)
 
@@ -138,7 +137,7 @@ def _check_only(record: decoder.RecordFields, header: BatchHeader, options: Appe
     if _must_have_ordered_deltas(header, options):
         _check_order(in_order=record.offset_delta == 0)
     time = as_int64(header.base_timestamp + record.time_delta)
-    if options.config.batch_rules.is_compacted or not _all_in_time_limits((time, time), options):
+    if options.config.is_compacted or not _all_in_time_limits((time, time), options):
         times = header.base_timestamp + np.array([record.time_delta])
         _check_each(times, np.array([record.key_size]), options)
     return max(time, NO_TIMESTAMP)
@@ -147,7 +146,7 @@ def _check_only(record: decoder.RecordFields, header: BatchHeader, options: Appe
 def _must_have_ordered_deltas(header: BatchHeader, options: AppendOptions) -> bool:
     """Return True if Kafka checks offset deltas: it does for compressed, unchanged batches."""
     codec = header.codec
-    return codec is not Codec.NONE and options.config.batch_rules.codec in {None, codec}
+    return codec is not Codec.NONE and options.config.codec in {None, codec}
 
 
 def _check_order(*, in_order: bool) -> None:
@@ -161,7 +160,7 @@ def _check_order(*, in_order: bool) -> None:
 
 def _all_in_time_limits(span: tuple[int, int], options: AppendOptions) -> bool:
     """Return True if the smallest and the largest timestamp are within the limits (KIP-937)."""
-    limits, (lowest, largest) = options.config.batch_rules, span
+    limits, (lowest, largest) = options.config, span
     if limits.stamps_records:
         return True
     timely = options.now_ms - lowest <= limits.before_max_ms
@@ -169,7 +168,7 @@ def _all_in_time_limits(span: tuple[int, int], options: AppendOptions) -> bool:
 
 
 def _check_each(times: Numbers, key_sizes: Numbers, options: AppendOptions) -> None:
-    keyless = (key_sizes < 0) & options.config.batch_rules.is_compacted
+    keyless = (key_sizes < 0) & options.config.is_compacted
     late_or_early = _outside_time_limits(times, options) & ~keyless
     if keyless.any() or late_or_early.any():
         raise _refused_records(keyless, late_or_early, options)
@@ -177,7 +176,7 @@ def _check_each(times: Numbers, key_sizes: Numbers, options: AppendOptions) -> N
 
 def _outside_time_limits(times: Numbers, options: AppendOptions) -> NDArray[np.bool_]:
     """Return a mask of the timestamps outside the limits (KIP-937). -1 (none) is always valid."""
-    limits = options.config.batch_rules
+    limits = options.config
     if limits.stamps_records:
         return np.zeros(len(times), np.bool_)
     ahead = times - options.now_ms
@@ -189,7 +188,7 @@ def _outside_time_limits(times: Numbers, options: AppendOptions) -> NDArray[np.b
 def _refused_records(
     keyless: NDArray[np.bool_], late_or_early: NDArray[np.bool_], options: AppendOptions
 ) -> RefusedBatchError:
-    limits = options.config.batch_rules
+    limits = options.config
     bad = dict.fromkeys(
         np.flatnonzero(late_or_early).tolist(),
         "Timestamp out of range: it must be within "
@@ -216,46 +215,30 @@ def with_largest_time(
 
 
 _CODEC_MASK = 0x07
-_LEVELS = {
-    Codec.GZIP: "compression.gzip.level",
-    Codec.LZ4: "compression.lz4.level",
-    Codec.ZSTD: "compression.zstd.level",
-}
 
 
 def recompress(
-    batch: memoryview | bytes, header: BatchHeader, config: TopicConfig
+    batch: memoryview | bytes, header: BatchHeader, config: LogConfig
 ) -> tuple[memoryview | bytes, BatchHeader]:
     """Return the batch in the topic's codec, unchanged if the producer used this codec.
 
     Raises:
         RefusedBatchError: the records cannot be decompressed, or are too large in the new codec.
     """
-    codec = config.batch_rules.codec
+    codec = config.codec
     if codec is None or header.is_control or codec is header.codec:
         return batch, header
-    try:
-        records = compress(codec, decoder.records_section(batch, header), _level(codec, config))
-    except ProtocolError as error:
-        raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
+    with refused_as(ErrorCode.corrupt_message):
+        records = compress(codec, decoder.records_section(batch, header), config.codec_level)
     attributes = header.attributes & ~_CODEC_MASK | codec
     new = header._replace(attributes=attributes).pack([records]) + records
-    _check_size(len(new), config)
-    return new, BatchHeader.parse(new)
-
-
-def _level(codec: Codec, config: TopicConfig) -> int | None:
-    level = int(config[_LEVELS[codec]]) if codec in _LEVELS else None
-    return None if codec is Codec.GZIP and level == -1 else level
-
-
-def _check_size(size: int, config: TopicConfig) -> None:
-    limit = config.batch_rules.max_bytes
-    if size > limit:
+    if len(new) > config.max_bytes:
         raise RefusedBatchError(
             ErrorCode.message_too_large,
-            f"The batch has {size} bytes after recompression, but the limit is {limit}",
+            f"The batch has {len(new)} bytes after recompression, but the limit is "
+            f"{config.max_bytes}",
         )
+    return new, BatchHeader.parse(new)
 
 
 ZSTD_FROM_VERSION = 7
@@ -278,23 +261,23 @@ def validate(
     """
     header = single_batch(records)
     records = records or b""
-    codec = _codec(header)
+    with refused_as(ErrorCode.unknown_server_error):  # Kafka reports unknown codecs in this way.
+        codec = header.codec
     if codec is Codec.ZSTD and options.produce_version < ZSTD_FROM_VERSION:
         raise RefusedBatchError(
             ErrorCode.unsupported_compression_type,
             f"Produce requests of version {options.produce_version} may not use ZStandard",
         )
-    limit = options.config.batch_rules.max_bytes
-    if header.size > limit:
+    config = options.config
+    if header.size > config.max_bytes:
         raise RefusedBatchError(
             ErrorCode.message_too_large,
-            f"The batch of {header.size} bytes exceeds the maximum of {limit}",
+            f"The batch of {header.size} bytes exceeds the maximum of {config.max_bytes}",
         )
-    segment = options.config.batch_rules.segment_bytes
-    if header.size > segment:
+    if header.size > config.segment_bytes:
         raise RefusedBatchError(
             ErrorCode.record_list_too_large,
-            f"The batch of {header.size} bytes exceeds the segment size of {segment}",
+            f"The batch of {header.size} bytes exceeds the segment size of {config.segment_bytes}",
         )
     if checksum(records) != header.crc:
         raise RefusedBatchError(ErrorCode.corrupt_message, "The CRC-32C of the batch is wrong")
@@ -359,13 +342,6 @@ def _extra_bytes(rest: memoryview | bytes) -> RefusedBatchError:
     if header is not None and header.length >= _MIN_LENGTH and header.size <= len(rest):
         return RefusedBatchError.early("Produce requests must have exactly one record batch")
     return RefusedBatchError(ErrorCode.corrupt_message, "Unexpected bytes after the batch")
-
-
-def _codec(header: BatchHeader) -> Codec:
-    try:
-        return header.codec
-    except ProtocolError as error:  # Kafka reports this as a server error.
-        raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
 def _check_header(header: BatchHeader) -> None:

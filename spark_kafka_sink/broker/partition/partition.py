@@ -14,6 +14,7 @@ from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RefusedBatchError,
     recompress,
+    refused_as,
     validate,
 )
 from spark_kafka_sink.broker.partition.producer_state import (
@@ -21,8 +22,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
     PartitionTransactions,
     ProducerStateManager,
 )
-from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stamp, UnifiedLog
-from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
 from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch, read_marker
 from spark_kafka_sink.records.record_batch import BatchHeader
 
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
-    from spark_kafka_sink.broker.topic_config import TopicConfig
+    from spark_kafka_sink.broker.topic_config import LogConfig, TopicConfig
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.protocol.messages import Values
 
 
 LOG = logging.getLogger(__name__)
@@ -69,6 +71,21 @@ class Partition:
     replica_states: ReplicaStates = field(default_factory=ReplicaStates)
 
     @property
+    def key(self) -> TopicPartition:
+        """The topic and the index."""
+        return self.topic, self.index
+
+    @property
+    def config(self) -> LogConfig:
+        """The log configs of the topic."""
+        return self.log.storage.config
+
+    @property
+    def min_in_sync(self) -> int:
+        """The topic's min.insync.replicas, or the number of replicas if that is lower."""
+        return min(self.config.min_in_sync, len(self.replicas))
+
+    @property
     def high_watermark(self) -> int:
         """The end offset of the records that all in-sync replicas have copied."""
         return self.replica_states.high_watermark if len(self.replicas) > 1 else self.log.end_offset
@@ -83,6 +100,15 @@ class Partition:
         high_watermark = self.high_watermark
         stable = max(self.transactions.stable_offset(high_watermark), self.log.start_offset)
         return self.log.end_before(min(stable, high_watermark))
+
+    def readable_end(self, *, committed: bool) -> int:
+        """Return the offset up to which a consumer can read (exclusive)."""
+        return self.last_stable_offset if committed else self.high_watermark
+
+    @property
+    def current_leader(self) -> Values:
+        """The response fields with the current leader (KIP-951)."""
+        return {"leader_id": self.leader, "leader_epoch": self.leader_epoch}
 
     def begin_leader_epoch(self) -> None:
         """Register the current leader epoch with the log's end offset as its start offset."""
@@ -111,6 +137,8 @@ class Partition:
     def append(self, records: memoryview | bytes | None, options: AppendOptions) -> AppendResult:
         """Validate a batch and append it. For a duplicate batch, return the original result.
 
+        The coordinator must have verified that the transaction of the batch includes the partition.
+
         Raises:
             RefusedBatchError: the batch was not appended.
         """
@@ -121,7 +149,7 @@ class Partition:
         if isinstance(verdict, BatchMetadata):
             self._verify_storage()
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
-        if error := self._check_transaction(header, verdict, verified=options.verified):
+        if error := self._check_transaction(header, verdict):
             raise RefusedBatchError(error, _explain(self, header))
         result = self._append(batch, header, options)
         self._remember(header, result)
@@ -133,12 +161,8 @@ class Partition:
         except OSError as error:
             raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
 
-    def _check_transaction(
-        self, header: BatchHeader, verdict: ErrorCode, *, verified: bool
-    ) -> ErrorCode:
+    def _check_transaction(self, header: BatchHeader, verdict: ErrorCode) -> ErrorCode:
         """Return an error if a batch is not allowed in the transaction of its producer."""
-        if header.is_transactional and not (verified or self.is_ongoing(header)):
-            return ErrorCode.invalid_txn_state
         if verdict:
             return verdict
         pending = self.transactions.verifying.get(header.producer_id)
@@ -160,12 +184,10 @@ class Partition:
         is_open = header.producer_id in self.transactions.ongoing
         return is_open and entry is not None and entry.epoch == header.producer_epoch
 
-    def end_transaction(
-        self, marker: EndTransactionMarker, config: TopicConfig, now_ms: int
-    ) -> None:
+    def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
         """Append a transaction marker; `now_ms` is in milliseconds since 1970."""
         batch = control_batch(marker, now_ms)
-        options = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
+        options = AppendOptions(config=self.config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), options)
         lacks_batches = self.log.start_offset > 0
         self._end(marker, result.base_offset, now_ms, lacks_batches=lacks_batches)
@@ -216,7 +238,7 @@ class Partition:
         self.log.delete_records(start_offset)
         self.replica_states.begin(self.log.end_offset)
         for node in self.replicas:
-            self.replica_states.catch_up(node, self.log.end_offset)
+            self.replica_states.ends[node] = self.log.end_offset
         self.transactions.replicated(self.high_watermark)
 
     def _restart(self, storage: LogStorage, start_offset: int) -> None:
@@ -244,14 +266,12 @@ class Partition:
         self, records: memoryview | bytes, header: BatchHeader, options: AppendOptions
     ) -> AppendResult:
         records, header = recompress(records, header, options.config)
-        time = options.now_ms if options.config.batch_rules.stamps_records else None
-        stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
+        time = options.now_ms if options.config.stamps_records else None
         try:
-            base = self.log.append(records, header, stamp)
+            with refused_as(ErrorCode.corrupt_message):
+                base = self.log.append(records, header, self.leader_epoch, time)
         except OSError as error:
             raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
-        except ProtocolError as error:
-            raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
         self.log.storage.drop_surplus(self.high_watermark)
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 

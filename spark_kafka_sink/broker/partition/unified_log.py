@@ -7,14 +7,13 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import crc32c
 import numpy as np
 
+from spark_kafka_sink.broker.partition.log_validator import LOG_APPEND_TIME
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, LogStorage, StoredBatch
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
-from spark_kafka_sink.records import record_batch
 from spark_kafka_sink.records.decoder import read_fields, records_section
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, LEADER_EPOCH_OFFSET, BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,33 +33,29 @@ class LeaderEpochCache:
     """The leader epochs of a log, with their start offsets, in ascending order."""
 
     def __init__(self) -> None:
-        self._starts: list[EpochEntry] = []
+        self.starts: list[EpochEntry] = []
 
     @property
     def latest(self) -> int:
         """The newest epoch, or -1 if there is none."""
-        return self._starts[-1].epoch if self._starts else UNDEFINED
-
-    def entries(self) -> list[EpochEntry]:
-        """Return all epochs, oldest first."""
-        return list(self._starts)
+        return self.starts[-1].epoch if self.starts else UNDEFINED
 
     def assign(self, epoch: int, offset: int) -> None:
         """Store the start offset of an epoch unless it is known. Drop epochs without records."""
         if epoch <= self.latest:
             return
         self.truncate(offset)
-        self._starts.append(EpochEntry(epoch, offset))
+        self.starts.append(EpochEntry(epoch, offset))
 
     def truncate(self, offset: int) -> None:
         """Drop the epochs that started at the log's new end offset or later."""
-        while self._starts and self._starts[-1].offset >= offset:
-            self._starts.pop()
+        while self.starts and self.starts[-1].offset >= offset:
+            self.starts.pop()
 
     def epoch_at(self, offset: int) -> int:
         """Return the epoch in which the record at an offset was written, or -1 if unknown."""
-        after = bisect_right(self._starts, offset, key=lambda start: start.offset)
-        return self._starts[after - 1].epoch if after else UNDEFINED
+        after = bisect_right(self.starts, offset, key=lambda start: start.offset)
+        return self.starts[after - 1].epoch if after else UNDEFINED
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
         """Return the end of an epoch or of the newest older epoch. Both fields are -1 if unknown.
@@ -69,26 +64,15 @@ class LeaderEpochCache:
         """
         if epoch == self.latest:
             return EpochEntry(epoch, end_offset)
-        after = bisect_right(self._starts, epoch, key=lambda start: start.epoch)
-        if epoch == UNDEFINED or after == len(self._starts):
+        after = bisect_right(self.starts, epoch, key=lambda start: start.epoch)
+        if epoch == UNDEFINED or after == len(self.starts):
             return EpochEntry(UNDEFINED, UNDEFINED)
-        found = self._starts[after - 1].epoch if after else epoch
-        return EpochEntry(found, self._starts[after].offset)
+        found = self.starts[after - 1].epoch if after else epoch
+        return EpochEntry(found, self.starts[after].offset)
 
 
-_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
-_UINT32 = struct.Struct(">I")
-_LOG_APPEND_TIME = 0x08
-_MAX_TIMESTAMP_OFFSET = 35
-
-
-class Stamp(NamedTuple):
-    """The values that the leader sets in a batch. `append_time` is in milliseconds."""
-
-    leader_epoch: int
-    append_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +112,16 @@ class UnifiedLog:
         """Total size of all batches in bytes."""
         return self.storage.size
 
-    def append(self, batch: memoryview | bytes, header: BatchHeader, stamp: Stamp) -> int:
+    def append(
+        self,
+        batch: memoryview | bytes,
+        header: BatchHeader,
+        leader_epoch: int,
+        append_time: int | None = None,
+    ) -> int:
         """Set the offset and epoch in a validated batch and append it. Return its base offset.
+
+        `append_time` replaces the timestamps, in milliseconds.
 
         Raises:
             OSError: the storage failed; the log is unchanged.
@@ -137,19 +129,19 @@ class UnifiedLog:
         if self.storage.end_offset > self.end_offset:  # A failed append could not be undone.
             self.storage.truncate(self.end_offset)
         base, view = self.storage.next_offset(), memoryview(batch)
-        head, body = bytearray(view[: record_batch.HEADER_SIZE]), view[record_batch.HEADER_SIZE :]
+        head, body = bytearray(view[:HEADER_SIZE]), view[HEADER_SIZE:]
+        if append_time is not None:
+            attributes = header.attributes | LOG_APPEND_TIME
+            header = header._replace(attributes=attributes, max_timestamp=append_time)
+            head = bytearray(header.pack([body]))
         _INT64.pack_into(head, 0, base)
-        _INT32.pack_into(head, record_batch.LEADER_EPOCH_OFFSET, stamp.leader_epoch)
-        max_timestamp = header.max_timestamp
-        if stamp.append_time is not None:
-            max_timestamp = stamp.append_time
-            _stamp_time(head, body, header.attributes, max_timestamp)
+        _INT32.pack_into(head, LEADER_EPOCH_OFFSET, leader_epoch)
         last = base + header.last_offset_delta
         facts = BatchFacts(
-            base_offset=base, last_offset=last, max_timestamp=max_timestamp, size=len(view)
+            base_offset=base, last_offset=last, max_timestamp=header.max_timestamp, size=len(view)
         )
         self.storage.append((head, body), facts)
-        self.epochs.assign(stamp.leader_epoch, base)
+        self.epochs.assign(leader_epoch, base)
         self.end_offset = last + 1
         return base
 
@@ -181,15 +173,17 @@ class UnifiedLog:
         first = self.storage.first_at(timestamp)
         if first is None:
             return None
-        later = self.storage.batches(max(first.base_offset, self.start_offset))
-        timely = (batch for batch in later if batch.max_timestamp >= timestamp)
+        later = self.storage.batches(max(first.header.base_offset, self.start_offset))
+        timely = (batch for batch in later if batch.header.max_timestamp >= timestamp)
         found = (_first_in(batch, timestamp, self.start_offset) for batch in timely)
         return next((one for one in found if one is not None), None)
 
     def newest(self) -> TimedOffset | None:
         """Return the first record with the largest timestamp in the log (KIP-734), or None."""
         batch = self.storage.newest()
-        return None if batch is None else _first_in(batch, batch.max_timestamp, batch.base_offset)
+        if batch is None:
+            return None
+        return _first_in(batch, batch.header.max_timestamp, batch.header.base_offset)
 
     def delete_records(self, offset: int) -> None:
         """Advance the start offset. Space is freed in whole segments."""
@@ -230,7 +224,7 @@ class UnifiedLog:
 
 def _first_in(batch: StoredBatch, timestamp: int, start: int) -> TimedOffset | None:
     """Return the first record at or above `start` with a timestamp of at least `timestamp`."""
-    header = BatchHeader.parse(batch.data)
+    header = batch.header
     fields = read_fields(records_section(batch.data, header), header.record_count)
     times = header.base_timestamp + fields.time_deltas
     if header.is_log_append_time:
@@ -241,10 +235,3 @@ def _first_in(batch: StoredBatch, timestamp: int, start: int) -> TimedOffset | N
         return None
     first = int(found[0])
     return TimedOffset(int(times[first]), int(offsets[first]))
-
-
-def _stamp_time(head: bytearray, body: memoryview, attributes: int, now: int) -> None:
-    _INT16.pack_into(head, record_batch.ATTRIBUTES_OFFSET, attributes | _LOG_APPEND_TIME)
-    _INT64.pack_into(head, _MAX_TIMESTAMP_OFFSET, now)
-    crc = crc32c.crc32c(body, crc32c.crc32c(memoryview(head)[record_batch.ATTRIBUTES_OFFSET :]))
-    _UINT32.pack_into(head, record_batch.CRC_OFFSET, crc)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from spark_kafka_sink.broker.redis.entries import DEFAULT_SEQUENCE_BITS, EntryIds
+from spark_kafka_sink.broker.redis.entries import DEFAULT_SEQUENCE_BITS, EntryIds, id_parts
 from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import install_command
@@ -311,7 +311,7 @@ class RedisConnection:
         for (key, newest), reply in zip(self.newest.items(), replies, strict=True):
             if isinstance(reply, self._errors.ResponseError) and "no such key" not in str(reply):
                 raise reply
-            if isinstance(reply, Exception) or _entry_id(last_id(reply)) < _entry_id(newest):
+            if isinstance(reply, Exception) or id_parts(last_id(reply)) < id_parts(newest):
                 raise ChangedDataError(
                     f"Redis has loaded an older state, without the last entries of {key}. "
                     "Restart the broker to continue with the older state"
@@ -379,11 +379,6 @@ def last_id(info: Sequence[Any]) -> bytes:
     """Return the id of the last entry that a stream ever had, from the reply to XINFO STREAM."""
     found: bytes = dict(zip(info[::2], info[1::2], strict=True))[b"last-generated-id"]
     return found
-
-
-def _entry_id(text: bytes) -> tuple[int, int]:
-    milliseconds, _, sequence = text.partition(b"-")
-    return int(milliseconds), int(sequence)
 
 
 def _client_fields(line: str) -> dict[str, str]:

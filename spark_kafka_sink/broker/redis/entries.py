@@ -30,6 +30,12 @@ MAX_SEQUENCE_BITS = 20
 """
 
 
+def id_parts(text: bytes) -> tuple[int, int]:
+    """Return the milliseconds and the sequence of an entry id."""
+    milliseconds, _, sequence = text.partition(b"-")
+    return int(milliseconds), int(sequence)
+
+
 @dataclass(frozen=True, slots=True)
 class EntryIds:
     """The mapping ``offset = (milliseconds << sequence_bits) | sequence`` and its inverse.
@@ -74,8 +80,7 @@ class EntryIds:
         Raises:
             ValueError: the sequence needs more than `sequence_bits` bits.
         """
-        milliseconds, _, sequence = text.partition(b"-")
-        return self.offset(int(milliseconds), int(sequence))
+        return self.offset(*id_parts(text))
 
     def next_offset(self, end: int, now_ms: int) -> int:
         """Return the next base offset: the offset of the current time, or `end` if higher."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,6 @@ from spark_kafka_sink.broker.storage.log_storage import (
     UNLIMITED,
     BatchFacts,
     BatchTable,
-    LogConfig,
     LogStorage,
     StorageBackend,
     StoredBatch,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.redis.connection import Command
     from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.broker.storage.log_storage import OnBatch
+    from spark_kafka_sink.broker.topic_config import LogConfig
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 
@@ -59,6 +60,7 @@ READ_BYTES = 1 << 20
 """Maximum bytes per read, unless the first batch is larger. A read blocks the calling thread."""
 
 
+@dataclass(slots=True, eq=False)
 class RedisLogStorage(LogStorage):
     """A `LogStorage` in Redis Streams, to which only this broker may write.
 
@@ -74,22 +76,15 @@ class RedisLogStorage(LogStorage):
             None if acks=all does not wait for the replicas.
     """
 
-    def __init__(
-        self,
-        streams: RedisStreams,
-        ids: EntryIds,
-        clock: Clock,
-        config: LogConfig,
-        request_replication: Callable[[int], bool] | None = None,
-    ) -> None:
-        self.config = config
-        self._streams = streams
-        self._ids = ids
-        self._clock = clock
-        self._request_replication = request_replication
-        self._table = BatchTable()
-        self._first = self._start = 0
-        self._has_lost = False
+    _streams: RedisStreams
+    _ids: EntryIds
+    _clock: Clock
+    config: LogConfig
+    _request_replication: Callable[[int], bool] | None = None
+    _table: BatchTable = field(default_factory=BatchTable, init=False)
+    _first: int = field(default=0, init=False)
+    _start: int = field(default=0, init=False)
+    _has_lost: bool = field(default=False, init=False)
 
     def load(self, on_batch: OnBatch) -> None:
         """Read the headers of all existing batches.
@@ -215,20 +210,20 @@ class RedisLogStorage(LogStorage):
         while found := self.read(offset, END, READ_BYTES) or self.read(offset, END, -1):
             for data in found:
                 batch = StoredBatch.of(data)
-                offset = batch.last_offset + 1
+                offset = batch.header.last_offset + 1
                 yield batch
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
         """See `LogStorage`."""
         later = self.batches(self._begin(max(self._table.first_at(timestamp), self._first)))
-        return next((batch for batch in later if batch.max_timestamp >= timestamp), None)
+        return next((batch for batch in later if batch.header.max_timestamp >= timestamp), None)
 
     def newest(self) -> StoredBatch | None:
         """See `LogStorage`."""
         number = self._table.newest()
         if number >= self._first:
             return next(self.batches(self._begin(number)), None)
-        return max(self.batches(), key=lambda batch: batch.max_timestamp, default=None)
+        return max(self.batches(), key=lambda batch: batch.header.max_timestamp, default=None)
 
     def delete_before(self, offset: int) -> None:
         """See `LogStorage`. Batches are dropped individually."""
@@ -276,15 +271,6 @@ class RedisLogStorage(LogStorage):
     def verify(self) -> None:
         """See `LogStorage`."""
         self._streams.verify()
-
-    def flush(self) -> None:
-        """Do nothing, because Redis's configuration determines durability."""
-
-    def flush_if_due(self, now_ms: int) -> None:
-        """See `flush`."""
-
-    def close(self) -> None:
-        """Do nothing, because the connection is shared."""
 
 
 FORMAT: Final = ("format", 1)
@@ -385,14 +371,14 @@ class RedisJournal(Journal):
 
     def _load(self) -> None:
         flat = self._connection.call("HGETALL", self._hash)
-        for field, value in zip(flat[::2], flat[1::2], strict=True):
-            if field in _NOT_VALUES:
+        for name, value in zip(flat[::2], flat[1::2], strict=True):
+            if name in _NOT_VALUES:
                 continue
             try:
-                kind, *key = json.loads(field)
+                kind, *key = json.loads(name)
                 self._set(kind, tuple(key), json.loads(value))
             except (ValueError, TypeError) as error:
-                raise _not_a_journal(self._hash, f"its field {field!r} can't be read") from error
+                raise _not_a_journal(self._hash, f"its field {name!r} can't be read") from error
 
     def put(self, kind: str, key: Key, value: Any) -> None:
         """See `Journal`.
@@ -406,9 +392,6 @@ class RedisJournal(Journal):
         else:
             self._connection.call("HSET", self._hash, field, json.dumps(value))
         self._set(kind, key, value)
-
-    def close(self) -> None:
-        """Do nothing, because the connection is shared."""
 
 
 def _has_ended(stored: Mapping[str, Any], txn: Mapping[str, Any]) -> bool:
@@ -496,17 +479,13 @@ class RedisBackend(StorageBackend):
             )
         try:
             self._connection.claim()
-            self._journal = RedisJournal(self._connection, location)
+            self.journal = RedisJournal(self._connection, location)
         except RedisFailedError as error:
             self.close()
             raise _unavailable(error) from error
         except ConfigError:
             self.close()
             raise
-
-    def open_journal(self) -> RedisJournal:
-        """See `StorageBackend`."""
-        return self._journal
 
     def check_vacant(self, topic: str, partition: int) -> None:
         """See `StorageBackend`."""

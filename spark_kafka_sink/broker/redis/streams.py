@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisFailedError, last_id
-from spark_kafka_sink.broker.redis.entries import EntryIds, read_columns
+from spark_kafka_sink.broker.redis.entries import EntryIds, id_parts, read_columns
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
@@ -276,10 +276,10 @@ class RedisStreams:
         for key in self.keys:
             info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
-            milliseconds, _, sequence = last_id(info).partition(b"-")
+            milliseconds, sequence = id_parts(last_id(info))
             # Another writer's sequence can exceed sequence_bits. In that case, the addition
             # carries.
-            newest = (int(milliseconds) << self._ids.sequence_bits) + int(sequence)
+            newest = (milliseconds << self._ids.sequence_bits) + sequence
             self.reserved = max(self.reserved, newest + 1)
             # Redis before version 7 does not count added entries.
             dropped = dropped or found.get(b"entries-added") != found[b"length"]
@@ -467,6 +467,7 @@ WAIT_MS = 100
 STOP_SECONDS = 5.0
 
 
+@dataclass(slots=True, eq=False)
 class RedisReplicas:
     """Tracks which records Redis's replicas have.
 
@@ -480,25 +481,17 @@ class RedisReplicas:
             partition.
     """
 
-    def __init__(
-        self,
-        connection: RedisConnection,
-        primary: RedisConnection,
-        journal: str,
-        replicas: int,
-        on_replicated: Callable[[TopicPartition], None],
-    ) -> None:
-        self._connection = connection
-        self._primary = primary
-        self._journal = journal
-        self._replicas = replicas
-        self._on_replicated = on_replicated
-        self._changed = threading.Condition()
-        # Guarded by `_changed`:
-        self._requested: dict[TopicPartition, int] = {}
-        self._reached: dict[TopicPartition, int] = {}
-        self._stopping = False
-        self._thread: threading.Thread | None = None
+    _connection: RedisConnection
+    _primary: RedisConnection
+    _journal: str
+    _replicas: int
+    _on_replicated: Callable[[TopicPartition], None]
+    _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
+    # Guarded by `_changed`:
+    _requested: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    _reached: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    _stopping: bool = field(default=False, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
 
     def request(self, topic_partition: TopicPartition, offset: int) -> bool:
         """Return True if all records before `offset` are replicated.
@@ -532,12 +525,12 @@ class RedisReplicas:
             if not self._wait():
                 continue
             with self._changed:
-                for topic_partition, offset in requested.items():
-                    self._reached[topic_partition] = max(
-                        offset, self._reached.get(topic_partition, 0)
-                    )
-                    if self._requested.get(topic_partition, 0) <= offset:
-                        self._requested.pop(topic_partition, None)
+                self._reached |= requested
+                self._requested = {
+                    key: offset
+                    for key, offset in self._requested.items()
+                    if offset > requested.get(key, 0)
+                }
             for topic_partition in requested:
                 self._on_replicated(topic_partition)
 

@@ -83,9 +83,11 @@ class Denial:
     type: ResourceType
     name: str
 
-    def covers(self, user: str, operation: Operation, name: str) -> bool:
-        """Return True if the rule applies. The caller must check the resource type."""
+    def covers(self, user: str, operation: Operation, type_: ResourceType, name: str) -> bool:
+        """Return True if the rule applies."""
         if self.user not in {ANY_USER, user} or self.operation not in {Operation.ALL, operation}:
+            return False
+        if self.type is not type_:
             return False
         if self.name.endswith("*"):
             return name.startswith(self.name[:-1])
@@ -100,34 +102,28 @@ class Denials:
     """The deny rules of a broker. Thread-safe: each change replaces all rules atomically."""
 
     def __init__(self) -> None:
-        self._by_type: dict[ResourceType, tuple[Denial, ...]] = {}
+        self._rules: tuple[Denial, ...] = ()
 
     @property
     def is_active(self) -> bool:
         """True if there are any deny rules."""
-        return bool(self._by_type)
+        return bool(self._rules)
 
     def add(self, denial: Denial) -> None:
         """Add a deny rule, which takes effect immediately."""
-        known = self._by_type.get(denial.type, ())
-        self._by_type = self._by_type | {denial.type: (*known, denial)}
+        self._rules = (*self._rules, denial)
 
     def remove(self, denial: Denial) -> None:
         """Remove a deny rule. Has no effect if the rule does not exist."""
-        left = {
-            type_: tuple(one for one in known if one != denial)
-            for type_, known in self._by_type.items()
-        }
-        self._by_type = {type_: known for type_, known in left.items() if known}
+        self._rules = tuple(rule for rule in self._rules if rule != denial)
 
     def clear(self) -> None:
         """Remove all deny rules."""
-        self._by_type = {}
+        self._rules = ()
 
     def allows(self, user: str, operation: Operation, type_: ResourceType, name: str) -> bool:
         """Return True if no deny rule applies."""
-        known = self._by_type.get(type_, ())
-        return not any(denial.covers(user, operation, name) for denial in known)
+        return not any(rule.covers(user, operation, type_, name) for rule in self._rules)
 
     def without_denied(self, operations: int, user: str, type_: ResourceType, name: str) -> int:
         """Return a bit field of operations (KIP-430) without the operations denied to a user."""
@@ -137,31 +133,22 @@ class Denials:
         return operations
 
 
-def denial_of(
-    user: str,
-    operation: str,
-    *,
-    topic: str | None = None,
-    group: str | None = None,
-    transactional_id: str | None = None,
-) -> Denial:
+def denial_of(user: str, operation: str, **resources: str | None) -> Denial:
     """Create a deny rule. Without a resource, the rule applies to the cluster.
+
+    `resources` contains the name of a topic, group or transactional_id.
 
     Raises:
         ConfigError: more than one resource is specified, or the operation is unknown.
     """
-    named = {
-        ResourceType.TOPIC: topic,
-        ResourceType.GROUP: group,
-        ResourceType.TRANSACTIONAL_ID: transactional_id,
-    }
-    given = [(type_, name) for type_, name in named.items() if name is not None]
+    given = [(kind, name) for kind, name in resources.items() if name is not None]
     if len(given) > 1:
         raise ConfigError(
             "a deny rule can have only one resource", hint="Add one deny rule per resource"
         )
-    type_, name = given[0] if given else (ResourceType.CLUSTER, CLUSTER_NAME)
+    kind, name = given[0] if given else ("cluster", CLUSTER_NAME)
     parsed = Operation.parse(operation)
+    type_ = ResourceType[kind.upper()]
     return Denial(user=user.removeprefix(_USER), operation=parsed, type=type_, name=name)
 
 

@@ -9,10 +9,11 @@ Before its session expires, the client must authenticate again on the same conne
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import ErrorCode
@@ -21,6 +22,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from spark_kafka_sink.common.clock import Clock
 
 MAX_RECEIVE_BYTES: Final = 524_288
 """Maximum frame size before authentication in bytes (Kafka's sasl.server.max.receive.size)."""
@@ -41,21 +43,17 @@ class SaslAuthenticationError(SaslServerError):
     """Authentication failed, and the client receives the reason (like Kafka's class)."""
 
 
-class SaslServer(Protocol):
+class SaslServer(ABC):
     """A SASL exchange. `user` and `expires_at_ms` are valid after the exchange is complete."""
 
-    @property
-    def is_complete(self) -> bool:
-        """True if the client is authenticated."""
+    is_complete = False
+    """True if the client is authenticated."""
+    user = ""
+    """The name of the authenticated user."""
+    expires_at_ms: int | None = None
+    """Expiry time of the credential in milliseconds since 1970, or None if unlimited."""
 
-    @property
-    def user(self) -> str:
-        """The name of the authenticated user."""
-
-    @property
-    def expires_at_ms(self) -> int | None:
-        """Expiry time of the credential in milliseconds since 1970, or None if unlimited."""
-
+    @abstractmethod
     def evaluate(self, response: bytes) -> bytes:
         """Return the response to a client message, which can be empty.
 
@@ -83,27 +81,6 @@ _ALLOWED: Final[Mapping[Stage, frozenset[int]]] = {
 """The requests allowed in each stage. Any other request closes the connection."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaslServers:
-    """Creates the server side of SASL exchanges.
-
-    Args:
-        makers: functions that create exchanges, by mechanism.
-        max_reauth_ms: connections.max.reauth.ms, or 0 for sessions that do not expire.
-    """
-
-    makers: Mapping[str, Callable[[], SaslServer]]
-    max_reauth_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """A point in time in monotonic seconds and in milliseconds since 1970."""
-
-    monotonic: float
-    wall_ms: int
-
-
 @dataclass(frozen=True, slots=True)
 class _Session:
     """The result of an authentication. `expires_at` is in monotonic seconds."""
@@ -117,11 +94,15 @@ class SaslServerAuthenticator:
     """Performs the authentication and the re-authentications of a connection.
 
     Args:
-        servers: the SASL mechanisms of the listener.
+        makers: functions that create the server side of exchanges, by enabled mechanism.
+        max_reauth_ms: connections.max.reauth.ms, or 0 for sessions that do not expire.
     """
 
-    def __init__(self, servers: SaslServers) -> None:
-        self._servers = servers
+    def __init__(
+        self, makers: Mapping[str, Callable[[], SaslServer]], max_reauth_ms: int = 0
+    ) -> None:
+        self._makers = makers
+        self._max_reauth_ms = max_reauth_ms
         self._stage = Stage.VERSIONS_OR_HANDSHAKE
         self._mechanism = ""
         self._server: SaslServer | None = None
@@ -191,19 +172,19 @@ class SaslServerAuthenticator:
 
     def handshake(self, mechanism: str, version: int) -> dict[str, Any]:
         """Return the response to SaslHandshake."""
-        enabled = tuple(self._servers.makers)
+        enabled = tuple(self._makers)
         if mechanism not in enabled:
             self._stage = Stage.FAILED
             return {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": enabled}
         self._mechanism = mechanism
-        self._server = self._servers.makers[mechanism]()
+        self._server = self._makers[mechanism]()
         self._stage, self.takes_tokens = Stage.AUTHENTICATE, version == 0
         return {"error_code": ErrorCode.none, "mechanisms": enabled}
 
-    def authenticate(self, message: bytes, now: Moment) -> dict[str, Any]:
+    def authenticate(self, message: bytes, clock: Clock) -> dict[str, Any]:
         """Return the response to SaslAuthenticate."""
         try:
-            challenge = self._evaluate(message, now)
+            challenge = self._evaluate(message, clock)
         except SaslServerError as error:
             self._stage, self.failure_reason = Stage.FAILED, error.message
             is_public = isinstance(error, SaslAuthenticationError)
@@ -220,18 +201,18 @@ class SaslServerAuthenticator:
             "session_lifetime": timedelta(milliseconds=lifetime or 0),
         }
 
-    def token(self, message: bytes, now: Moment) -> bytes | None:
+    def token(self, message: bytes, clock: Clock) -> bytes | None:
         """Return the response to a token without a request header, or None on failure.
 
         The client does not receive the reason of a failure.
         """
         try:
-            return self._evaluate(message, now)
+            return self._evaluate(message, clock)
         except SaslServerError as error:
             self._stage, self.failure_reason = Stage.FAILED, error.message
             return None
 
-    def _evaluate(self, message: bytes, now: Moment) -> bytes:
+    def _evaluate(self, message: bytes, clock: Clock) -> bytes:
         server, before = self._server, self._session
         if server is None:
             raise ProtocolError("SaslAuthenticate without SaslHandshake")
@@ -242,29 +223,29 @@ class SaslServerAuthenticator:
             )
         challenge = server.evaluate(message)
         if server.is_complete:
-            self._complete(server, now)
+            self._complete(server, clock)
         return challenge
 
-    def _complete(self, server: SaslServer, now: Moment) -> None:
+    def _complete(self, server: SaslServer, clock: Clock) -> None:
         before = self._session
         if before is not None and before.user != server.user:
             raise SaslAuthenticationError(
                 "Cannot change principals during re-authentication from "
                 f"User.{before.user}: User.{server.user}"
             )
-        lifetime = self._lifetime_ms = self._lifetime(server, now)
-        expires_at = None if lifetime is None else now.monotonic + lifetime / 1000
+        lifetime = self._lifetime_ms = self._lifetime(server, clock)
+        expires_at = None if lifetime is None else clock.monotonic() + lifetime / 1000
         self._session = _Session(self._mechanism, server.user, expires_at)
         self._stage, self.takes_tokens, self._server = Stage.COMPLETE, False, None
 
-    def _lifetime(self, server: SaslServer, now: Moment) -> int | None:
+    def _lifetime(self, server: SaslServer, clock: Clock) -> int | None:
         """Return the session lifetime in milliseconds, or None if it is unlimited.
 
         The lifetime is the minimum of the broker's limit and the credential's remaining lifetime.
         """
-        bounds = [self._servers.max_reauth_ms] if self._servers.max_reauth_ms else []
+        bounds = [self._max_reauth_ms] if self._max_reauth_ms else []
         if server.expires_at_ms is not None:
-            bounds.append(server.expires_at_ms - now.wall_ms)
+            bounds.append(server.expires_at_ms - clock.wall_ms())
         return max(0, min(*bounds, _LONGEST_MS)) if bounds else None
 
     def _hidden_reason(self) -> str:

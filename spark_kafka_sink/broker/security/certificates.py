@@ -143,8 +143,10 @@ def _builder(
     )
 
 
-def subject_of(certificate: bytes) -> str:
-    """Return the subject of a DER certificate in the form of Kafka's principals (RFC 4514)."""
+def peer_principal(certificate: bytes | None) -> str | None:
+    """Return Kafka's principal name for a client's DER certificate, or None if it is None."""
+    if certificate is None:
+        return None
     return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
 
 
@@ -269,11 +271,6 @@ class ServerTls:
                     hint="Set client_ca (or ca) to a PEM file of certificates",
                 ) from None
         return context
-
-
-def peer_principal(certificate: bytes | None) -> str | None:
-    """Return Kafka's principal name for a client's DER certificate, or None if it is None."""
-    return None if certificate is None else subject_of(certificate)
 
 
 def _read(path: str) -> str:

@@ -16,7 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from spark_kafka_sink.broker.security.authenticator import SaslAuthenticationError, SaslServerError
+from spark_kafka_sink.broker.security.authenticator import (
+    SaslAuthenticationError,
+    SaslServer,
+    SaslServerError,
+)
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.extras import install_command
 
@@ -158,7 +162,7 @@ _ACKNOWLEDGED_FAILURE: Final = b"\x01"
 """The client's message after its token was rejected."""
 
 
-class OAuthBearerSaslServer:
+class OAuthBearerSaslServer(SaslServer):
     """SASL/OAUTHBEARER: one message with a token. Extensions (KIP-342) are not checked.
 
     Args:
@@ -168,9 +172,6 @@ class OAuthBearerSaslServer:
     def __init__(self, validate: TokenValidator) -> None:
         self._validate = validate
         self._refusal: str | None = None
-        self.is_complete = False
-        self.user = ""
-        self.expires_at_ms: int | None = None
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""

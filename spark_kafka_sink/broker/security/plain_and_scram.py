@@ -17,7 +17,11 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.authenticator import SaslAuthenticationError, SaslServerError
+from spark_kafka_sink.broker.security.authenticator import (
+    SaslAuthenticationError,
+    SaslServer,
+    SaslServerError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,26 +103,34 @@ class Credentials:
         return hmac.digest(self._key, password.encode(), "sha256")
 
 
-class PlainSaslServer:
+def _text(response: bytes) -> str:
+    try:
+        return response.decode()
+    except UnicodeDecodeError:
+        raise SaslServerError("the message is not UTF-8") from None
+
+
+def _check_authorization_id(authorization_id: str, user: str) -> None:
+    if authorization_id not in {"", user}:
+        raise SaslAuthenticationError(
+            "Authentication failed: Client requested an authorization id that is different from "
+            "username"
+        )
+
+
+class PlainSaslServer(SaslServer):
     """SASL/PLAIN: one message with authorization id, user and password, separated by NUL.
 
     Args:
         credentials: the users.
     """
 
-    expires_at_ms = None
-
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self.is_complete = False
-        self.user = ""
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
-        try:
-            tokens = response.decode().split("\0")
-        except UnicodeDecodeError:
-            raise SaslServerError("the message is not UTF-8") from None
+        tokens = _text(response).split("\0")
         if len(tokens) != 3:
             raise SaslAuthenticationError(
                 f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}"
@@ -130,11 +142,7 @@ class PlainSaslServer:
             raise SaslAuthenticationError("Authentication failed: password not specified")
         if not self._credentials.has_password(user, password):
             raise SaslAuthenticationError("Authentication failed: Invalid username or password")
-        if authorization_id not in {"", user}:
-            raise SaslAuthenticationError(
-                "Authentication failed: Client requested an authorization id that is different "
-                "from username"
-            )
+        _check_authorization_id(authorization_id, user)
         self.is_complete, self.user = True, user
         return b""
 
@@ -164,7 +172,7 @@ class _Exchange:
     """The client's first message without its GS2 header, and the server's first message."""
 
 
-class ScramSaslServer:
+class ScramSaslServer(SaslServer):
     """SASL/SCRAM: two client messages and two server messages.
 
     Args:
@@ -172,8 +180,6 @@ class ScramSaslServer:
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
         nonce: the server's part of the nonce, which is random by default.
     """
-
-    expires_at_ms = None
 
     def __init__(
         self, credentials: Credentials, mechanism: str, *, nonce: str | None = None
@@ -183,15 +189,10 @@ class ScramSaslServer:
         self._hash = HASHES[mechanism]
         self._nonce = secrets.token_urlsafe(24) if nonce is None else nonce
         self._exchange: _Exchange | None = None
-        self.is_complete = False
-        self.user = ""
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
-        try:
-            text = response.decode()
-        except UnicodeDecodeError:
-            raise SaslServerError("the message is not UTF-8") from None
+        text = _text(response)
         return self._first(text) if self._exchange is None else self._final(text, self._exchange)
 
     def _first(self, text: str) -> bytes:
@@ -202,11 +203,7 @@ class ScramSaslServer:
         credential = self._credentials.scram(user, self._mechanism)
         if credential is None:
             raise SaslServerError("Authentication failed: Invalid user credentials")
-        if _unescaped(found["authzid"] or "") not in {"", user}:
-            raise SaslAuthenticationError(
-                "Authentication failed: Client requested an authorization id that is different "
-                "from username"
-            )
+        _check_authorization_id(_unescaped(found["authzid"] or ""), user)
         nonce = found["nonce"] + self._nonce
         salt = b64encode(credential.salt).decode()
         answer = f"r={nonce},s={salt},i={credential.iterations}"

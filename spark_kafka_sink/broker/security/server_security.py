@@ -7,10 +7,11 @@ contains the methods of `EmbeddedBroker` that change security settings and retur
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.acl import Denial, Denials, denial_of
-from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator, SaslServers
+from spark_kafka_sink.broker.security.acl import Denial, Denials, denial_of, parse_denial
+from spark_kafka_sink.broker.security.authenticator import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.broker.security.certificates import LIFETIME, Certificate, ServerTls
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
 from spark_kafka_sink.broker.security.plain_and_scram import (
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from spark_kafka_sink.broker.security.authenticator import SaslServer
     from spark_kafka_sink.broker.security.settings import SecuritySettings
 
 
@@ -42,45 +42,41 @@ class ServerSecurity:
 
     Args:
         settings: the broker's security settings.
+        hosts: host names and addresses of the certificate that the broker creates.
 
     Raises:
         ConfigError: a certificate or a password cannot be read.
     """
 
-    def __init__(self, settings: SecuritySettings) -> None:
+    def __init__(self, settings: SecuritySettings, hosts: Sequence[str]) -> None:
         self.settings = settings
         self.tls: ServerTls | None = None
         if settings.tls:
             files = settings.tls if isinstance(settings.tls, TlsFiles) else None
-            self.tls = ServerTls(files, settings.hosts, settings.client_auth)
+            self.tls = ServerTls(files, hosts, settings.client_auth)
         self.denials = Denials()
         for denial in settings.denials:
-            self.denials.add(denial)
+            self.denials.add(parse_denial(denial))
         self.credentials = Credentials(settings.scram_iterations)
-        for user, password in settings.passwords.items():
+        for user, password in (settings.sasl or {}).items():
             self.credentials.set_password(user, revealed(user, password))
-        self._servers = SaslServers(
-            makers={name: self._maker(name) for name in settings.mechanisms},
-            max_reauth_ms=settings.max_reauth_ms,
-        )
+        makers: dict[str, Callable[[], SaslServer]] = {
+            PLAIN: lambda: PlainSaslServer(self.credentials),
+            OAUTHBEARER: lambda: OAuthBearerSaslServer(settings.oauthbearer_validator),
+            **{name: partial(ScramSaslServer, self.credentials, name) for name in HASHES},
+        }
+        self._makers = {name: makers[name] for name in settings.mechanisms}
 
     @property
     def is_open(self) -> bool:
         """True if connections are unencrypted and not authenticated."""
-        return self.tls is None and not self.settings.mechanisms
-
-    def _maker(self, mechanism: str) -> Callable[[], SaslServer]:
-        makers: dict[str, Callable[[], SaslServer]] = {
-            PLAIN: lambda: PlainSaslServer(self.credentials),
-            OAUTHBEARER: lambda: OAuthBearerSaslServer(self.settings.token_validator),
-        }
-        if mechanism in HASHES:
-            return lambda: ScramSaslServer(self.credentials, mechanism)
-        return makers[mechanism]
+        return self.tls is None and not self._makers
 
     def new_authenticator(self) -> SaslServerAuthenticator | None:
         """Return the authenticator for a new connection, or None if SASL is not enabled."""
-        return SaslServerAuthenticator(self._servers) if self.settings.mechanisms else None
+        if not self._makers:
+            return None
+        return SaslServerAuthenticator(self._makers, self.settings.connections_max_reauth_ms)
 
 
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -117,12 +113,13 @@ class SecurityControls(ABC):
 
     Args:
         settings: the broker's security settings.
+        hosts: host names and addresses of the certificate that the broker creates.
     """
 
-    def __init__(self, settings: SecuritySettings) -> None:
+    def __init__(self, settings: SecuritySettings, hosts: Sequence[str]) -> None:
         self._settings = settings
-        self._security = ServerSecurity(settings)
-        self._passwords = dict(settings.passwords)
+        self._security = ServerSecurity(settings, hosts)
+        self._passwords = dict(settings.sasl or {})
         """The users' passwords, needed for client options. The server side does not store
         passwords.
         """

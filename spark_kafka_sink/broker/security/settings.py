@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from spark_kafka_sink.broker.security.acl import parse_denial
+from spark_kafka_sink.broker.security.oauthbearer import TokenValidator, validate_unsecured
 from spark_kafka_sink.broker.security.plain_and_scram import HASHES
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.broker.security.acl import Denial
-    from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
 _USERS: Final = 'Set users and passwords, as in sasl={"alice": "secret"}, or omit sasl'
 PLAIN: Final = "PLAIN"
@@ -54,56 +52,70 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
-    """The security settings of `BrokerConfig`.
+    """The security settings of a broker. `BrokerConfig` documents them."""
 
-    Raises:
-        ConfigError: settings are incompatible, or a mechanism is not supported.
-    """
+    tls: bool | TlsFiles = False
+    client_certificates: str | None = None
+    sasl: Mapping[str, str] | None = field(default=None, repr=False)
+    sasl_mechanisms: Sequence[str] | None = None
+    scram_iterations: int = MIN_SCRAM_ITERATIONS
+    oauthbearer_validator: TokenValidator = validate_unsecured
+    connections_max_reauth_ms: int = 0
+    failed_authentication_delay_ms: int = 100
+    handshake_timeout_ms: int = 10_000
+    denials: Sequence[str] = ()
 
-    hosts: tuple[str, ...]
-    """Host names and addresses of the certificate that the broker creates."""
-    tls: bool | TlsFiles
-    client_auth: ClientAuth
-    passwords: Mapping[str, str] = field(repr=False)
-    mechanisms: tuple[str, ...]
-    scram_iterations: int
-    token_validator: TokenValidator
-    max_reauth_ms: int
-    failure_delay_ms: int
-    handshake_timeout_ms: int
-    denials: tuple[Denial, ...] = ()
+    def check_security(self) -> None:
+        """Check the settings.
 
-    def __post_init__(self) -> None:
+        Raises:
+            ConfigError: settings are incompatible, or a value is invalid.
+        """
         if not isinstance(self.tls, (bool, TlsFiles)):
             raise ConfigError(
                 f"tls is a {type(self.tls).__name__}",
                 hint="Set True, False, or TlsFiles with your own certificate",
             )
-        unknown = [name for name in self.mechanisms if name not in MECHANISMS]
-        if unknown:
+        if self.client_auth is not ClientAuth.NONE and not self.tls:
+            raise ConfigError(
+                f"client_certificates is {self.client_certificates}, but TLS is not enabled",
+                hint="Also set tls",
+            )
+        _check_users(self.sasl, self.sasl_mechanisms)
+        if unknown := [name for name in self.mechanisms if name not in MECHANISMS]:
             raise ConfigError(
                 f"unknown mechanism {unknown[0]} in sasl_mechanisms",
                 hint=f"Mechanisms: {', '.join(MECHANISMS)}",
             )
-        if self.client_auth is not ClientAuth.NONE and not self.tls:
-            raise ConfigError(
-                f"client_certificates is {self.client_auth.value}, but TLS is not enabled",
-                hint="Also set tls",
-            )
-        for name in ("max_reauth_ms", "failure_delay_ms"):
-            if getattr(self, name) < 0:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}", hint="It must not be negative"
-                )
         if self.scram_iterations < MIN_SCRAM_ITERATIONS:
             raise ConfigError(
                 f"scram_iterations is {self.scram_iterations}",
                 hint=f"Kafka's minimum is {MIN_SCRAM_ITERATIONS}",
             )
-        if self.handshake_timeout_ms < 1:
+        for denial in self.denials:
+            parse_denial(denial)
+
+    @property
+    def client_auth(self) -> ClientAuth:
+        """Kafka's ssl.client.auth.
+
+        Raises:
+            ConfigError: `client_certificates` is unknown.
+        """
+        try:
+            return ClientAuth(self.client_certificates or "none")
+        except ValueError:
             raise ConfigError(
-                f"handshake_timeout_ms is {self.handshake_timeout_ms}", hint="It must be at least 1"
-            )
+                f"client_certificates is {self.client_certificates}",
+                hint="Set required, requested or none",
+            ) from None
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The enabled mechanisms; by default, the password mechanisms if there are users."""
+        if self.sasl_mechanisms is not None:
+            return tuple(self.sasl_mechanisms)
+        return PASSWORD_MECHANISMS if self.sasl else ()
 
     @property
     def protocol(self) -> str:
@@ -113,37 +125,22 @@ class SecuritySettings:
         return "SSL" if self.tls else "PLAINTEXT"
 
 
-def client_auth(text: str | None) -> ClientAuth:
-    """Parse the setting client_certificates.
-
-    Raises:
-        ConfigError: the value is unknown.
-    """
-    try:
-        return ClientAuth(text or "none")
-    except ValueError:
-        raise ConfigError(
-            f"client_certificates is {text}", hint="Set required, requested or none"
-        ) from None
-
-
-def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
-    """Return the passwords by user from the setting `sasl`, or an empty mapping without users.
+def _check_users(sasl: object, named: Sequence[str] | None) -> None:
+    """Check the setting `sasl`.
 
     Raises:
         ConfigError: the setting is not a mapping of strings, contains an empty name or password,
-            or is empty although users are required.
+            or has no users although users are required.
     """
     needs_users = [name for name in named or () if name in PASSWORD_MECHANISMS]
     if sasl is None and not needs_users:
-        return {}
+        return
     if sasl is not None and not isinstance(sasl, Mapping):
         raise ConfigError(f"sasl is a {type(sasl).__name__}, not a dict", hint=_USERS)
-    found = dict(sasl or {})
-    if not found and (needs_users or named is None):
+    if not sasl and (needs_users or named is None):
         what = f"sasl_mechanisms contains {needs_users[0]}" if needs_users else "sasl is set"
         raise ConfigError(f"{what}, but there are no users, so nobody can log in", hint=_USERS)
-    for user, password in found.items():
+    for user, password in (sasl or {}).items():
         if not isinstance(user, str) or not isinstance(password, str):
             raise ConfigError("sasl has a user or a password that is not a string", hint=_USERS)
         if not user or not password:
@@ -151,14 +148,6 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
                 "sasl has a user without a name or without a password",
                 hint="Kafka's clients require both",
             )
-    return found
-
-
-def mechanisms(users: Mapping[str, str], named: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the mechanisms to enable: by default, the password mechanisms if there are users."""
-    if named is not None:
-        return tuple(named)
-    return PASSWORD_MECHANISMS if users else ()
 
 
 def revealed(user: str, password: str) -> str:

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `log_storage`: the interfaces `LogStorage` and `StorageBackend`, log configs, and batch tables
+- `log_storage`: the interfaces `LogStorage` and `StorageBackend`, and batch tables
 - `segmented_storage`: `SegmentedStorage` (a log that consists of segments), segments in memory, and
   the in-memory backend
 - `disk_segment`: a segment on disk with its indexes and its recovery, and open file handles

@@ -11,13 +11,16 @@ import os
 import re
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
 from spark_kafka_sink.broker.storage.journal import Journal, close_locked, open_locked
-from spark_kafka_sink.broker.storage.log_storage import LogConfig, OnBatch, StorageBackend
+from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.topic_config import LogConfig
 
 LOG = logging.getLogger(__name__)
 CLEAN_MARK: Final = ".kafka_cleanshutdown"
@@ -47,7 +50,7 @@ class DataDir(StorageBackend):
             self.path.mkdir(parents=True, exist_ok=True)
             _check_own(self.path)
             self._lock = open_locked(self.path / LOCK, os.O_RDWR | os.O_CREAT)
-            self._journal = self._open_journal()
+            self.journal = self._open_journal()
             self.was_clean = _remove_mark(self.path / CLEAN_MARK)
         except BlockingIOError as error:
             raise ConfigError(
@@ -67,10 +70,6 @@ class DataDir(StorageBackend):
             close_locked(self._lock)
             raise
 
-    def open_journal(self) -> Journal:
-        """See `StorageBackend`."""
-        return self._journal
-
     def folder(self, topic: str, partition: int) -> Path:
         """Return the folder of a partition's segments."""
         return self.path / f"{topic}-{partition}"
@@ -89,7 +88,7 @@ class DataDir(StorageBackend):
         folder = self.folder(topic, partition)
         folder.mkdir()
         new_segment = self._new_segment(folder, config)
-        return SegmentedStorage(config, new_segment, sync_journal=self._journal.sync)
+        return SegmentedStorage(config, new_segment, sync_journal=self.journal.sync)
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
@@ -107,7 +106,9 @@ class DataDir(StorageBackend):
                 folder.mkdir()
             segments = self._segments(folder, config, on_batch)
             new_segment = self._new_segment(folder, config)
-            return SegmentedStorage(config, new_segment, segments, sync_journal=self._journal.sync)
+            return SegmentedStorage(
+                config, new_segment, [*segments], sync_journal=self.journal.sync
+            )
         except OSError as error:
             raise ConfigError(
                 f"the partition folder {folder} can't be read: {error.strerror or error}"
@@ -197,7 +198,7 @@ class DataDir(StorageBackend):
 
     def abandon(self) -> None:
         """See `StorageBackend`."""
-        self._journal.release()
+        self.journal.release()
         self.close(clean=self.was_clean)
 
 

@@ -1,4 +1,4 @@
-"""The interfaces for storages of batches, the configs of a log, and `BatchTable`.
+"""The interfaces for storages of batches, and `BatchTable`.
 
 `UnifiedLog` uses a `LogStorage`. Implementations are in segmented_storage.py (in memory and on
 disk) and redis/storage.py.
@@ -9,55 +9,16 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal
-    from spark_kafka_sink.broker.topic_config import TopicConfig
+    from spark_kafka_sink.broker.topic_config import LogConfig
 
 
 UNLIMITED = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
-    """The configs of a log, with Kafka's names, in bytes and milliseconds.
-
-    A retention of -1 means no limit. If `deletes` is False (cleanup.policy=compact), records are
-    not deleted.
-    """
-
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 604_800_000
-    index_bytes: int = 10 << 20
-    index_interval_bytes: int = 4096
-    retention_ms: int = 604_800_000
-    retention_bytes: int = UNLIMITED
-    flush_messages: int = 2**63 - 1
-    flush_ms: int = 2**63 - 1
-    deletes: bool = True
-
-    @classmethod
-    def of(cls, config: TopicConfig) -> LogConfig:
-        """Return the config of a topic's logs."""
-        return cls(
-            segment_bytes=config.batch_rules.segment_bytes,
-            segment_ms=int(config["segment.ms"]),
-            index_bytes=int(config["segment.index.bytes"]),
-            index_interval_bytes=int(config["index.interval.bytes"]),
-            retention_ms=int(config["retention.ms"]),
-            retention_bytes=max(int(config["retention.bytes"]), UNLIMITED),
-            flush_messages=int(config["flush.messages"]),
-            flush_ms=int(config["flush.ms"]),
-            deletes="delete" in config["cleanup.policy"].split(","),
-        )
-
-
-DEFAULT_LOG_CONFIG = LogConfig()
-"""Kafka's defaults."""
 
 
 OnBatch: TypeAlias = Callable[[BatchHeader, memoryview], None]
@@ -83,25 +44,16 @@ class BatchFacts(NamedTuple):
         return cls(header.base_offset, header.last_offset, header.max_timestamp, size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredBatch:
-    """A batch in the log. `max_timestamp` is in milliseconds."""
+class StoredBatch(NamedTuple):
+    """A batch in the log, and its parsed header."""
 
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
+    header: BatchHeader
     data: memoryview
 
     @classmethod
     def of(cls, data: memoryview) -> StoredBatch:
         """Return the batch in `data`."""
-        header = BatchHeader.parse(data)
-        return cls(
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            max_timestamp=header.max_timestamp,
-            data=data,
-        )
+        return cls(BatchHeader.parse(data), data)
 
 
 class BatchTable:
@@ -265,26 +217,30 @@ class LogStorage(Protocol):
 
     def flush(self) -> None:
         """Make all data survive a machine crash, if the storage supports it."""
+        return
 
-    def flush_if_due(self, now_ms: int) -> None:
+    def flush_if_due(self, now_ms: int) -> None:  # noqa: ARG002
         """Flush if flush.ms has passed since the last flush."""
+        return
 
     def close(self) -> None:
-        """Flush and close the files."""
+        """Flush and close the files, if any."""
+        return
 
 
 class StorageBackend(Protocol):
     """Creates and opens the storages of a cluster's partitions."""
 
-    def open_journal(self) -> Journal:
-        """Open the journal of cluster metadata. Called only once."""
+    journal: Journal
+    """The journal of cluster metadata."""
 
-    def check_vacant(self, topic: str, partition: int) -> None:
+    def check_vacant(self, topic: str, partition: int) -> None:  # noqa: ARG002
         """Check that a new log can be created without overwriting existing data.
 
         Raises:
             OSError: data exists. The message describes the data and the solution.
         """
+        return
 
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
         """Create an empty log.
@@ -296,7 +252,7 @@ class StorageBackend(Protocol):
     def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
         """Open an existing log, and call `on_batch` with every batch in it."""
 
-    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
+    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:  # noqa: ARG002
         """Delete the data of a closed log, except for data that the broker did not write.
 
         Args:
@@ -308,13 +264,15 @@ class StorageBackend(Protocol):
         Raises:
             OSError: some of the data could not be deleted.
         """
+        return
 
-    def close(self, *, clean: bool = True) -> None:
+    def close(self, *, clean: bool = True) -> None:  # noqa: ARG002
         """Close the backend. All logs must be closed first.
 
         Args:
             clean: False if some data could not be flushed.
         """
+        return
 
     def abandon(self) -> None:
         """Close the backend after the broker failed to start. Called instead of `close`."""

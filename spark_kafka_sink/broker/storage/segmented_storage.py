@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.log_storage import (
-    DEFAULT_LOG_CONFIG,
     END,
     UNLIMITED,
     BatchFacts,
     BatchTable,
-    LogConfig,
     LogStorage,
     StorageBackend,
     StoredBatch,
 )
+from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +91,7 @@ class LogSegment:
         self._batches.clear()
 
 
+@dataclass(slots=True, eq=False)
 class SegmentedStorage(LogStorage):
     """A `LogStorage` that consists of segments. The last segment is the active segment.
 
@@ -103,50 +104,42 @@ class SegmentedStorage(LogStorage):
             its topic, the producer ids and the transactions in it are in the journal.
     """
 
-    def __init__(
-        self,
-        config: LogConfig = DEFAULT_LOG_CONFIG,
-        new_segment: Callable[[int], LogSegment] = LogSegment,
-        segments: Sequence[LogSegment] = (),
-        *,
-        bounded: bool = False,
-        sync_journal: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.config = config
-        self._bounded = bounded
-        self._sync_journal = sync_journal
-        self._new_segment = new_segment
-        self._unflushed = 0
-        self._flushed_at = 0
-        self._segments: list[LogSegment] = list(segments) or [new_segment(0)]
+    config: LogConfig = DEFAULT_LOG_CONFIG
+    _new_segment: Callable[[int], LogSegment] = LogSegment
+    segments: list[LogSegment] = field(default_factory=list)
+    """The segments, oldest first. The last segment is the active segment."""
+    _: KW_ONLY
+    bounded: bool = False
+    sync_journal: Callable[[], None] = lambda: None
+    _unflushed: int = field(default=0, init=False)
+    _flushed_at: int = field(default=0, init=False)
 
-    @property
-    def segments(self) -> Sequence[LogSegment]:
-        """The segments, oldest first. The last segment is the active segment."""
-        return self._segments
+    def __post_init__(self) -> None:
+        if not self.segments:
+            self.segments.append(self._new_segment(0))
 
     @property
     def start_offset(self) -> int:
         """See `LogStorage`."""
-        return self._segments[0].base_offset
+        return self.segments[0].base_offset
 
     @property
     def end_offset(self) -> int:
         """See `LogStorage`."""
-        active = self._segments[-1]
+        active = self.segments[-1]
         last = active.table.last_offset
         return active.base_offset if last is None else last + 1
 
     @property
     def size(self) -> int:
         """See `LogStorage`."""
-        return sum(segment.table.size for segment in self._segments)
+        return sum(segment.table.size for segment in self.segments)
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """See `LogStorage`."""
         if self._is_full(facts):
             self._roll(facts.base_offset)
-        self._segments[-1].append(parts, facts)
+        self.segments[-1].append(parts, facts)
         self._unflushed += facts.last_offset - facts.base_offset + 1
         if self._unflushed >= self.config.flush_messages:
             self._flush_or_drop(facts.base_offset)
@@ -161,7 +154,7 @@ class SegmentedStorage(LogStorage):
 
     def _is_full(self, facts: BatchFacts) -> bool:
         """Return True if a new segment is needed for a batch (Kafka's LogSegment.shouldRoll)."""
-        active, config = self._segments[-1], self.config
+        active, config = self.segments[-1], self.config
         if not len(active.table):
             return False
         age_ms = facts.max_timestamp - (active.first_timestamp or 0)
@@ -174,18 +167,18 @@ class SegmentedStorage(LogStorage):
 
     def _segment_bytes(self) -> int:
         config = self.config
-        if not self._bounded or config.retention_bytes == UNLIMITED or not config.deletes:
+        if not self.bounded or config.retention_bytes == UNLIMITED or not config.deletes:
             return config.segment_bytes
         part = max(config.retention_bytes // MIN_SEGMENTS, MIN_SEGMENT_BYTES)
         return min(config.segment_bytes, part)
 
     def _roll(self, base_offset: int) -> None:
-        self._segments[-1].seal()
-        self._segments.append(self._new_segment(base_offset))
+        self.segments[-1].seal()
+        self.segments.append(self._new_segment(base_offset))
 
     def _at(self, offset: int) -> int:
         """Return the index of the segment that contains an offset."""
-        found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
+        found = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
         return max(found - 1, 0)
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
@@ -210,7 +203,7 @@ class SegmentedStorage(LogStorage):
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:
         """Yield the segments between two offsets, each with the first and end batch numbers."""
-        for segment in self._segments[self._at(start) :]:
+        for segment in self.segments[self._at(start) :]:
             if segment.base_offset >= stop:
                 return
             first, end = segment.table.holding(start), segment.table.holding(stop)
@@ -225,14 +218,14 @@ class SegmentedStorage(LogStorage):
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
         """See `LogStorage`."""
-        for segment in self._segments:
+        for segment in self.segments:
             if len(segment.table) and segment.table.max_timestamp >= timestamp:
                 return _stored(segment, segment.table.first_at(timestamp))
         return None
 
     def newest(self) -> StoredBatch | None:
         """See `LogStorage`."""
-        filled = [segment for segment in self._segments if len(segment.table)]
+        filled = [segment for segment in self.segments if len(segment.table)]
         if not filled:
             return None
         segment = max(filled, key=lambda one: one.table.max_timestamp)
@@ -240,13 +233,13 @@ class SegmentedStorage(LogStorage):
 
     def delete_before(self, offset: int) -> None:
         """See `LogStorage`. Only whole segments are deleted, and never the active segment."""
-        while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
+        while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
             self._delete_segment(0)
 
     def _delete_segment(self, number: int) -> None:
         """Delete a segment. If this fails, the segment remains in the list and is deleted later."""
-        self._segments[number].delete()
-        del self._segments[number]
+        self.segments[number].delete()
+        del self.segments[number]
 
     def restart_at(self, offset: int) -> None:
         """See `LogStorage`."""
@@ -255,9 +248,9 @@ class SegmentedStorage(LogStorage):
 
     def truncate(self, offset: int) -> None:
         """See `LogStorage`."""
-        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._delete_segment(-1)
-        active = self._segments[-1]
+        active = self.segments[-1]
         active.truncate(active.table.holding(offset))
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
@@ -266,11 +259,11 @@ class SegmentedStorage(LogStorage):
             return
         surplus = self.size - self.config.retention_bytes
         while self._is_expired(now_ms) or self._is_surplus(surplus):
-            end = self._segments[1].base_offset if len(self._segments) > 1 else self.end_offset
+            end = self.segments[1].base_offset if len(self.segments) > 1 else self.end_offset
             if end > high_watermark:
                 break
-            surplus -= self._segments[0].table.size
-            if len(self._segments) == 1:
+            surplus -= self.segments[0].table.size
+            if len(self.segments) == 1:
                 self._roll(self.end_offset)
             self._delete_segment(0)
 
@@ -279,13 +272,13 @@ class SegmentedStorage(LogStorage):
 
         The active segment is never deleted.
         """
-        if not (self._bounded and self.config.deletes and len(self._segments[-1].table) == 1):
+        if not (self.bounded and self.config.deletes and len(self.segments[-1].table) == 1):
             return
         surplus = self.size - self.config.retention_bytes
-        while len(self._segments) > 1 and self._is_surplus(surplus):
-            if self._segments[1].base_offset > high_watermark:
+        while len(self.segments) > 1 and self._is_surplus(surplus):
+            if self.segments[1].base_offset > high_watermark:
                 break
-            surplus -= self._segments[0].table.size
+            surplus -= self.segments[0].table.size
             self._delete_segment(0)
 
     def _is_expired(self, now_ms: int) -> bool:
@@ -294,21 +287,21 @@ class SegmentedStorage(LogStorage):
         For segments without timestamps, the time of the last write is used, as in Kafka's
         LogSegment.largestTimestamp.
         """
-        segment, keep = self._segments[0], self.config.retention_ms
+        segment, keep = self.segments[0], self.config.retention_ms
         if keep == UNLIMITED or not len(segment.table):
             return False
         newest = segment.table.max_timestamp
         return now_ms - (newest if newest >= 0 else segment.modified_ms) > keep
 
     def _is_surplus(self, surplus: int) -> bool:
-        table = self._segments[0].table
+        table = self.segments[0].table
         limited = self.config.retention_bytes != UNLIMITED
         return limited and len(table) > 0 and surplus >= table.size
 
     def flush(self) -> None:
         """See `LogStorage`."""
-        self._sync_journal()
-        for segment in self._segments:
+        self.sync_journal()
+        for segment in self.segments:
             segment.flush()
         self._unflushed = 0
 
@@ -323,7 +316,7 @@ class SegmentedStorage(LogStorage):
     def close(self) -> None:
         """See `LogStorage`."""
         self.flush()
-        for segment in self._segments:
+        for segment in self.segments:
             segment.close()
 
 
@@ -340,9 +333,8 @@ class MemoryBackend(StorageBackend):
     Until then, tests and demos can read records with old timestamps.
     """
 
-    def open_journal(self) -> Journal:
-        """See `StorageBackend`."""
-        return Journal()
+    def __init__(self) -> None:
+        self.journal = Journal()
 
     def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""
@@ -357,12 +349,3 @@ class MemoryBackend(StorageBackend):
     ) -> SegmentedStorage:
         """See `StorageBackend`. There is nothing to load."""
         return self.create(topic, partition, config)
-
-    def check_vacant(self, topic: str, partition: int) -> None:
-        """See `StorageBackend`."""
-
-    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
-        """See `StorageBackend`."""
-
-    def close(self, *, clean: bool = True) -> None:
-        """See `StorageBackend`."""

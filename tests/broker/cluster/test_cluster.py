@@ -12,9 +12,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.handlers.list_offsets import EARLIEST, LATEST
+from spark_kafka_sink.broker.handlers.fetch import EARLIEST, LATEST
 from spark_kafka_sink.broker.handlers.produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.waiting import wait_until
@@ -132,9 +133,10 @@ def test_not_enough_replicas() -> None:
 
 def test_not_enough_replicas_after_append() -> None:
     partition = Partition(topic="t", index=0, leader=1, replicas=[1, 2], in_sync=[1])
+    partition.log.storage.config = TopicConfig(own={"min.insync.replicas": "2"}).log
     response = {"error_code": ErrorCode.none}
     waiting = Unconfirmed(partition=partition, required_offset=1, leader_epoch=0, response=response)
-    delayed = DelayedProduce([waiting], lambda _: 2)
+    delayed = DelayedProduce([waiting])
     assert not delayed.try_complete()
     partition.replica_states.high_watermark = 1
     assert delayed.try_complete()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.config import BrokerOptions
+from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -93,7 +94,7 @@ def test_older_release() -> None:
 
 
 def test_every_option_of_the_broker_is_on_the_command_line() -> None:
-    assert BrokerArguments().options().keys() == BrokerOptions.__annotations__.keys()
+    assert BrokerArguments().options().keys() == {field.name for field in fields(BrokerConfig)}
 
 
 @pytest.mark.parametrize("text", ["a", "a:", "a:retention.ms", ":retention.ms=1"])

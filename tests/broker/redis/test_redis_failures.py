@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,6 +44,19 @@ SECONDS = 60
 
 def stored(kafka: EmbeddedBroker) -> list[bytes | None]:
     return [one.value for data in kafka.batches("t", 0) for one in read_records(data)]
+
+
+@contextmanager
+def behind_proxy(
+    redis_server: RedisServer, prefix: str
+) -> Iterator[tuple[RedisProxy, EmbeddedBroker, RawClient]]:
+    """Start a broker that uses Redis through a proxy, and connect a client to it."""
+    with (
+        RedisProxy(redis_server.port) as proxy,
+        EmbeddedBroker(storage=proxy.url(prefix), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        yield proxy, kafka, raw
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -111,11 +125,7 @@ def test_hanging_redis(own_redis: RedisServer) -> None:
 def test_no_loss_or_duplicates_after_lost_connection(
     redis_server: RedisServer, unique_topic: str, loss: Loss
 ) -> None:
-    with (
-        RedisProxy(redis_server.port) as proxy,
-        EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with behind_proxy(redis_server, unique_topic) as (proxy, kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
         proxy.lose = loss
         answer = produce(raw, "t", batch(2, value=b"2"))
@@ -136,11 +146,7 @@ def test_topic_is_kept_if_its_deletion_fails(
     redis_server: RedisServer, unique_topic: str, loss: Loss
 ) -> None:
     """The topic still acknowledges records, so it must exist after a restart."""
-    with (
-        RedisProxy(redis_server.port) as proxy,
-        EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with behind_proxy(redis_server, unique_topic) as (proxy, kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
         proxy.trigger, proxy.lose = b"HDEL", loss
         answer = raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
@@ -363,11 +369,7 @@ def test_foreign_entry_inside_a_batch_is_kept(redis_server: RedisServer, unique_
 def test_partial_batch_is_removed(redis_server: RedisServer, unique_topic: str) -> None:
     """A foreign entry interrupts the batch, and the connection is lost before the cleanup."""
     key = f"{unique_topic}:t:0"
-    with (
-        RedisProxy(redis_server.port) as proxy,
-        EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with behind_proxy(redis_server, unique_topic) as (proxy, kafka, raw):
         add_foreign_entry(kafka, raw, redis_server, key, 3)
         proxy.trigger, proxy.lose = b"XDEL", Loss.REQUEST
         assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error

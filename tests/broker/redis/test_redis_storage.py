@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -26,20 +26,17 @@ if TYPE_CHECKING:
     from tests.broker.support.redis_server import RedisServer
 
 T = TypeVar("T")
+Stream: TypeAlias = "Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]"
+"""Function that returns the entries (ids and fields) of a partition of topic t."""
 IDS = EntryIds()
 
 
 @pytest.fixture
-def stream(
-    redis_server: RedisServer, unique_topic: str
-) -> Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]:
-    """Return a function that returns the entries (IDs and fields) of a partition of topic t."""
+def stream(redis_server: RedisServer, unique_topic: str) -> Stream:
     return lambda partition=0: entries(redis_server, f"{unique_topic}:t:{partition}")
 
 
-def test_one_entry_per_record(
-    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
-) -> None:
+def test_one_entry_per_record(redis_raw: RawClient, stream: Stream) -> None:
     before = int(time.time() * 1000)
     answer = produce(redis_raw, "t", batch(3, timestamp=before, value=b"v"))
     after = int(time.time() * 1000)
@@ -55,15 +52,13 @@ def test_one_entry_per_record(
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 def test_compressed_batches_are_stored_as_records(
-    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]], codec: int
+    redis_raw: RawClient, stream: Stream, codec: int
 ) -> None:
     produce(redis_raw, "t", batch(100, codec=codec, value=b"x" * 50))
     assert [fields[b"value"] for _, fields in stream()] == [b"x" * 50] * 100
 
 
-def test_offsets_of_large_batches_are_contiguous(
-    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
-) -> None:
+def test_offsets_of_large_batches_are_contiguous(redis_raw: RawClient, stream: Stream) -> None:
     answers = [produce(redis_raw, "t", batch(3000)) for _ in range(3)]
     offsets = [IDS.read(entry_id) for entry_id, _ in stream()]
     expected = [answer.base_offset + n for answer in answers for n in range(3000)]
@@ -164,7 +159,7 @@ def test_all_timestamps_are_kept(
 def test_log_append_time(
     redis_kafka: EmbeddedBroker,
     redis_raw: RawClient,
-    stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+    stream: Stream,
 ) -> None:
     def stamp(cluster: Cluster) -> None:
         topic = topic_in(cluster)
@@ -187,24 +182,18 @@ def test_unknown_partitions(redis_raw: RawClient, topic: str, partition: int) ->
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_acks(
-    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]], acks: int
-) -> None:
+def test_acks(redis_raw: RawClient, stream: Stream, acks: int) -> None:
     assert produce(redis_raw, "t", batch(1), acks).error_code is ErrorCode.none
     assert len(stream()) == 1
 
 
-def test_acks_0_has_no_response(
-    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
-) -> None:
+def test_acks_0_has_no_response(redis_raw: RawClient, stream: Stream) -> None:
     redis_raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(2), acks=0))
     assert list_offset(redis_raw, -1) > 0
     assert len(stream()) == 2
 
 
-def test_corrupt_records(
-    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
-) -> None:
+def test_corrupt_records(redis_raw: RawClient, stream: Stream) -> None:
     good = batch(3)
     header = BatchHeader.parse(bytes(good))
     section = bytes(good[61:-1])
@@ -214,9 +203,7 @@ def test_corrupt_records(
     assert produce(redis_raw, "t", good).error_code is ErrorCode.none
 
 
-def test_duplicate_batch_is_detected(
-    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
-) -> None:
+def test_duplicate_batch_is_detected(redis_raw: RawClient, stream: Stream) -> None:
     producer = new_producer_id(redis_raw)
     records = batch(2, producer=(producer, 0, 0))
     first = produce(redis_raw, "t", records)
@@ -286,7 +273,7 @@ class TestDeletion:
         redis_kafka: EmbeddedBroker,
         redis_raw: RawClient,
         three_batches: list[int],
-        stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+        stream: Stream,
     ) -> None:
         self.on_log(redis_kafka, lambda log: log.delete_records(three_batches[1] + 1))
         assert len(stream()) == 4
@@ -333,7 +320,7 @@ class TestDeletion:
     def test_retention_by_time(
         self,
         redis_kafka: EmbeddedBroker,
-        stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+        stream: Stream,
     ) -> None:
         def expire(cluster: Cluster) -> None:
             topic = topic_in(cluster)
@@ -347,7 +334,7 @@ class TestDeletion:
     def test_retention_by_size(
         self,
         redis_kafka: EmbeddedBroker,
-        stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+        stream: Stream,
     ) -> None:
         size = self.on_log(redis_kafka, lambda log: log.size)
 
@@ -365,7 +352,7 @@ class TestDeletion:
         redis_kafka: EmbeddedBroker,
         redis_raw: RawClient,
         three_batches: list[int],
-        stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+        stream: Stream,
     ) -> None:
         self.on_log(redis_kafka, lambda log: log.truncate(three_batches[1] + 1))
         assert len(stream()) == 2

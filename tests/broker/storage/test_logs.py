@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
     BatchMetadata,
     ProducerStateManager,
 )
-from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
+from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 from tools.support.raw_client import batch
@@ -44,7 +44,7 @@ def test_log_contains_appended_batches(counts: list[int], data: st.DataObject) -
     model: list[bytes] = []
     for count in counts:
         one = bytes(batch(count, timestamp=len(model)))
-        base = log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=7))
+        base = log.append(one, BatchHeader.parse(one), leader_epoch=7)
         assert base == sum(counts[: len(model)])
         model.append(one)
         ends.append(base + count)
@@ -62,7 +62,7 @@ def test_log_contains_appended_batches(counts: list[int], data: st.DataObject) -
 
 def test_append_time_updates_the_checksum() -> None:
     log, one = UnifiedLog(), bytes(batch(3, timestamp=5))
-    log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=0, append_time=99))
+    log.append(one, BatchHeader.parse(one), leader_epoch=0, append_time=99)
     (stored,) = log
     found = BatchHeader.parse(stored.data)
     assert (found.max_timestamp, found.is_log_append_time) == (99, True)

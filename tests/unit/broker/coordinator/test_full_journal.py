@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
@@ -24,7 +25,6 @@ from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndE
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
-from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from spark_kafka_sink.broker.partition.partition import Topic
+    from spark_kafka_sink.broker.partition.partition import Partition
+
+
+class NoSpaceError(OSError):
+    """Raised by a full journal."""
 
 
 NOW_MS = 1_700_000_000_000
@@ -45,7 +49,7 @@ class FullJournal(Journal):
 
     def put(self, kind: str, key: tuple[str | int, ...], value: Any) -> None:
         if not self.room:
-            raise OSError("No space left on device")
+            raise NoSpaceError
         self.room -= 1
         super().put(kind, key, value)
 
@@ -66,7 +70,7 @@ def test_producer_id_is_assigned_once(journal: FullJournal, tmp_path: Path) -> N
     given = [ids.next() for _ in range(BLOCK)]
     journal.room = 0
     for _ in range(3):
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(NoSpaceError):
             ids.next()
     journal.room = 1
     given.append(ids.next())
@@ -80,15 +84,15 @@ def test_rejected_offsets_and_configs_are_unchanged(journal: FullJournal) -> Non
     offsets = GroupCoordinator(journal).get_or_create("g").offsets
     offsets["t", 0] = CommittedOffset(offset=1)
     store = TopicStore(MemoryBackend(), journal)
-    topics = Topics(BrokerConfig(), [1], store, (), lambda _: None)
+    topics = Topics(BrokerConfig(), [1], store, (), lambda *_: None)
     topic = topics.create(NewTopic(name="t", partitions=1))
     retention = topic.partitions[0].log.storage.config.retention_ms
     journal.room = 0
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(NoSpaceError):
         offsets["t", 0] = CommittedOffset(offset=2)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(NoSpaceError):
         del offsets["t", 0]
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(NoSpaceError):
         topics.configure(topic, {"retention.ms": "1"})
     assert offsets["t", 0].offset == 1
     assert topic.config.own == {}
@@ -105,8 +109,9 @@ def test_offsets_of_a_deleted_topic_are_not_inherited(journal: FullJournal, tmp_
     journal.room = 3  # lines for the topic's deletion, but none for the offset's
     topics.delete(topic)
     assert not journal.room
-    with pytest.raises(TopicError, match="No space"):
+    with pytest.raises(TopicError) as caught:
         topics.create(NewTopic(name="t", partitions=1))
+    assert caught.value.error is ErrorCode.kafka_storage_error
     journal.room = 1_000
     topics.create(NewTopic(name="t", partitions=1))
     assert not offsets
@@ -118,7 +123,7 @@ def test_group_whose_deletion_failed_is_kept(journal: FullJournal, tmp_path: Pat
     groups = GroupCoordinator(journal)
     groups.get_or_create("g").offsets["t", 0] = CommittedOffset(offset=1)
     journal.room = 0
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(NoSpaceError):
         groups.delete("g")
     journal.room = 1_000
     assert groups.find("g") is not None
@@ -169,15 +174,17 @@ def test_order_of_commits_continues_after_a_restart(journal: FullJournal, tmp_pa
 class Transactions:
     """A coordinator with a journal."""
 
-    def __init__(self, journal: Journal, find_topic: Callable[[str], Topic | None]) -> None:
+    def __init__(
+        self, journal: Journal, find_partition: Callable[[str, int], Partition | None]
+    ) -> None:
         self.groups = GroupCoordinator(journal)
         self.offsets = TransactionalOffsets(journal, self.groups)
-        self.clock = JumpingClock(SystemClock())
+        self.clock = JumpingClock()
         self.coordinator = TransactionCoordinator(
             BrokerConfig(transaction_version=1),
             journal,
             self.clock,
-            find_topic,
+            find_partition,
             self.offsets,
             DelayedOperationPurgatory(),
         )
@@ -201,7 +208,7 @@ class Transactions:
 def test_decided_transaction_is_completed_when_there_is_room_again(
     journal: FullJournal, tmp_path: Path, room: int
 ) -> None:
-    one = Transactions(journal, lambda _: None)
+    one = Transactions(journal, lambda *_: None)
     producer: Any = one.coordinator.initialize("x", None, 60_000)
     assert not one.coordinator.add("x", producer, [OFFSETS_PARTITION])
     for partition in range(2):
@@ -212,7 +219,7 @@ def test_decided_transaction_is_completed_when_there_is_room_again(
         one.coordinator.end("x", producer, commit=True, bumps=False)
     journal.room = 100
     one.settle()
-    again = Transactions(reopened(journal, tmp_path), lambda _: None)
+    again = Transactions(reopened(journal, tmp_path), lambda *_: None)
     for each in (one, again):
         assert (each.committed(), each.state()) == ([7, 8], TransactionState.COMPLETE_COMMIT)
         assert not each.offsets.is_unstable("g", ("t", 0))

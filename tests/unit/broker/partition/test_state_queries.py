@@ -9,7 +9,7 @@ from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions, RefusedBatchError
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
-from spark_kafka_sink.broker.topic_config import TopicConfig
+from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 from tools.support.raw_client import batch
 
@@ -30,7 +30,7 @@ def test_follower_lag() -> None:
     assert not any(states.is_lagging(2, now, allowed=1.0) for now in (1.0, 50.0))
     states.track(2, now=50.0)
     assert [states.is_lagging(2, now, allowed=1.0) for now in (51.0, 51.5)] == [False, True]
-    states.catch_up(2, 10)
+    states.ends[2] = 10
     assert not states.is_lagging(2, 99.0, allowed=1.0)
 
 
@@ -39,13 +39,13 @@ def test_leader_epoch_starts_with_its_leader() -> None:
     assert partition.log.epochs.latest == -1
     for _ in range(2):
         partition.begin_leader_epoch()
-        assert [tuple(one) for one in partition.log.epochs.entries()] == [(0, 0)]
+        assert [tuple(one) for one in partition.log.epochs.starts] == [(0, 0)]
     partition.leader_epoch = 3
     partition.begin_leader_epoch()
-    assert [tuple(one) for one in partition.log.epochs.entries()] == [(3, 0)]
+    assert [tuple(one) for one in partition.log.epochs.starts] == [(3, 0)]
 
 
-OPTIONS = AppendOptions(config=TopicConfig(), produce_version=12, now_ms=0, verified=True)
+OPTIONS = AppendOptions(config=DEFAULT_LOG_CONFIG, produce_version=12, now_ms=0)
 
 
 def transactional(sequence: int) -> bytes:
@@ -75,7 +75,7 @@ def test_marker_of_a_producer_whose_records_are_deleted(deleted: int, base: int 
     partition.append(bytes(batch(4, timestamp=0)), OPTIONS)
     partition.log.delete_records(deleted)
     marker = EndTransactionMarker(producer_id=7, epoch=0, commit=True)
-    partition.end_transaction(marker, OPTIONS.config, 0)
+    partition.end_transaction(marker, 0)
     if base is None:
         with pytest.raises(RefusedBatchError):
             partition.append(transactional(2), OPTIONS)

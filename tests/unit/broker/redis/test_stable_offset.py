@@ -15,13 +15,12 @@ from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.broker.redis.storage import RedisLogStorage
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
-from spark_kafka_sink.broker.storage.log_storage import DEFAULT_LOG_CONFIG
-from spark_kafka_sink.broker.topic_config import TopicConfig
+from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 from tools.support.raw_client import batch
 
 NOW = 1_700_000_000_000
-OPTIONS = AppendOptions(config=TopicConfig(), produce_version=12, now_ms=NOW, verified=True)
+OPTIONS = AppendOptions(config=DEFAULT_LOG_CONFIG, produce_version=12, now_ms=NOW)
 
 
 class GappedLog:
@@ -52,7 +51,7 @@ class GappedLog:
     def end(self, producer_id: int, *, commit: bool = True) -> int:
         """Append a marker and return its offset."""
         marker = EndTransactionMarker(producer_id=producer_id, epoch=0, commit=commit)
-        self.partition.end_transaction(marker, OPTIONS.config, NOW)
+        self.partition.end_transaction(marker, NOW)
         return self.partition.log.end_offset - 1
 
     def stable(self, high_watermark: int | None = None) -> int:

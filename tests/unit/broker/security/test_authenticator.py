@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.broker.security.authenticator import (
-    Moment,
-    SaslServerAuthenticator,
-    SaslServers,
-)
+from spark_kafka_sink.broker.security.authenticator import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-@dataclass(slots=True)
-class AnyToken:
+class AnyToken(SaslServer):
     """A mechanism that accepts any token."""
 
-    expires_at_ms: int | None = None
-    is_complete: bool = False
-    user: str = "alice"
+    user = "alice"
+
+    def __init__(self, expires_at_ms: int | None) -> None:
+        self.expires_at_ms = expires_at_ms
 
     def evaluate(self, response: bytes) -> bytes:
         self.is_complete = True
         return response
 
 
-def authenticated(max_reauth_ms: int, expires_at_ms: int | None) -> tuple[object, object]:
-    servers = SaslServers(
-        makers={"ANY": lambda: AnyToken(expires_at_ms=expires_at_ms)}, max_reauth_ms=max_reauth_ms
-    )
-    authenticator = SaslServerAuthenticator(servers)
+def authenticated(
+    max_reauth_ms: int, expires_at_ms: int | None
+) -> tuple[SaslServerAuthenticator, object]:
+    makers: dict[str, Callable[[], SaslServer]] = {"ANY": lambda: AnyToken(expires_at_ms)}
+    authenticator = SaslServerAuthenticator(makers, max_reauth_ms)
     authenticator.handshake("ANY", 1)
-    answer = authenticator.authenticate(b"", Moment(monotonic=100.0, wall_ms=1_000_000))
+    answer = authenticator.authenticate(b"", ManualClock(100.0, 900_000))
     return authenticator, answer["session_lifetime"]
 
 
@@ -60,14 +60,12 @@ def test_shorter_lifetime_counts(
 
 def test_session_without_expiry_is_always_valid() -> None:
     authenticator, _ = authenticated(0, None)
-    assert isinstance(authenticator, SaslServerAuthenticator)
     assert authenticator.admits(ApiKey.PRODUCE, 1e9)
     assert authenticator.admits(ApiKey.SASL_HANDSHAKE, 1e9)
 
 
 def test_session_expires_to_the_millisecond() -> None:
     authenticator, _ = authenticated(5_000, None)
-    assert isinstance(authenticator, SaslServerAuthenticator)
     assert authenticator.admits(ApiKey.PRODUCE, 105.0)
     with pytest.raises(ProtocolError, match="expired"):
         authenticator.admits(ApiKey.PRODUCE, 105.001)

@@ -43,4 +43,4 @@ def test_incomplete_settings_are_rejected(options: dict[str, Any], says: str) ->
     ],
 )
 def test_description_of_the_security_settings(options: dict[str, Any], protocol: str) -> None:
-    assert BrokerConfig(**options).security.protocol == protocol
+    assert BrokerConfig(**options).protocol == protocol

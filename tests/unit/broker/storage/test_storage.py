@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,18 +16,16 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock, LogManager
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stamp, UnifiedLog
+from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_storage import LogConfig
 from spark_kafka_sink.broker.storage.segmented_storage import (
     LogSegment,
     MemoryBackend,
     SegmentedStorage,
 )
-from spark_kafka_sink.broker.topic_config import TopicConfig
-from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig, TopicConfig
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
 
@@ -49,12 +48,12 @@ def new_segment(request: pytest.FixtureRequest, tmp_path: Path) -> NewSegment:
 
 
 def log_of(new_segment: NewSegment, **config: Any) -> UnifiedLog:
-    return UnifiedLog(SegmentedStorage(LogConfig(**config), new_segment))
+    return UnifiedLog(SegmentedStorage(replace(DEFAULT_LOG_CONFIG, **config), new_segment))
 
 
 def append(log: UnifiedLog, count: int = 1, timestamp: int = 0, value: bytes = b"") -> int:
     one = bytes(batch(count, timestamp=timestamp, value=value))
-    return log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=0))
+    return log.append(one, BatchHeader.parse(one), leader_epoch=0)
 
 
 def segments_of(log: UnifiedLog) -> Sequence[LogSegment]:
@@ -163,7 +162,7 @@ def test_deleted_records_release_whole_segments(new_segment: NewSegment) -> None
         append(log, 3)
     log.delete_records(7)
     assert (bases(log), log.start_offset) == ([6, 9], 7)
-    assert [one.base_offset for one in log] == [6, 9]
+    assert [one.header.base_offset for one in log] == [6, 9]
     log.delete_records(2)
     assert log.start_offset == 7
 
@@ -175,7 +174,7 @@ def test_truncation_drops_batches_from_an_offset(new_segment: NewSegment, offset
         append(log, 3, timestamp=100 - number)
     log.truncate(offset)
     assert log.end_offset == offset // 3 * 3
-    assert [one.base_offset for one in log] == list(range(0, log.end_offset, 3))
+    assert [one.header.base_offset for one in log] == list(range(0, log.end_offset, 3))
     assert append(log, 3) == log.end_offset - 3
     assert sum(len(one.data) for one in log) == log.size
 
@@ -191,9 +190,9 @@ def test_disk_and_memory_return_the_same(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
     folder = DataDir(tmp_path_factory.mktemp("data"))
-    config = LogConfig(segment_bytes=400, index_interval_bytes=100, segment_ms=6)
+    config = replace(DEFAULT_LOG_CONFIG, segment_bytes=400, index_interval_bytes=100, segment_ms=6)
     disk = UnifiedLog(folder.create("t", 0, config))
-    memory = log_of(LogSegment, segment_bytes=400, index_interval_bytes=100, segment_ms=6)
+    memory = UnifiedLog(SegmentedStorage(config, LogSegment))
     for count, size, timestamp in sizes:
         for log in (disk, memory):
             append(log, count, timestamp, bytes(size))
@@ -275,7 +274,7 @@ def test_failure_of_one_log_does_not_stop_retention_of_others(
     failing = UnifiedLog(SegmentedStorage())
     partitions = [SimpleNamespace(log=log, high_watermark=1) for log in (failing, old, other)]
     monkeypatch.setattr(SegmentedStorage, "flush_if_due", lambda _, now_ms: fail(now_ms))
-    clock = JumpingClock(SystemClock())
+    clock = JumpingClock()
     manager = LogManager(lambda: partitions, clock, 0)  # type: ignore[arg-type,return-value]
     clock.jump(1_000)
     manager.tick()
@@ -284,18 +283,17 @@ def test_failure_of_one_log_does_not_stop_retention_of_others(
 
 def test_limits_come_from_the_topic() -> None:
     own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
-    config = LogConfig.of(TopicConfig(own=own, broker=()))
+    config = TopicConfig(own=own).log
     assert (config.segment_bytes, config.deletes, config.flush_ms) == (2_000_000, False, 7)
     own["internal.segment.bytes"] = "123"
-    assert LogConfig.of(TopicConfig(own=own, broker=())).segment_bytes == 123
-    assert LogConfig.of(TopicConfig(own={}, broker=())) == LogConfig()
+    assert TopicConfig(own=own).log.segment_bytes == 123
 
 
 def test_epochs_end_where_the_next_begins() -> None:
     history = LeaderEpochCache()
     for epoch, offset in ((0, 0), (2, 10), (3, 10), (5, 30), (4, 99)):
         history.assign(epoch, offset)
-    assert history.entries() == [(0, 0), (3, 10), (5, 30)]
+    assert history.starts == [(0, 0), (3, 10), (5, 30)]
     ends = {epoch: history.end_of(epoch, 50) for epoch in range(-1, 7)}
     assert ends == {
         -1: (-1, -1),
@@ -345,14 +343,14 @@ def log_in(cluster: Cluster) -> UnifiedLog:
 
 def partition_in_memory(replicas: int) -> Partition:
     nodes = list(range(1, replicas + 1))
-    config = LogConfig(retention_bytes=8 << 20, retention_ms=-1)
+    config = replace(DEFAULT_LOG_CONFIG, retention_bytes=8 << 20, retention_ms=-1)
     log = UnifiedLog(MemoryBackend().create("t", 0, config))
     return Partition(topic="t", index=0, leader=1, replicas=nodes, in_sync=nodes, log=log)
 
 
 def write(partition: Partition, batches: int) -> int:
     """Append batches of 900 kB, and return the largest size of the log."""
-    options = AppendOptions(TopicConfig(), produce_version=9, now_ms=0)
+    options = AppendOptions(DEFAULT_LOG_CONFIG, produce_version=9, now_ms=0)
     data, most = bytes(batch(timestamp=0, value=bytes(900_000))), 0
     for _ in range(batches):
         partition.append(data, options)
