@@ -471,7 +471,7 @@ class FaultInjector:
 def _code(number: int) -> ErrorCode:
     try:
         return ErrorCode(number)
-    except ValueError:  # Codes that are missing in ErrorCode are sent as numbers.
+    except ValueError:  # Codes that are missing from ErrorCode are sent as numbers.
         return cast("ErrorCode", UnknownErrorCode(number))
 
 

@@ -131,7 +131,7 @@ class Loop(Protocol):
         """The connection counters to update while this loop runs."""
 
     def backlog(self, node_id: int, now: float) -> str:
-        """Return a text about records that are waiting for a broker, or "" if none are."""
+        """Return a message about records that are waiting for a broker, or "" if none are."""
 
 
 class Client:

@@ -306,7 +306,7 @@ def _reject_unsafe(name: str) -> None:
 
 
 def _check_unprefixed_name(name: str) -> None:
-    """Raise if a name without prefix is a likely typo of one of the sink's options.
+    """Raise if a name without a prefix is a likely typo of one of the sink's options.
 
     Spark passes on all options of a write, so any other unknown name only causes a warning. Such an
     option has no effect, as in Spark's Kafka sink.

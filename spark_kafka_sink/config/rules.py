@@ -47,7 +47,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
     if not values[IDEMPOTENCE]:
         return {}
     if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
-        # Java also checks this if idempotence is enabled only by default and acks would disable it.
+        # Java also checks this if idempotence is not set, even if the value of acks disables it.
         raise ConfigError(
             f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above "
             f"{MAX_IN_FLIGHT_IDEMPOTENT}, the maximum for an idempotent producer",

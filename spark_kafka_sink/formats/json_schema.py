@@ -208,7 +208,7 @@ def _refused(column: Column, allowed: str) -> ColumnError:
     written = _WRITTEN.get(column.shape, ("string",))[0]
     name = f"column `{column.path}`" if column.path else "the record"
     return ColumnError(
-        f"{name} is written as JSON's {written}, but the JSON Schema allows {allowed}",
+        f"{name} is written as JSON {written}, but the JSON Schema allows {allowed}",
         hint="cast or drop the column, or change the schema",
     )
 

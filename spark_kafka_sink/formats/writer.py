@@ -276,7 +276,7 @@ def write_float(target: type[Any], cells: Cells, out: RowWriter) -> None:
 def write_bytes(
     text_path: str | None, cells: Cells, out: RowWriter, *, is_zigzag: bool = False
 ) -> None:
-    """Append each value after its length. If `text_path` is set, the values must be UTF-8."""
+    """Append each value, preceded by its length. With `text_path`, the values must be UTF-8."""
     column = cells.strings() if text_path is None else cells.utf8(text_path)
     out.sized(column, is_zigzag=is_zigzag)
 

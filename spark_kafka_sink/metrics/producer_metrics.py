@@ -30,7 +30,7 @@ exact in any order.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetrics:
-    """The metrics of one broker, with the names of librdkafka's statistics."""
+    """The metrics of one broker, named as in librdkafka's statistics."""
 
     node_id: int
     """The broker's id."""

@@ -151,7 +151,7 @@ def current_micro_batch() -> tuple[str, str]:
     batch = worker_context.setting(worker_context.BATCH_ID)
     if not query_id or batch is None or not batch.isdecimal():
         raise TransactionError(
-            "Spark does not pass the micro-batch to this task, which exactly once requires: "
+            "Spark does not pass the micro-batch to this task, as exactly-once writes require: "
             f"{worker_context.QUERY_ID} is {query_id}, {worker_context.BATCH_ID} is {batch}",
             hint="Write from foreachBatch with the option batchId.",
         )
@@ -198,7 +198,7 @@ batch to it.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """One planning of a batch write or of a micro-batch; pickled with its writer."""
+    """The plan of one batch write or micro-batch; pickled with its writer."""
 
     scope: ids.Scope
     nonce: str

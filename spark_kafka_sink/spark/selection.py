@@ -51,7 +51,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Selections:
-    """The columns of key and value; `key` is None if records have no key."""
+    """The key and value columns; `key` is None if records have no key."""
 
     value: Selection
     key: Selection | None
@@ -115,7 +115,7 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
     if part.format is Format.RAW:
         raise ColumnError(
             "the DataFrame has no column `value`, and value.format is raw",
-            hint="set value.format, for example to json, to write the columns as fields; or "
+            hint="set value.format, for example to json, to write the columns as fields, or set "
             "value.fields to the one column whose bytes are the value",
         )
     for name, meaning in ROLES.items():

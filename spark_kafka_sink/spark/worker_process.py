@@ -52,7 +52,7 @@ def _field(process: Path, place: int) -> str:
 
 
 def _ancestors(proc: Path) -> Iterator[Path]:
-    """Yield the folder of this process and of its ancestors."""
+    """Yield the folders of this process and its ancestors."""
     process = "self"
     while process != "0":
         try:
@@ -167,7 +167,7 @@ CONTINUOUS_HINT: Final = (
     "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
     ".trigger(processingTime='0 seconds') for minimum latency, or Spark's own format('kafka')"
 )
-# Thread names of ContinuousExecution and StreamExecution, truncated as Linux does.
+# Thread names of ContinuousExecution and StreamExecution, truncated as on Linux.
 _EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
 
 

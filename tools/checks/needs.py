@@ -34,7 +34,7 @@ def find_java() -> str | None:
 
 
 def java_problem() -> str | None:
-    """Return a message if Java is missing or too old, or None."""
+    """Return a message if Java is missing or too old, otherwise None."""
     java = find_java()
     needed = f"Java {LEAST_JAVA} or newer is needed: install a JRE and put `java` on the PATH"
     if java is None:

@@ -43,7 +43,7 @@ C = TypeVar("C", bound=ProxiedCluster)
 
 @dataclass(kw_only=True)
 class Result(Generic[P]):
-    """The result of a run: violations in `wrong`, and further fields of its line in the ledger."""
+    """The result of a run: violations in `wrong`, and additional fields for the ledger."""
 
     plan: P
     wrong: list[str] = field(default_factory=list)

@@ -109,8 +109,8 @@ class TopicError(Exception):
 class NewTopic:
     """A topic to be created.
 
-    A partition count or replication factor of -1 is the default. `assignments` contains replicas by
-    partition index. The broker assigns the replicas of all other partitions.
+    A partition count or replication factor of -1 selects the default. `assignments` contains
+    replicas by partition index. The broker assigns the replicas of all other partitions.
     """
 
     name: str

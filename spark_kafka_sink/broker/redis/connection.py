@@ -37,7 +37,7 @@ class RedisLocation:
         prefix: the prefix of all keys.
         ids: the mapping between offsets and entry ids.
         replicas: number of Redis replicas for which acks=all waits (the command WAIT).
-        timeout_ms: timeout in milliseconds for each reply of Redis.
+        timeout_ms: timeout in milliseconds for each reply from Redis.
     """
 
     url: str = field(repr=False)

@@ -321,7 +321,7 @@ class RedisStreams:
         self._connection.call("PING")
 
     def remember(self, base_offset: int) -> None:
-        """Let the connection check after each reconnect that Redis has the batch at an offset."""
+        """After each reconnect, check that Redis still has the batch at an offset."""
         self._connection.newest[self.keys.batches] = self._ids.text(base_offset)
 
     def _delete_leftovers(self) -> None:

@@ -49,7 +49,7 @@ TokenValidator: TypeAlias = Callable[[str], BearerToken]
 
 
 def unsecured_token(principal: str, lifetime_seconds: float = 3600.0) -> str:
-    """Return an unsigned token, as Kafka's unsecured login creates."""
+    """Return an unsigned token like those of Kafka's unsecured login."""
     now = time.time()
     claims = {"sub": principal, "iat": now, "exp": now + lifetime_seconds}
     return f"{_encoded({'alg': _UNSIGNED})}.{_encoded(claims)}."

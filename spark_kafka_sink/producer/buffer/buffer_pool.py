@@ -288,7 +288,7 @@ class BufferPool:
         self._state = state
         self._events = events
 
-        # Changed under the session state's lock. Any thread may read one of these attributes.
+        # Changed under the session state's lock. Any thread may read a single attribute without it.
         self.used = 0
         """Number of bytes that are currently charged."""
         self.waiting_since: float | None = None

@@ -96,7 +96,7 @@ def peaks() -> dict[str, float]:
 def _peaks(processes: Iterator[psutil.Process]) -> list[float]:
     found: list[float] = []
     for process in processes:
-        # The process has exited, or is exiting without memory.
+        # The process has exited, or is exiting and has released its memory.
         with suppress(OSError, StopIteration):
             found.append(peak_mib(process.pid))
     return found

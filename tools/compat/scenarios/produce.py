@@ -285,7 +285,7 @@ def _records(world: World, /, body: Body, codec: Codec, **configs: str) -> None:
 
 
 def _record_scenarios() -> Iterator[Scenario]:
-    """Yield scenarios that each write a batch with a different kind of records."""
+    """Yield scenarios that each write a batch with a different kind of record."""
     for name, body in BODIES.items():
         for codec in WITH_FLAWS:
             yield Scenario(f"records, {codec.name.lower()}, {name}", _records(body, codec))

@@ -362,7 +362,7 @@ class World:
         return value
 
     def find_group(self) -> None:
-        """Wait until the coordinator of the group that has the name of the topic is available."""
+        """Wait until the coordinator of the group named after the topic is available."""
         unavailable = ErrorCode.coordinator_not_available
         self.wait_for(ApiKey.FIND_COORDINATOR, 2, unavailable, key=OWN, key_type=0)
         for error in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress):
