@@ -151,7 +151,10 @@ class ProducerSession:
         if transactions is None:
             return None
         self._accumulator.flush()
-        return transactions.transaction
+        opened = transactions.transaction
+        # If the session failed after this flush, there is no transaction; raise the error.
+        self._accumulator.flush()
+        return opened
 
     @property
     def has_claimed(self) -> bool:

@@ -97,6 +97,8 @@ def abort_batch(
         return _all_ended(driver, caller, tasks, descriptions)
     owner = driver.fence()
     record = driver.read_fenced()
+    # Until the fence, a commit() of another driver may have finished.
+    descriptions = driver.described([each.transactional_id for each in tasks])
     state: ScopeState = protocol.Nothing() if record is None else record.state
     read = state
     if isinstance(state, protocol.Nothing) and _is_finished_run(driver, tasks, descriptions):

@@ -164,6 +164,13 @@ class _Call:
     batch was not decided.
     """
 
+    def is_finished(self) -> bool:
+        """Return True if another driver has finished this run's decision and removed its record."""
+        if not self.may_be_decided or self.driver.scope.kind is not ScopeKind.RUN:
+            return False
+        ids = [each.transactional_id for each in self.tasks]
+        return is_any_committed(self.tasks, self.driver.described(ids))
+
     def abort_ours(self, state: ScopeState) -> None:
         """Abort the call's transactions that can no longer be decided; fencing is not necessary.
 
@@ -231,6 +238,8 @@ def _commit(call: _Call) -> CommitOutcome:
             owner = recovery.roll_forward(driver, owner, rolled, caller, known)
             state = protocol.finished(rolled)
         if isinstance(step, protocol.Decide):
+            if call.is_finished():
+                return _outcome(driver, step.decided, CommitStatus.COMMITTED)
             return _decide(call, owner, step.decided)
         if isinstance(step, protocol.AlreadyDone) and record is not None:
             _append_found(driver, owner, record, step.found)

@@ -12,10 +12,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spark_kafka_sink.admin.log_reader import LogReader
-from spark_kafka_sink.common.errors import FencedError, KafkaProdError, TornTransactionError
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    FencedError,
+    KafkaProdError,
+    TornTransactionError,
+    UnknownTopicError,
+)
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 
 
+Unreadable: TypeAlias = str | tuple[str, int]
+"""A topic or partition that a search for markers could not read."""
 SECONDS: Final = 10.0
 """Maximum time in seconds to search one partition for the marker of one transaction."""
 _LOG = logging.getLogger(__name__)
@@ -53,43 +61,63 @@ def settled(
     """Return the fates of a decision's transactions; unknown fates are read from the topics.
 
     Nothing is read after the deadline. If `deadline` is None, every partition is read, each for at
-    most `SECONDS`.
+    most `SECONDS`, unless an earlier read of the partition or of its topic has failed.
     """
+    failed: set[Unreadable] = set()
     return tuple(
-        fate_of(client, task, deadline) if fate is Fate.UNKNOWN else fate
+        fate_of(client, task, deadline, failed) if fate is Fate.UNKNOWN else fate
         for task, fate in zip(decided.transactions, fates, strict=True)
     )
 
 
-def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | None = None) -> Fate:
+def fate_of(
+    client: BlockingClient,
+    task: TaskTransaction,
+    deadline: float | None = None,
+    failed: set[Unreadable] | None = None,
+) -> Fate:
     """Return the outcome of a transaction, read from the first partition that has its marker."""
-    fates = (fate for _, fate in fates_by_partition(client, task, deadline))
+    fates = (fate for _, fate in fates_by_partition(client, task, deadline, failed))
     return next((fate for fate in fates if fate is not Fate.UNKNOWN), Fate.UNKNOWN)
 
 
 def fates_by_partition(
-    client: BlockingClient, task: TaskTransaction, deadline: float | None = None
+    client: BlockingClient,
+    task: TaskTransaction,
+    deadline: float | None = None,
+    failed: set[Unreadable] | None = None,
 ) -> Iterator[tuple[PartitionRange, Fate]]:
-    """Yield the outcome of a transaction in each of its partitions, until the deadline."""
+    """Yield the outcome of a transaction in each of its partitions, until the deadline.
+
+    `failed` contains partitions and topics that cannot be read; failures are added to it.
+    """
+    failed = set() if failed is None else failed
     for each in task.partitions:
         limit = client.deadline(SECONDS)
         if deadline is not None:
             limit = min(limit, deadline)
         if client.now() >= limit:
             return
-        yield each, _fate_in(client, task, each, limit)
+        yield each, _fate_in(client, task, each, limit, failed)
 
 
 def _fate_in(
-    client: BlockingClient, task: TaskTransaction, place: PartitionRange, deadline: float
+    client: BlockingClient,
+    task: TaskTransaction,
+    place: PartitionRange,
+    deadline: float,
+    failed: set[Unreadable],
 ) -> Fate:
-    if place.last_offset is None:
+    partition = place.topic, place.partition
+    if place.last_offset is None or not failed.isdisjoint({place.topic, partition}):
         return Fate.UNKNOWN
-    reader = LogReader(client, place.topic, place.partition)
+    reader = LogReader(client, *partition)
     producer_id = task.transaction.producer_id
     try:
         marker = reader.marker_of(producer_id, place.last_offset, deadline)
     except KafkaProdError as error:
+        is_of_topic = isinstance(error, (UnknownTopicError, AuthorizationError))
+        failed.add(place.topic if is_of_topic else partition)
         _LOG.warning(
             "the outcome of %s cannot be read from its topic: %s", task.transactional_id, error
         )

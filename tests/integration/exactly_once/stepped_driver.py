@@ -49,6 +49,7 @@ class SteppedDriver(Driver):
 
     def fence(self) -> OpenTransaction:
         """See `Driver`."""
+        self.reach("before fence")
         owner = super().fence()
         self.reach("after fence")
         return owner

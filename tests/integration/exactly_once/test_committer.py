@@ -8,13 +8,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import ConfigError, TransactionError
+from spark_kafka_sink.admin.blocking_client import borrowed_client
+from spark_kafka_sink.common.errors import (
+    BrokerUnavailableError,
+    ConfigError,
+    TransactionError,
+)
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing
+from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, Target, driver_id
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    ScopeKind,
+    Target,
+    driver_id,
+    new_nonce,
+)
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
@@ -349,6 +362,43 @@ def test_next_run_completes_a_crashed_run_without_batch_id(query: Writes) -> Non
     outcome = job.committer.commit(job.scope.name, job.tasks(job.scope.name))
     assert outcome.status is CommitStatus.COMMITTED
     assert query.visible() == rows_of("x") + rows_of("x")
+
+
+@pytest.mark.parametrize("kind", [ScopeKind.STREAM, ScopeKind.RUN])
+def test_abort_while_a_commit_finishes(query: Writes, kind: ScopeKind) -> None:
+    """The outcome does not depend on what the coordinators returned before the fence."""
+    write = query
+    if kind is ScopeKind.RUN:
+        write = batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
+    batch = write.scope.name or "0"
+    caller, tasks = write.caller(batch, new_nonce()), transactions_of(write.tasks(batch))
+
+    def commit() -> None:
+        with borrowed_client(write.config.producer) as client:
+            commit_batch(Driver(client, write.config, write.scope), caller, tasks)
+
+    with stepped_driver(write, "before fence", commit) as driver:
+        outcome = abort_batch(driver, caller, tasks)
+    assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
+    assert write.visible() == rows_of(batch)
+
+
+def test_commit_of_a_run_that_another_run_finishes(query: Writes) -> None:
+    """The response about the decision is lost, and the other run removes the record."""
+    ours, other = (
+        batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
+        for _ in range(2)
+    )
+    tasks = transactions_of(ours.tasks(ours.scope.name))
+    caller = ours.caller(ours.scope.name, new_nonce())
+
+    def lose_response() -> None:
+        other.committer.recover()
+        raise BrokerUnavailableError("committing exceeded its deadline")
+
+    with stepped_driver(ours, "after decide", lose_response) as driver:
+        assert commit_batch(driver, caller, tasks).status is CommitStatus.COMMITTED
+    assert ours.visible() == rows_of(ours.scope.name)
 
 
 def test_decision_log_without_compaction_is_rejected(

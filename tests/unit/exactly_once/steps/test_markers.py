@@ -63,6 +63,21 @@ def test_outcome_is_unknown_without_a_marker() -> None:
     assert fate(cluster) is Fate.UNKNOWN
 
 
+def test_topic_that_cannot_be_read_is_read_once() -> None:
+    """A decision can have many transactions with many partitions."""
+    cluster = PartitionLeader()
+    cluster.hold(batch([b"a", b"b"]), marker(OURS, commit=True))
+    cluster.fetch_codes.extend([DENIED] * 10_000)
+    places = tuple(
+        PartitionRange(topic="t", partition=0, records=2, first_offset=0, last_offset=last)
+        for last in (1, 2)
+    )
+    tasks = tuple(replace(each, partitions=places) for each in task_transactions(20))
+    with blocking_client(cluster) as client:
+        settled(client, Decided("q", "17", tasks), (Fate.UNKNOWN,) * len(tasks))
+    assert len(cluster.fetched()) == 1
+
+
 def test_no_search_starts_after_the_deadline() -> None:
     """A single search may take as long as all of them may."""
     cluster = PartitionLeader()

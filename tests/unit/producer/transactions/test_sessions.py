@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, ProtocolError
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    DeliveryError,
+    ProtocolError,
+    TransactionError,
+)
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
@@ -267,6 +273,21 @@ def test_failure_makes_the_transaction_uncommittable(sim: World) -> None:
         sim.finish()
     assert caught.value.error == "INVALID_RECORD"
     with pytest.raises(DeliveryError):
+        _ = sim.session.transaction
+
+
+def test_session_that_fails_while_its_transaction_is_read(
+    sim: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task without an error and without a transaction would count as empty."""
+    sim.send_batches(1)
+    sim.finish()
+
+    def read(_: TransactionManager) -> None:
+        sim.session._sender._completion.abandon(TransactionError("it has timed out"))
+
+    monkeypatch.setattr(TransactionManager, "transaction", property(read))
+    with pytest.raises(TransactionError):
         _ = sim.session.transaction
 
 
