@@ -8,7 +8,17 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    overload,
+)
 
 from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
 from spark_kafka_sink.broker.cluster.topics import NewTopic
@@ -24,7 +34,7 @@ from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.common.arguments import check_argument
-from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, UnknownTopicError
 from spark_kafka_sink.common.text import did_you_mean
 from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_committed
 
@@ -91,8 +101,13 @@ class BrokerRuntime:
             backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
         try:
             return Cluster(config, self.nodes, clock, backend, purgatory, sockets, denials)
-        except BaseException:
+        except BaseException as error:
             backend.abandon()
+            if isinstance(error, OSError):
+                raise ConfigError(
+                    f"the broker's storage failed: {error}",
+                    hint="Make the storage writable, or free space",
+                ) from error
             raise
 
     def call_soon(self, function: Callable[[], None]) -> None:
@@ -325,7 +340,8 @@ class EmbeddedBroker(SecurityControls):
             record
             for topic in topics
             for partition, log in enumerate(self.run(partial(_logs, topic=topic)))
-            for record in read_committed(topic, partition, *log)
+            for record in read_committed(topic, partition, log.batches, log.stable_offset)
+            if record.offset >= log.start_offset
         )
 
     def batches(self, topic: str, partition: int) -> list[bytes]:
@@ -412,10 +428,20 @@ def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
     return list(found.partitions)
 
 
-def _logs(cluster: Cluster, topic: str) -> list[tuple[list[bytes], int]]:
-    """Return the batches and the last stable offset of each partition."""
-    partitions = _partitions(cluster, topic)
-    return [([bytes(b.data) for b in each.log], each.last_stable_offset) for each in partitions]
+class _Log(NamedTuple):
+    """The batches of a partition, and the offsets between which consumers can read."""
+
+    batches: list[bytes]
+    start_offset: int
+    stable_offset: int
+
+
+def _logs(cluster: Cluster, topic: str) -> list[_Log]:
+    """Return the log of each partition."""
+    return [
+        _Log([bytes(one.data) for one in each.log], each.log.start_offset, each.last_stable_offset)
+        for each in _partitions(cluster, topic)
+    ]
 
 
 def _partition(cluster: Cluster, topic: str, index: int) -> Partition:

@@ -44,6 +44,8 @@ class Elections:
         self._topics = topics
         self._purgatory = purgatory
         self._reassigned: dict[TopicPartition, Partition] = {}
+        self._untruncated: dict[TopicPartition, Partition] = {}
+        """Partitions without a leader because their log could not be truncated."""
 
     def node_lost(self, node: int) -> None:
         """Remove a node from all in-sync replicas, and elect new leaders for its partitions."""
@@ -161,7 +163,11 @@ class Elections:
         self._end_reassignment(topic, partition, original)
 
     def tick(self) -> None:
-        """Complete the reassignments whose added replicas are all in sync."""
+        """Retry failed truncations, and complete the reassignments whose replicas are in sync."""
+        for key, partition in list(self._untruncated.items()):
+            is_current = self._topics.partition(*key) is partition
+            if not is_current or partition.leader != NO_LEADER or self._retry(partition):
+                del self._untruncated[key]
         for partition in self.reassigned():
             topic = self._topics.named(partition.topic)
             if topic is None or topic.partition(partition.index) is not partition:
@@ -181,13 +187,29 @@ class Elections:
         del self._reassigned[partition.key]
         self._topics.store.save(topic)
 
+    def _retry(self, partition: Partition) -> bool:
+        """Truncate a log to the end of its next leader, and elect that leader. Return success."""
+        node = self._candidate(partition)
+        if node == NO_LEADER:
+            return False
+        try:
+            partition.truncate(partition.replica_states.ends[node])
+        except OSError:
+            return False
+        self._lead(partition, node)
+        return True
+
     def _elect(self, partition: Partition) -> None:
+        self._lead(partition, self._candidate(partition))
+
+    def _candidate(self, partition: Partition) -> int:
+        """Return the first active in-sync replica, or `NO_LEADER`."""
         candidates = (
             node
             for node in partition.replicas
             if node in partition.in_sync and self._nodes[node].is_active
         )
-        self._lead(partition, next(candidates, NO_LEADER))
+        return next(candidates, NO_LEADER)
 
     def _lead(self, partition: Partition, node: int) -> None:
         old = partition.leader
@@ -195,7 +217,7 @@ class Elections:
             return
         if old != NO_LEADER:
             partition.replica_states.ends[old] = partition.log.end_offset
-        elif node != NO_LEADER:
+        elif node != NO_LEADER and not partition.needs_truncation:
             partition.replica_states.ends[node] = partition.log.end_offset
         self._set_leader(partition, node)
 
@@ -218,7 +240,7 @@ class Elections:
     def _truncate(self, partition: Partition, end: int) -> None:
         """Drop the records that the new leader lacks.
 
-        If the storage fails, the partition has no leader.
+        If the storage fails, the partition has no leader until `tick` succeeds.
         """
         try:
             partition.truncate(end)
@@ -230,6 +252,7 @@ class Elections:
                 error,
             )
             partition.leader = NO_LEADER
+            self._untruncated[partition.key] = partition
 
 
 def _led_by(partition: Partition, node: int) -> ErrorCode:

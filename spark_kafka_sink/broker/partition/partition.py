@@ -128,10 +128,18 @@ class Partition:
         self.log.truncate(offset)
         if self.log.end_offset < start:
             self.log.restart_at(start)
-        self.replica_states.truncate(self.log.end_offset)
+        end = self.log.end_offset
+        self.replica_states.truncate(end)
+        producers, transactions = self.producers, self.transactions
         self.forget_producers()
-        for batch in self.log:
-            self.replay(batch.data)
+        try:
+            for batch in self.log:
+                self.replay(batch.data)
+        except OSError:
+            self.producers, self.transactions = producers, transactions
+            raise
+        self.producers.restore(producers, end)
+        self.transactions.restore(transactions, end)
         self.needs_truncation = False
 
     def append(self, records: memoryview | bytes | None, options: AppendOptions) -> AppendResult:
@@ -196,7 +204,7 @@ class Partition:
     def _end(
         self, marker: EndTransactionMarker, offset: int, time_ms: int, *, lacks_batches: bool
     ) -> None:
-        self.producers.end_transaction(marker, time_ms, lacks_batches=lacks_batches)
+        self.producers.end_transaction(marker, offset, time_ms, lacks_batches=lacks_batches)
         self.transactions.verifying.pop(marker.producer_id, None)
         self.transactions.end(marker.producer_id, offset, commit=marker.commit)
         self.transactions.forget_before(self.log.start_offset)

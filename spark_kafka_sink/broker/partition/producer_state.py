@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kio.schema.errors import ErrorCode
@@ -47,6 +47,7 @@ class ProducerStateEntry:
     """The state of a producer id: its newest epoch and the last batches of this epoch.
 
     `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds.
+    `last_offset` is the base offset of the last batch or marker.
     `coordinator_epoch` is the coordinator epoch of the last marker, or -1 before the first marker.
     `is_partial` is True if the epoch is known only from a marker, and its batches might have been
     deleted: the next batch can have any sequence.
@@ -55,6 +56,7 @@ class ProducerStateEntry:
     epoch: int
     batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=MAX_CACHED_BATCHES))
     last_timestamp: int = -1
+    last_offset: int = -1
     coordinator_epoch: int = -1
     is_partial: bool = False
 
@@ -96,6 +98,7 @@ class ProducerStateManager:
         """Store a batch that was appended."""
         entry = self._entry(header.producer_id, header.producer_epoch)
         entry.last_timestamp = header.max_timestamp
+        entry.last_offset = base_offset
         entry.batches.append(
             BatchMetadata(
                 first_sequence=header.base_sequence,
@@ -106,17 +109,30 @@ class ProducerStateManager:
         )
 
     def end_transaction(
-        self, marker: EndTransactionMarker, now_ms: int, *, lacks_batches: bool
+        self, marker: EndTransactionMarker, offset: int, now_ms: int, *, lacks_batches: bool
     ) -> None:
-        """Store a marker and use its epoch as the newest. A new epoch starts at sequence 0.
+        """Store the marker at an offset, whose epoch becomes the newest.
 
-        With `lacks_batches`, the batches of an unknown producer might have been deleted.
+        A new epoch starts at sequence 0. With `lacks_batches`, the batches of an unknown producer
+        might have been deleted.
         """
         is_partial = lacks_batches and marker.producer_id not in self.entries
         entry = self._entry(marker.producer_id, marker.epoch)
         entry.is_partial |= is_partial
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = now_ms
+        entry.last_offset = offset
+
+    def restore(self, old: ProducerStateManager, end: int) -> None:
+        """Add the state of `old` below the offset `end` that the log no longer contains."""
+        for producer_id, entry in old.entries.items():
+            kept = [batch for batch in entry.batches if batch.base_offset < end]
+            if entry.last_offset < end:
+                self.entries[producer_id] = entry
+            elif kept and producer_id not in self.entries:
+                batches = deque(kept, MAX_CACHED_BATCHES)
+                last = kept[-1].base_offset
+                self.entries[producer_id] = replace(entry, batches=batches, last_offset=last)
 
     def _entry(self, producer_id: int, epoch: int) -> ProducerStateEntry:
         entry = self.entries.get(producer_id)
@@ -197,6 +213,13 @@ class PartitionTransactions:
         self._unreplicated.append(ended)
         if not commit:
             self._aborted.append(ended)
+
+    def restore(self, old: PartitionTransactions, end: int) -> None:
+        """Add the transactions of `old` that were open at the offset `end`.
+
+        The log might no longer contain their first records.
+        """
+        self.ongoing |= {key: first for key, first in old.ongoing.items() if first < end}
 
     def stable_offset(self, high_watermark: int) -> int:
         """Return the offset below which all transactions have a replicated marker.

@@ -172,6 +172,7 @@ class DataDir(StorageBackend):
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
         """See `StorageBackend`. A folder that contains other files is not deleted."""
         folder = self.folder(topic, partition)
+        self._handles.close_in(folder)
         if folder.is_symlink() or not folder.is_dir():
             if os.path.lexists(folder):
                 LOG.warning("not deleting %s: the broker did not create it", folder)
@@ -180,7 +181,6 @@ class DataDir(StorageBackend):
         if only_if_empty and any(path.stat().st_size for path in files):
             return
         for path in files:
-            self._handles.close(path)
             path.unlink()
         if others := sorted(path.name for path in folder.iterdir()):
             LOG.warning("not deleting %s: the broker did not write %s", folder, _shown(others))

@@ -21,7 +21,7 @@ from collections import OrderedDict
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.storage.log_storage import BatchFacts, BatchTable, OnBatch
+from spark_kafka_sink.broker.storage.log_storage import BatchFacts, OnBatch
 from spark_kafka_sink.broker.storage.segmented_storage import LogSegment
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
@@ -92,6 +92,11 @@ class FileHandles:
         descriptor = self._open.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
+
+    def close_in(self, folder: Path) -> None:
+        """Close all files of a folder."""
+        for path in [path for path in self._open if path.parent == folder]:
+            self.close(path)
 
     def close_all(self) -> None:
         """Close all files."""
@@ -330,12 +335,12 @@ class DiskSegment(LogSegment):
         if count == len(self.table):
             return
         os.ftruncate(self._handles.get(self.path), self.table.position(count))
+        self.table.keep(count)
         facts = [self.table.facts(number, self.base_offset) for number in range(count)]
-        self.table = BatchTable()
-        self.first_timestamp = None
+        self.first_timestamp = facts[0].max_timestamp if facts else None
         self._indexes.reset()
-        for one in facts:
-            self.register(one)
+        for number, one in enumerate(facts):
+            self._indexes.add_batch(self.table.position(number), one)
         self._indexes.trim()
 
     def truncate_file(self) -> None:
@@ -363,8 +368,10 @@ class DiskSegment(LogSegment):
 
     def close(self) -> None:
         """See `LogSegment`."""
-        self.seal()
-        self._handles.close(self.path)
+        try:
+            self.seal()
+        finally:
+            self._handles.close(self.path)
 
     def delete(self) -> None:
         """See `LogSegment`."""

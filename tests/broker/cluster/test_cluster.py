@@ -234,14 +234,48 @@ class TestStoppedNodes:
                 kafka.stop_node(1)
                 assert kafka.partition_state("t", 0).leader == -1
                 assert kafka.partition_state("t", 1).leader == 2
-            kafka.stop_node(3)
-            kafka.start_node(3)
-            state = kafka.partition_state("t", 0)
-            assert (state.leader, state.end_offset) == (2, 4)
+            wait_until(lambda: kafka.partition_state("t", 0).leader == 2)
+            assert kafka.end_offsets("t")[0] == 2
             with client(kafka, 2) as second:
-                assert produce(second, "t", batch(1), acks=1).base_offset == 4
+                assert produce(second, "t", batch(1), acks=1).base_offset == 2
         with EmbeddedBroker(data_dir=str(tmp_path)) as kafka:
-            assert kafka.end_offsets("t")[0] == 5
+            assert kafka.end_offsets("t")[0] == 3
+
+    def test_failed_write_of_an_index_loses_no_records(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        configs = {"t": {"index.interval.bytes": "100"}}
+        with cluster(data_dir=str(tmp_path), topic_configs=configs) as kafka:
+            with client(kafka) as first:
+                for _ in range(6):
+                    produce(first, "t", batch(1, value=bytes(200)))
+                kafka.set_follower_lag(60_000)
+                produce(first, "t", batch(1), acks=1)
+            with monkeypatch.context() as patch:
+                patch.setattr("os.pwrite", _fail)
+                kafka.stop_node(1)
+            wait_until(lambda: kafka.partition_state("t", 0).leader == 2)
+            with client(kafka, 2) as second:
+                assert produce(second, "t", batch(1), acks=1).base_offset == 6
+        with EmbeddedBroker(data_dir=str(tmp_path)) as kafka:
+            assert [record.offset for record in kafka.records("t")] == list(range(7))
+
+    def test_producers_of_deleted_records_are_known_after_a_truncation(self) -> None:
+        with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
+            whole, torn = new_producer_id(first), new_producer_id(first)
+            for producer in (whole, torn):
+                produce(first, "t", batch(2, producer=(producer, 0, 0)))
+            assert _delete_records(first, 4) == 4
+            kafka.set_follower_lag(60_000)
+            produce(first, "t", batch(2, producer=(torn, 0, 2)), acks=1)
+            kafka.stop_node(1)
+            kafka.set_follower_lag(0)
+            for offset, producer in ((0, whole), (2, torn)):
+                repeated = produce(second, "t", batch(2, producer=(producer, 0, 0)))
+                assert (repeated.error_code, repeated.base_offset) == (ErrorCode.none, offset)
+                gap = produce(second, "t", batch(2, producer=(producer, 0, 9)))
+                assert gap.error_code is ErrorCode.out_of_order_sequence_number
+            assert produce(second, "t", batch(2, producer=(torn, 0, 2))).base_offset == 4
 
     def test_failed_truncation_is_retried(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -263,6 +263,7 @@ def test_restart_restores_all_data(folder: str) -> None:
         with pytest.raises(UnknownTopicError):
             kafka.end_offsets("gone")
         assert kafka.batches("t", 0) == batches
+        assert kafka.records("t")[0].offset == 4
         found = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
         assert found.topic_id == topic_id
         assert [p.leader_epoch for p in found.partitions] == [1, 1]

@@ -338,6 +338,17 @@ def test_damage_after_a_clean_stop_is_not_truncated(folder: Path) -> None:
         assert kafka.batches("t", 0) == complete[:2]
 
 
+def test_topic_is_recreated_after_its_directory_was_removed(folder: Path) -> None:
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        produce(client, "t", batch(2))
+        shutil.rmtree(folder / "t-0")
+        assert delete_topic(client, "t") is ErrorCode.none
+        create(client, "t")
+        produce(client, "t", batch(3))
+    with start(folder) as kafka:
+        assert kafka.end_offsets("t") == [3]
+
+
 def test_partition_directory_is_a_file_or_missing(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -428,6 +439,17 @@ def test_wrong_offset_truncates_the_log(folder: Path, at: int) -> None:
     with start(folder) as kafka, RawClient(kafka.bootstrap_servers) as client:
         assert kafka.batches("t", 0) == complete[:1]
         assert produce(client, "t", batch(2)).base_offset == 2
+
+
+def test_start_on_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        produce(client, "t", batch(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "put", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+        with pytest.raises(ConfigError, match="No space left"):
+            start(folder).start()
+    with start(folder) as kafka:
+        assert kafka.end_offsets("t") == [2]
 
 
 @pytest.mark.parametrize("written", [0, 9])
