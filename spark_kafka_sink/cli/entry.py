@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import require_extra
+from spark_kafka_sink.common.optional_dependencies import require_extra
 
 
 def run() -> None:

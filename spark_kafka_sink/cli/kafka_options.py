@@ -18,8 +18,8 @@ from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.demo.run import BOOTSTRAP
+from spark_kafka_sink.diagnostics.broker_queries import connect, quiet_log
 from spark_kafka_sink.diagnostics.doctor import SECONDS
-from spark_kafka_sink.diagnostics.examination import connect, quiet_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -35,7 +35,7 @@ from spark_kafka_sink.cli.kafka_options import (
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.diagnostics.examination import quiet_log
+from spark_kafka_sink.diagnostics.broker_queries import quiet_log
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.tables import make_table, wide_console
 

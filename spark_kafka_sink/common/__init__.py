@@ -11,6 +11,6 @@ In reading order:
   with a fixed offset
 - `debug_log`: the events of kafka.debug, and warnings that are logged once per process
 - `arguments`: checks of arguments to public functions
-- `extras`: optional dependencies, and the supported PySpark releases
+- `optional_dependencies`: optional dependencies, and the supported PySpark releases
 - `version`: the package's version
 """

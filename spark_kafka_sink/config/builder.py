@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.debug_log import parse_contexts, warn_once
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import require_extra
+from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import reject_credentials
 from spark_kafka_sink.common.text import did_you_mean
 from spark_kafka_sink.config import enums

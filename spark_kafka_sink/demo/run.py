@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
-from spark_kafka_sink.common.extras import require_extra
+from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol

@@ -7,7 +7,7 @@ In reading order:
 
 - `finding`: the result of one check, with step, severity, text and hint
 - `topics`: check a topic's existence, settings and permissions against the write
-- `examination`: query the brokers for the data of these checks, with a deadline for each query
+- `broker_queries`: query the brokers for the data of these checks, with a deadline for each query
 - `produce_check`: check that a leader accepts records, by sending a probe or a single record
 - `preflight`: the checks that the driver runs before any task
 - `doctor`: the checks of `kafkaprod doctor`, which include schemas in the registry

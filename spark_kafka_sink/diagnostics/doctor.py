@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.admin.blocking_client import BlockingClient, Call, CallOutcome
 from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.diagnostics import examination
+from spark_kafka_sink.diagnostics import broker_queries
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.formats.registry import Candidate, Registry
@@ -52,7 +52,7 @@ class Doctor:
         seconds: time limit of each step.
     """
 
-    intent: examination.Intent
+    intent: broker_queries.Intent
     produce: Produce = Produce.PROBE
     seconds: float = SECONDS
 
@@ -83,7 +83,7 @@ class Doctor:
         try:
             yield from self._examine_cluster()
         except KafkaProdError as error:
-            yield Finding.failure(examination.step_of_error(error), error)
+            yield Finding.failure(broker_queries.step_of_error(error), error)
 
     @property
     def _producer(self) -> ProducerConfig:
@@ -99,9 +99,11 @@ class Doctor:
         with client:
             diagnosis = _reach(client, server, self.seconds)
             broker = next(iter(client.brokers()), None)
-            failure = None if diagnosis is None else examination.judge_connection(server, diagnosis)
+            failure = (
+                None if diagnosis is None else broker_queries.judge_connection(server, diagnosis)
+            )
             reached = Step.METADATA if failure is None else failure.step
-            for step in examination.passed_before(reached):
+            for step in broker_queries.passed_before(reached):
                 text = None if broker is None else _passed(step, broker, self._producer)
                 if text is not None:
                     yield Finding.ok(step, text)
@@ -110,7 +112,7 @@ class Doctor:
 
     def _examine_cluster(self) -> Iterator[Finding]:
         with BlockingClient(self._producer) as client:
-            failure = examination.connect(client, self.seconds)
+            failure = broker_queries.connect(client, self.seconds)
             if failure is not None:
                 yield failure
                 return
@@ -121,7 +123,9 @@ class Doctor:
             yield brokers
             if brokers.severity is Severity.ERROR:
                 return
-            of_ids = examination.judge_transactional_ids(client, self.intent.config, self.seconds)
+            of_ids = broker_queries.judge_transactional_ids(
+                client, self.intent.config, self.seconds
+            )
             yield from of_ids
             if all(each.severity is not Severity.ERROR for each in of_ids):
                 yield from self._examine_topics(client)
@@ -143,17 +147,19 @@ class Doctor:
                 continue
             known = client.failures.diagnosis(str(node))
             if known is None and node in states:
-                known = examination.no_response(states[node], self.seconds)
+                known = broker_queries.no_response(states[node], self.seconds)
             if known is not None:
-                failures[f"broker {node.node_id}"] = examination.judge_connection(str(node), known)
+                failures[f"broker {node.node_id}"] = broker_queries.judge_connection(
+                    str(node), known
+                )
         client.abandon()
-        return examination.judge_brokers(failures, len(nodes))
+        return broker_queries.judge_brokers(failures, len(nodes))
 
     def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
         topic = self.intent.config.topic
         if topic is None:
             yield Finding.note(Step.TOPIC, "no topic is given: add --topic to check a topic")
-        found = examination.judge_topics(client, self.intent, self.seconds)
+        found = broker_queries.judge_topics(client, self.intent, self.seconds)
         yield from found
         if topic is None or any(each.severity is Severity.ERROR for each in found):
             return
@@ -178,7 +184,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
                 return client.failures.diagnosis(server)
             if left <= 0:
                 return (
-                    examination.no_response(brokers[0].connection.state, seconds)
+                    broker_queries.no_response(brokers[0].connection.state, seconds)
                     if brokers
                     else None
                 )

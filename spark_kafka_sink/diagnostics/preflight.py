@@ -20,7 +20,7 @@ from spark_kafka_sink.admin.blocking_client import BlockingClient, borrowed_clie
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
-from spark_kafka_sink.diagnostics import examination
+from spark_kafka_sink.diagnostics import broker_queries
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def describe_finding(finding: Finding) -> str:
     return " ".join(each if each.endswith((".", "?")) else f"{each}." for each in sentences)
 
 
-def examine(intent: examination.Intent) -> list[Finding]:
+def examine(intent: broker_queries.Intent) -> list[Finding]:
     """Run the checks within a few seconds. With topic.create, also create missing topics.
 
     Raises:
@@ -79,22 +79,22 @@ def examine(intent: examination.Intent) -> list[Finding]:
     mode, creates = config.preflight, config.topic_creation.create
     with _client(config) as client:
         if mode is Preflight.OFF:
-            examination.create_topics(client, config)
+            broker_queries.create_topics(client, config)
             return []
         seconds, start = min(SECONDS, config.producer.max_block_ms / 1000), client.now()
-        with examination.quiet_log("spark_kafka_sink.client"):
-            failure = examination.connect(
+        with broker_queries.quiet_log("spark_kafka_sink.client"):
+            failure = broker_queries.connect(
                 client, seconds, seconds if mode is Preflight.FAIL else REFUSED_S
             )
         if failure is not None and (mode is Preflight.FAIL or not creates or not failure.local):
             return [_with_preflight_hint(failure)]
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
-        examination.create_topics(client, config)
-        found = examination.judge_topics(client, intent, left)
+        broker_queries.create_topics(client, config)
+        found = broker_queries.judge_topics(client, intent, left)
         if not config.exactly_once.exactly_once:
             return found
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
-        return found + examination.judge_transactional_ids(client, config, left)
+        return found + broker_queries.judge_transactional_ids(client, config, left)
 
 
 def _with_preflight_hint(failure: Finding) -> Finding:
@@ -117,7 +117,7 @@ def _client(config: SinkConfig) -> Iterator[BlockingClient]:
             yield client
 
 
-def _subject(intent: examination.Intent) -> Hashable:
+def _subject(intent: broker_queries.Intent) -> Hashable:
     """Return the parts of an intent on which the findings depend."""
     config = intent.config
     return (
@@ -143,14 +143,14 @@ class PreflightCheck:
     """
 
     clock: Clock = field(default_factory=SystemClock)
-    examine: Callable[[examination.Intent], list[Finding]] = examine
+    examine: Callable[[broker_queries.Intent], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
     _known: dict[Hashable, float] = field(default_factory=dict)
     """Time until which a check is not repeated, in seconds of the clock. Guarded by the lock."""
 
     def check(
         self,
-        intent: examination.Intent,
+        intent: broker_queries.Intent,
         *,
         of_stream: bool = False,
         start: Hashable = None,
@@ -186,7 +186,7 @@ class PreflightCheck:
         failed = any(finding.severity is Severity.ERROR for finding in findings)
         self._keep(subject, FAILED_CHECK_VALID_S if failed else CHECK_VALID_S)
 
-    def _examine(self, intent: examination.Intent) -> list[Finding]:
+    def _examine(self, intent: broker_queries.Intent) -> list[Finding]:
         """Run the checks and return the findings.
 
         Unless preflight=fail, a check that cannot run is only a warning. For example, the driver

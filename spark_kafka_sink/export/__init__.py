@@ -3,7 +3,7 @@
 In reading order:
 
 - `exporters`: export a write's metrics to every system that the options specify
-- `java_names`: convert a delivery report to the Java producer's metrics
+- `java_metrics`: convert a delivery report to the Java producer's metrics
 - `prometheus`: export to a textfile or a Pushgateway, with prometheus-client
 - `opentelemetry`: export with OpenTelemetry's API
 """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import metrics
 
-from spark_kafka_sink.export.java_names import MetricKind, java_metrics
+from spark_kafka_sink.export.java_metrics import MetricKind, java_metrics
 
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport

@@ -14,7 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from spark_kafka_sink.export.java_names import MetricKind, java_metrics
+from spark_kafka_sink.export.java_metrics import MetricKind, java_metrics
 from spark_kafka_sink.metrics.histogram import Histogram, step_top
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 

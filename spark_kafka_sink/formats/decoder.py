@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
-from spark_kafka_sink.common.extras import import_extra
+from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.protobuf_schema import ProtoSchema, files_of, read_indexes

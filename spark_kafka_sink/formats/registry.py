@@ -16,7 +16,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
-from spark_kafka_sink.common.extras import import_extra
+from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import URL
 from spark_kafka_sink.config.security.model import (

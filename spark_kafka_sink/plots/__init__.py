@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from spark_kafka_sink.common.extras import install_command
+from spark_kafka_sink.common.optional_dependencies import install_command
 
 if find_spec("matplotlib") is None:
     raise ModuleNotFoundError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from spark_kafka_sink.common.extras import import_extra
+from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.records.decoder import Record, read_marker, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 

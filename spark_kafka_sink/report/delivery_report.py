@@ -70,7 +70,7 @@ class DeliveryReport(DeliveryCounters):
         Raises:
             ConfigError: pandas is not installed.
         """
-        from spark_kafka_sink.common.extras import import_extra
+        from spark_kafka_sink.common.optional_dependencies import import_extra
         from spark_kafka_sink.report.partition_report import PartitionReport
 
         pandas = import_extra("plots", "pandas", "DeliveryReport.to_pandas()")

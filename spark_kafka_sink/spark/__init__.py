@@ -13,7 +13,7 @@ In reading order:
 - `datasource`: the data source that Spark loads, and the writer that starts Python workers before a
   session's first write
 - `plan`: planning of a write: options of SQL tables, warnings about secrets, checks
-- `contract`: the columns that a DataFrame must have
+- `required_columns`: the columns that a DataFrame must have
 - `selection`: the columns that are serialized as key and value
 - `schema_plan`: the schemas of key and value: derived, set by an option, or from a registry
 - `writer`: the writers of batches and micro-batches, a task's write, commit and abort
@@ -39,7 +39,7 @@ In reading order:
 - `log_lines`: the format of log lines in Spark's Python workers
 """
 
-from spark_kafka_sink.common.extras import missing, reject_older
+from spark_kafka_sink.common.optional_dependencies import missing, reject_older
 from spark_kafka_sink.spark.log_lines import install as _show_origin
 from spark_kafka_sink.spark.worker_process import freeze_loaded_modules as _freeze_loaded_modules
 

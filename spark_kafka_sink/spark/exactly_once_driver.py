@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.spark.contract import Contract
+    from spark_kafka_sink.spark.required_columns import Contract
     from spark_kafka_sink.spark.writer import Messages
 
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.partition_report import PartitionReport
     from spark_kafka_sink.report.written_topics import WrittenTopic
     from spark_kafka_sink.spark.abort_files import WriteOrigin
-    from spark_kafka_sink.spark.contract import Contract
+    from spark_kafka_sink.spark.required_columns import Contract
 
 
 _MOST_REPORTED: Final = {

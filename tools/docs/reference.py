@@ -22,7 +22,7 @@ from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.cli.kafka_options import OPTION
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ColumnError, KafkaProdError
-from spark_kafka_sink.common.extras import EXTRAS
+from spark_kafka_sink.common.optional_dependencies import EXTRAS
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.dead_letters import DeadLetterOptions
 from spark_kafka_sink.config.enums import Profile
@@ -47,7 +47,7 @@ from spark_kafka_sink.config.security.names import (
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS, SecurityOptions
 from spark_kafka_sink.config.throttling import ThrottlingOptions
 from spark_kafka_sink.config.topic_creation import TopicCreationOptions
-from spark_kafka_sink.export.java_names import Metric, java_metrics
+from spark_kafka_sink.export.java_metrics import Metric, java_metrics
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
 from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from spark_kafka_sink.broker.redis.entries import DEFAULT_SEQUENCE_BITS, EntryIds, id_parts
 from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import install_command
+from spark_kafka_sink.common.optional_dependencies import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -22,7 +22,7 @@ from spark_kafka_sink.broker.security.authenticator import (
     SaslServerError,
 )
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.common.extras import install_command
+from spark_kafka_sink.common.optional_dependencies import install_command
 
 _UNSIGNED: Final = "none"
 _SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import require_extra
+from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.option import PREFIX, Kind, parse_value
 from spark_kafka_sink.config.security.model import (

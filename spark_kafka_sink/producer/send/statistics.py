@@ -20,7 +20,7 @@ from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.common.errors import text_of
 from spark_kafka_sink.common.secret import redacted
-from spark_kafka_sink.export.java_names import client_values
+from spark_kafka_sink.export.java_metrics import client_values
 from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions.state import FAILED, TransactionState

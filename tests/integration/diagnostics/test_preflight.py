@@ -10,8 +10,8 @@ from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.diagnostics.broker_queries import Intent, connect
 from spark_kafka_sink.diagnostics.doctor import Doctor
-from spark_kafka_sink.diagnostics.examination import Intent, connect
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.preflight import examine
 from tests.integration.support.servers import closed_port, listening, never_respond

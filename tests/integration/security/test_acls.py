@@ -20,7 +20,7 @@ from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.diagnostics.examination import judge_transactional_ids
+from spark_kafka_sink.diagnostics.broker_queries import judge_transactional_ids
 from spark_kafka_sink.diagnostics.finding import Severity
 from tests.integration.support.producer_writes import numbered, produce
 from tests.integration.support.transactions import settings, transaction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from spark_kafka_sink.diagnostics.examination import quiet_log
+from spark_kafka_sink.diagnostics.broker_queries import quiet_log
 
 NAME = "spark_kafka_sink.quiet_log_test"
 

@@ -12,7 +12,7 @@ from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
-from spark_kafka_sink.diagnostics.examination import judge_connection, judge_unreachable
+from spark_kafka_sink.diagnostics.broker_queries import judge_connection, judge_unreachable
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.topics import (
     Creation,

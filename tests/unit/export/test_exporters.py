@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.export.exporters import export_metrics
-from tests.unit.export.test_java_names import report
+from tests.unit.export.test_java_metrics import report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import install_command
+from spark_kafka_sink.common.optional_dependencies import install_command
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.security.preflight import StreamPreflight, check_security
 from tools.support.certificates import CertificateAuthority

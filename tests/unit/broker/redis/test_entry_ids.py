@@ -14,7 +14,7 @@ from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.redis.connection import RedisLocation
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import install_command
+from spark_kafka_sink.common.optional_dependencies import install_command
 
 QUICK = settings(max_examples=200, deadline=None, database=None)
 BITS = st.integers(1, 20)

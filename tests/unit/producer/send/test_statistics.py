@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.export.java_names import client_values
+from spark_kafka_sink.export.java_metrics import client_values
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.send import statistics
 from spark_kafka_sink.protocol.error_codes import ErrorCode

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import install_command
+from spark_kafka_sink.common.optional_dependencies import install_command
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
     JaasLogin,

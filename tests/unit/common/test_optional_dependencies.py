@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafka_sink.cli.entry import run
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import (
+from spark_kafka_sink.common.optional_dependencies import (
     EXTRAS,
     import_extra,
     install_command,

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.export.java_names import MetricKind, client_values, java_metrics
+from spark_kafka_sink.export.java_metrics import MetricKind, client_values, java_metrics
 from spark_kafka_sink.metrics.producer_metrics import BatchSent, CloseReason
 from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
