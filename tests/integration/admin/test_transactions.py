@@ -145,7 +145,8 @@ def test_a_thousand_transactions_end_within_three_seconds(
     begin_again(client, transactions[-1])
     while len(found := visible(kafka, topic)) < MANY:  # Markers are written after the responses.
         still_open = admin.list(f"{topic}/.*", client.deadline(60))
-        assert time.monotonic() < started + 60, (len(found), still_open)
+        producers = admin.describe_producers([TopicPartition(topic, 0)], client.deadline(60))
+        assert time.monotonic() < started + 60, (len(found), still_open, producers)
     assert sorted(found) == sorted(names)
 
 
