@@ -196,7 +196,7 @@ def split(
 ) -> tuple[Any, Any]:
     """Split a request into two requests: one without and one with the failed partitions.
 
-    The arguments of `is_failed` are the request's item of the topic and of the partition. A Fetch
+    The arguments of `is_failed` are the request's items for topic and partition. A Fetch
     request with failed partitions must not wait for data.
     """
     parts: tuple[list[Any], list[Any]] = [], []

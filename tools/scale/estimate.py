@@ -1,4 +1,4 @@
-"""Pure functions that estimate the figures of a write, and the used share of limits."""
+"""Pure functions that estimate the figures of a write, and how much of each limit it uses."""
 
 from __future__ import annotations
 

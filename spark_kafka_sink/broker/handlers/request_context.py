@@ -133,7 +133,7 @@ class RequestContext(NamedTuple):
     def by_partition(self, handle: Callable[[Any, Any], Result]) -> dict[str, Any]:
         """Call `handle` for each partition of the request; return the response with the results.
 
-        The arguments of `handle` are the request's item of the topic and of the partition. It can
+        The arguments of `handle` are the request's items for topic and partition. It can
         raise TopicError. If it raises OSError, the partition fails with Kafka's error for a failed
         storage.
         """

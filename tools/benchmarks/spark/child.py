@@ -1,10 +1,10 @@
 """A warm Spark session that writes on demand: `python -m tools.benchmarks.spark.child SESSION`.
 
-SESSION is a JSON object with the arguments of `start_session`. The process reads orders from
-standard input, one JSON object per line, and responds to each order with one line of JSON. CPU and
-memory are reported separately for the driver (this process), its JVM and the Python workers. Peaks
-are VmHWM, which writing 5 to /proc/PID/clear_refs resets, so that no sampling is needed during a
-write.
+SESSION is a JSON object with the arguments of `start_session`. The process reads commands from
+standard input, one JSON object per line, and responds to each command with one line of JSON. CPU
+and memory are reported separately for the driver (this process), its JVM and the Python workers.
+The peak memory is VmHWM, which is reset by writing 5 to /proc/PID/clear_refs, so that no sampling
+is needed during a write.
 """
 
 from __future__ import annotations
