@@ -22,6 +22,7 @@ from spark_kafka_sink.broker.redis.connection import (
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.streams import (
     BatchEntry,
+    LogReplication,
     OffsetSpan,
     RedisReplicas,
     RedisStreams,
@@ -524,7 +525,9 @@ class RedisBackend(StorageBackend):
     def _storage(
         self, topic_partition: TopicPartition, streams: RedisStreams, config: LogConfig
     ) -> RedisLogStorage:
-        request = partial(self._replicas.request, topic_partition) if self._replicas else None
+        request: Callable[[int], bool] | None = None
+        if self._replicas is not None:
+            request = partial(self._replicas.request, LogReplication(topic_partition))
         return RedisLogStorage(streams, self._location.ids, self._clock, config, request)
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:

@@ -468,6 +468,17 @@ STOP_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
+class LogReplication:
+    """The replication of one log. A recreated topic has new objects, because offsets can repeat."""
+
+    topic_partition: TopicPartition
+    requested: int = 0
+    """The end offset of the records that the replicas must have."""
+    reached: int = 0
+    """The end offset of the records that the replicas have."""
+
+
+@dataclass(slots=True, eq=False)
 class RedisReplicas:
     """Tracks which records Redis's replicas have.
 
@@ -487,22 +498,22 @@ class RedisReplicas:
     _replicas: int
     _on_replicated: Callable[[TopicPartition], None]
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
-    # Guarded by `_changed`:
-    _requested: dict[TopicPartition, int] = field(default_factory=dict, init=False)
-    _reached: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    # Guarded by `_changed`, like the contents of `LogReplication`:
+    _waiting: set[LogReplication] = field(default_factory=set, init=False)
     _stopping: bool = field(default=False, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
-    def request(self, topic_partition: TopicPartition, offset: int) -> bool:
-        """Return True if all records before `offset` are replicated.
+    def request(self, log: LogReplication, offset: int) -> bool:
+        """Return True if all records of a log before `offset` are replicated.
 
         Otherwise, request their replication, and call `on_replicated` later. The first request that
         must wait starts the thread.
         """
         with self._changed:
-            if self._reached.get(topic_partition, 0) >= offset:
+            if log.reached >= offset:
                 return True
-            self._requested[topic_partition] = max(offset, self._requested.get(topic_partition, 0))
+            log.requested = max(log.requested, offset)
+            self._waiting.add(log)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="kafkaprod-redis-wait", daemon=True
@@ -525,20 +536,17 @@ class RedisReplicas:
             if not self._wait():
                 continue
             with self._changed:
-                self._reached |= requested
-                self._requested = {
-                    key: offset
-                    for key, offset in self._requested.items()
-                    if offset > requested.get(key, 0)
-                }
-            for topic_partition in requested:
-                self._on_replicated(topic_partition)
+                for log, offset in requested.items():
+                    log.reached = offset
+                self._waiting = {log for log in self._waiting if log.requested > log.reached}
+            for log in requested:
+                self._on_replicated(log.topic_partition)
 
-    def _next(self) -> dict[TopicPartition, int] | None:
-        """Wait for requests and return them, or None after `close`."""
+    def _next(self) -> dict[LogReplication, int] | None:
+        """Wait for requests and return their offsets, or None after `close`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._requested)
-            return None if self._stopping else dict(self._requested)
+            self._changed.wait_for(lambda: self._stopping or self._waiting)
+            return None if self._stopping else {log: log.requested for log in self._waiting}
 
     def _wait(self) -> bool:
         commands = [("HINCRBY", self._journal, WAITS_FIELD, 1), ("WAIT", self._replicas, WAIT_MS)]

@@ -512,12 +512,14 @@ class TestReplicas:
             yield server
 
     @pytest.fixture
-    def raw(self, own_redis: RedisServer, replica: RedisServer) -> Iterator[RawClient]:
+    def kafka(self, own_redis: RedisServer, replica: RedisServer) -> Iterator[EmbeddedBroker]:
         assert replica.client.ping()
-        with (
-            EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as kafka,
-            RawClient(kafka.bootstrap_servers) as client,
-        ):
+        with EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as broker:
+            yield broker
+
+    @pytest.fixture
+    def raw(self, kafka: EmbeddedBroker) -> Iterator[RawClient]:
+        with RawClient(kafka.bootstrap_servers) as client:
             yield client
 
     def test_acks_all_waits_for_replicas(self, raw: RawClient, replica: RedisServer) -> None:
@@ -539,6 +541,26 @@ class TestReplicas:
         assert answer.error_code is ErrorCode.none
         assert 0.5 <= time.monotonic() - started < SECONDS
         assert len(values(replica)) == 2
+
+    def test_recreated_topic_waits_for_replicas(
+        self,
+        own_redis: RedisServer,
+        kafka: EmbeddedBroker,
+        raw: RawClient,
+        replica: RedisServer,
+    ) -> None:
+        """The replicas have higher offsets of a deleted topic, but not the new records."""
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
+        kafka.jump_clock(-3_600_000)
+        raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
+        create(raw, "t", 1)
+        replica.pause()
+        records = produce_values("t", batch(1), acks=-1)
+        records["timeout"] /= 20
+        response = raw.call(ApiKey.PRODUCE, 9, **records)
+        (answer,) = response.responses[0].partition_responses
+        assert answer.error_code is ErrorCode.request_timed_out
+        assert len(values(own_redis)) == 1
 
     def test_acks_all_times_out_without_replica(
         self, own_redis: RedisServer, raw: RawClient, replica: RedisServer
