@@ -145,11 +145,14 @@ def _sections(
 
 LOG = logging.getLogger(__name__)
 _GROUP = "kafkaprod::make"
-_UNTRIMMED = "kafkaprod::untrimmed"
-"""A group of the batches' stream, which exists until the start of the log is deleted.
+_START = "kafkaprod::start"
+"""A group of the batches' stream. Its last delivered id corresponds to the log start offset.
 
-Redis does not show where entries were deleted: XTRIM does not update max-deleted-entry-id.
+The start can't be derived from the remaining entries, because there are gaps between batches. A
+full Redis accepts a new id for a group, but no new entries or values.
 """
+_UNTRIMMED = "kafkaprod::untrimmed"
+"""A group in streams of earlier versions, which exists unless the start of the log was deleted."""
 PAGE = 1_000
 """Maximum number of entries per reply in a paged read."""
 
@@ -214,8 +217,7 @@ class RedisStreams:
         except RedisFailedError:
             self._connection.call("UNWATCH")
             raise
-        mark = ("XGROUP", "CREATE", self.keys.batches, _UNTRIMMED, "0")
-        self._create_streams(self.keys, mark)
+        self._create_streams(self.keys, ("XGROUP", "CREATE", self.keys.batches, _START, "0"))
 
     def reopen(self) -> None:
         """Create missing streams.
@@ -285,10 +287,27 @@ class RedisStreams:
             dropped = dropped or found.get(b"entries-added") != found[b"length"]
         return dropped
 
-    def is_untrimmed(self) -> bool:
-        """Return True if the start of the log is known to be complete."""
-        groups = self._connection.call("XINFO", "GROUPS", self.keys.batches)
-        return any(_UNTRIMMED.encode() in group for group in groups)
+    def restore_start(self) -> int:
+        """Return the log start offset, and complete an interrupted `trim`."""
+        is_trimmed = self.find_reserved()
+        groups = self._groups()
+        if _START in groups:
+            start = self._ids.read(groups[_START])
+            self.trim(start)
+            return start
+        start = self._first_offset() if is_trimmed and _UNTRIMMED not in groups else 0
+        self._connection.call("XGROUP", "CREATE", self.keys.batches, _START, self._ids.text(start))
+        return start
+
+    def _groups(self) -> dict[str, bytes]:
+        """Return the last delivered id of each group of the batches' stream, by name."""
+        replies = self._connection.call("XINFO", "GROUPS", self.keys.batches)
+        groups = (dict(zip(one[::2], one[1::2], strict=True)) for one in replies)
+        return {group[b"name"].decode(): group[b"last-delivered-id"] for group in groups}
+
+    def _first_offset(self) -> int:
+        first = next(self.batch_entries(), None)
+        return self.reserved if first is None else first.header.base_offset
 
     def write(self, commands: list[Command], span: OffsetSpan) -> None:
         """Write a batch completely or not at all. Call `settle` first."""
@@ -384,18 +403,17 @@ class RedisStreams:
                 self._connection.call("XDEL", key, *(entry[0] for entry in found))
 
     def trim(self, offset: int) -> None:
-        """Delete all entries before an offset.
+        """Delete all entries before an offset, which becomes the log start offset.
 
-        A full Redis rejects transactions, so the streams are trimmed one after another. Batches are
-        deleted first, because records without a batch are ignored, and are deleted by the next
-        call.
+        A full Redis rejects transactions, so these are single commands. The offset is stored first:
+        if the process is killed in between, `restore_start` deletes the remaining entries.
         """
         first = self._ids.text(offset)
         keys = (self.keys.batches, self.keys.records)
         commands: list[Command] = [("XTRIM", key, "MINID", first) for key in keys]
-        unmark = ("XGROUP", "DESTROY", self.keys.batches, _UNTRIMMED)
-        # Unlike XTRIM, XGROUP fails if the stream is missing.
-        _checked(self._connection.pipeline([unmark, *commands])[1:])
+        store = ("XGROUP", "SETID", self.keys.batches, _START, first)
+        # Unlike XTRIM, XGROUP fails if the stream is missing, or if a Redis before 7 is full.
+        _checked(self._connection.pipeline([store, *commands])[1:])
 
     def read(self, span: OffsetSpan) -> tuple[list[memoryview], bool]:
         """Return the batches in a span, and True if all their records exist."""
