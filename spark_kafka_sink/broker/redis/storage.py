@@ -262,17 +262,17 @@ class RedisLogStorage(LogStorage):
 
     def restart_at(self, offset: int) -> None:
         """See `LogStorage`."""
-        self._streams.trim(offset)
-        self._table.keep(0)
-        self._first, self._start = 0, offset
         self._streams.reserved = max(self._streams.reserved, offset)
+        self._streams.trim(offset)
+        self._streams.mark_deletion()
+        self._table.keep(0)
+        self._start = offset
 
     def truncate(self, offset: int) -> None:
         """See `LogStorage`. The ids of dropped entries are not reused."""
         self._streams.settle()
         number = self._table.holding(offset)
         if number < len(self._table):
-            self._streams.reserved = max(self._streams.reserved, self.end_offset)
             self._streams.delete(OffsetSpan(self._begin(number), self.end_offset - 1))
             self._table.keep(number)
 
@@ -306,6 +306,8 @@ SEQUENCE_BITS: Final = "sequence_bits"
 _NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
 """Fields of the hash that do not contain journal values."""
 _SHOWN: Final = 5
+_FULL: Final = "used memory > 'maxmemory'"
+"""Part of the error with which a full Redis rejects a command."""
 _ANOTHER_PREFIX: Final = (
     "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
     "or delete the keys"
@@ -568,6 +570,7 @@ class RedisBackend(StorageBackend):
 
 
 def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:
-    return BrokerUnavailableError(
-        f"the storage can't be used: {error}", hint="Start Redis, or check the URL"
-    )
+    hint = "Start Redis, or check the URL"
+    if _FULL in str(error):
+        hint = "Redis is full: raise maxmemory, as in redis-cli CONFIG SET maxmemory 2gb"
+    return BrokerUnavailableError(f"the storage can't be used: {error}", hint=hint)

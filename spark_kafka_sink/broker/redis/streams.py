@@ -323,6 +323,7 @@ class RedisStreams:
         try:
             _check_added(self.keys.records, replies)
         except RedisFailedError:
+            self.reserved = max(self.reserved, span.last + 1)
             # Do not delete the entries of other writers.
             self._leftovers = [
                 ("XDEL", command[1], reply)
@@ -343,9 +344,24 @@ class RedisStreams:
         """After each reconnect, check that Redis still has the batch at an offset."""
         self._connection.newest[self.keys.batches] = self._ids.text(base_offset)
 
+    def mark_deletion(self) -> None:
+        """After each reconnect, check that Redis has not restored the entries deleted until now.
+
+        For this, the last id of the batches' stream is advanced, as by a new batch. A full Redis
+        rejects this; in that case, an older state is not detected until the next batch is written.
+        """
+        batches, mark = self.keys.batches, self._ids.text(self.reserved)
+        (reply,) = self._connection.pipeline([("XSETID", batches, mark)])
+        if isinstance(reply, Exception):
+            LOG.debug("can't advance the last id of %s: %s", batches, reply)
+            return
+        self.remember(self.reserved)
+        self.reserved += 1
+
     def _delete_leftovers(self) -> None:
         if self._leftovers:
             _checked(self._connection.transaction(self._leftovers))
+            self.mark_deletion()
         self._leftovers = []
 
     def _resolve(self) -> bool:
@@ -391,16 +407,18 @@ class RedisStreams:
         self._delete_leftovers()
 
     def delete(self, span: OffsetSpan) -> None:
-        """Delete the entries in a span, starting with the last entry.
+        """Delete the entries in a span at the end, starting with the last entry.
 
         Batches are deleted before their records. Otherwise, if this process were killed in between,
         the next broker would find a batch without its records, and would treat the producer's retry
         as a duplicate.
         """
+        self.reserved = max(self.reserved, span.last + 1)
         first, last = (self._ids.text(offset) for offset in span)
         for key in (self.keys.batches, self.keys.records):
             while found := self._connection.call("XREVRANGE", key, last, first, "COUNT", PAGE):
                 self._connection.call("XDEL", key, *(entry[0] for entry in found))
+        self.mark_deletion()
 
     def trim(self, offset: int) -> None:
         """Delete all entries before an offset, which becomes the log start offset.
