@@ -155,7 +155,7 @@ class RedisConnection:
     When the broker owns the journal, its name is also stored in the journal. If the name is
     missing, writes are not acknowledged, because the data no longer matches the broker's state: it
     was flushed, evicted, not persisted by Redis, or written by a different broker. The same applies
-    if Redis has lost batches when the connection is reopened.
+    if Redis has lost batches, or their deletion, when the connection is reopened.
 
     Raises:
         ConfigError: redis-py is not installed, or does not accept the URL.
@@ -169,7 +169,7 @@ class RedisConnection:
         self._owned: str | None = None
         self._changes: JournalChanges = lambda _: []
         self.newest: dict[str, bytes] = {}
-        """Id of the newest entry that was written to or read from each stream, by key."""
+        """Last id that each stream is known to have reached, by key."""
         self.server: bytes | None = None
         """The run id of the server at the last connect, after all checks."""
         self._paused_until = 0.0
@@ -302,10 +302,10 @@ class RedisConnection:
         self._is_open = True
 
     def _check_streams(self) -> None:
-        """Check that Redis still has the newest entries. Deleted entries do not matter.
+        """Check that Redis still has the last changes. Deleted entries do not matter.
 
         Raises:
-            ChangedDataError: Redis has lost entries, for example because it has restarted.
+            ChangedDataError: Redis has lost changes, for example because it has restarted.
         """
         replies = self._exchange([("XINFO", "STREAM", key) for key in self.newest])
         for (key, newest), reply in zip(self.newest.items(), replies, strict=True):
@@ -313,7 +313,7 @@ class RedisConnection:
                 raise reply
             if isinstance(reply, Exception) or id_parts(last_id(reply)) < id_parts(newest):
                 raise ChangedDataError(
-                    f"Redis has loaded an older state, without the last entries of {key}. "
+                    f"Redis has loaded an older state, without the last changes of {key}. "
                     "Restart the broker to continue with the older state"
                 )
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import logging
+from array import array
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from spark_kafka_sink.broker.redis.connection import (
     OWNER_FIELD,
@@ -22,6 +25,7 @@ from spark_kafka_sink.broker.redis.connection import (
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.streams import (
     BatchEntry,
+    LogReplication,
     OffsetSpan,
     RedisReplicas,
     RedisStreams,
@@ -41,10 +45,12 @@ from spark_kafka_sink.broker.storage.log_storage import (
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.protocol.transactions import OPEN_STATES
 from spark_kafka_sink.records.decoder import read_records, records_section
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.records.record_batch import NO_TIMESTAMP, BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from spark_kafka_sink.broker.redis.connection import Command
     from spark_kafka_sink.broker.state_lock import StateLock
@@ -60,12 +66,39 @@ READ_BYTES = 1 << 20
 """Maximum bytes per read, unless the first batch is larger. A read blocks the calling thread."""
 
 
+class RedisBatchTable(BatchTable):
+    """A `BatchTable` from whose start batches can be dropped. It uses 32 bytes per batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timestamps = array("q")
+
+    def add(self, facts: BatchFacts) -> None:
+        """See `BatchTable`."""
+        super().add(facts)
+        self._timestamps.append(facts.max_timestamp)
+
+    def keep(self, count: int) -> None:
+        """See `BatchTable`."""
+        super().keep(count)
+        del self._timestamps[count:]
+
+    def drop(self, count: int) -> None:
+        """Drop the first `count` batches. The largest timestamps no longer include them."""
+        dropped_bytes = self.position(count)
+        for column in (self._last_offsets, self._ends, self._timestamps):
+            del column[:count]
+        self._ends = _column(np.array(self._ends) - dropped_bytes)
+        self._newest = _column(np.maximum.accumulate(np.maximum(self._timestamps, NO_TIMESTAMP)))
+
+
+def _column(values: NDArray[np.int64]) -> array[int]:
+    return array("q", values.tobytes())
+
+
 @dataclass(slots=True, eq=False)
 class RedisLogStorage(LogStorage):
     """A `LogStorage` in Redis Streams, to which only this broker may write.
-
-    Each batch uses 24 bytes of memory for its last offset, its end position, and the largest
-    timestamp of this and all earlier batches.
 
     Args:
         streams: the partition's streams.
@@ -81,8 +114,7 @@ class RedisLogStorage(LogStorage):
     _clock: Clock
     config: LogConfig
     _request_replication: Callable[[int], bool] | None = None
-    _table: BatchTable = field(default_factory=BatchTable, init=False)
-    _first: int = field(default=0, init=False)
+    _table: RedisBatchTable = field(default_factory=RedisBatchTable, init=False)
     _start: int = field(default=0, init=False)
     _has_lost: bool = field(default=False, init=False)
 
@@ -92,14 +124,11 @@ class RedisLogStorage(LogStorage):
         Raises:
             OSError: Redis failed, or the streams are not in this broker's format.
         """
-        first: int | None = None
+        self._start = self._streams.restore_start()
         for entry in self._streams.batch_entries():
-            first = entry.header.base_offset if first is None else first
             on_batch(entry.header, entry.batch(entry.records or b"", entry.header.record_count))
             self._table.add(BatchFacts.of(entry.header, entry.size))
             self._streams.remember(entry.header.base_offset)
-        if self._streams.find_reserved() and not self._streams.is_untrimmed():
-            self._start = self._streams.reserved if first is None else first
 
     @property
     def start_offset(self) -> int:
@@ -115,7 +144,7 @@ class RedisLogStorage(LogStorage):
     @property
     def size(self) -> int:
         """See `LogStorage`. This is the size of the uncompressed batches."""
-        return self._table.size - self._table.position(self._first)
+        return self._table.size
 
     def next_offset(self) -> int:
         """See `LogStorage`. Offsets are derived from the time, but never decrease."""
@@ -188,12 +217,12 @@ class RedisLogStorage(LogStorage):
 
     def _between(self, start: int, end: int) -> tuple[int, int]:
         """Return the first and the end (exclusive) of the batch numbers between two offsets."""
-        first = max(self._table.holding(start), self._first)
+        first = self._table.holding(start)
         return first, max(first, self._table.holding(end))
 
     def _begin(self, number: int) -> int:
         """Return the end offset of the previous batch. There are no records between batches."""
-        return self._table.facts(number - 1, 0).last_offset + 1 if number else 0
+        return self._table.facts(number - 1, 0).last_offset + 1 if number else self._start
 
     def _build(self, first: int, end: int) -> tuple[list[memoryview], bool]:
         if first >= end:
@@ -215,37 +244,35 @@ class RedisLogStorage(LogStorage):
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
         """See `LogStorage`."""
-        later = self.batches(self._begin(max(self._table.first_at(timestamp), self._first)))
+        later = self.batches(self._begin(self._table.first_at(timestamp)))
         return next((batch for batch in later if batch.header.max_timestamp >= timestamp), None)
 
     def newest(self) -> StoredBatch | None:
         """See `LogStorage`."""
-        number = self._table.newest()
-        if number >= self._first:
-            return next(self.batches(self._begin(number)), None)
-        return max(self.batches(), key=lambda batch: batch.header.max_timestamp, default=None)
+        return next(self.batches(self._begin(self._table.newest())), None)
 
     def delete_before(self, offset: int) -> None:
         """See `LogStorage`. Batches are dropped individually."""
         number = self._table.holding(offset)
-        if number > self._first:
+        if number:
             begin = self._begin(number)
             self._streams.trim(begin)
-            self._first, self._start = number, begin
+            self._table.drop(number)
+            self._start = begin
 
     def restart_at(self, offset: int) -> None:
         """See `LogStorage`."""
-        self._streams.trim(offset)
-        self._table.keep(0)
-        self._first, self._start = 0, offset
         self._streams.reserved = max(self._streams.reserved, offset)
+        self._streams.trim(offset)
+        self._streams.mark_deletion()
+        self._table.keep(0)
+        self._start = offset
 
     def truncate(self, offset: int) -> None:
         """See `LogStorage`. The ids of dropped entries are not reused."""
         self._streams.settle()
-        number = max(self._table.holding(offset), self._first)
+        number = self._table.holding(offset)
         if number < len(self._table):
-            self._streams.reserved = max(self._streams.reserved, self.end_offset)
             self._streams.delete(OffsetSpan(self._begin(number), self.end_offset - 1))
             self._table.keep(number)
 
@@ -258,7 +285,7 @@ class RedisLogStorage(LogStorage):
             number = self._expired(now_ms - config.retention_ms)
         surplus = self.size - config.retention_bytes
         if config.retention_bytes != UNLIMITED and surplus > 0:
-            number = max(number, self._table.within(self._first, surplus))
+            number = max(number, self._table.within(0, surplus))
         self.delete_before(self._begin(min(number, self._table.holding(high_watermark))))
 
     def _expired(self, oldest_ms: int) -> int:
@@ -279,6 +306,8 @@ SEQUENCE_BITS: Final = "sequence_bits"
 _NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
 """Fields of the hash that do not contain journal values."""
 _SHOWN: Final = 5
+_FULL: Final = "used memory > 'maxmemory'"
+"""Part of the error with which a full Redis rejects a command."""
 _ANOTHER_PREFIX: Final = (
     "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
     "or delete the keys"
@@ -524,7 +553,9 @@ class RedisBackend(StorageBackend):
     def _storage(
         self, topic_partition: TopicPartition, streams: RedisStreams, config: LogConfig
     ) -> RedisLogStorage:
-        request = partial(self._replicas.request, topic_partition) if self._replicas else None
+        request: Callable[[int], bool] | None = None
+        if self._replicas is not None:
+            request = partial(self._replicas.request, LogReplication(topic_partition))
         return RedisLogStorage(streams, self._location.ids, self._clock, config, request)
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
@@ -539,6 +570,7 @@ class RedisBackend(StorageBackend):
 
 
 def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:
-    return BrokerUnavailableError(
-        f"the storage can't be used: {error}", hint="Start Redis, or check the URL"
-    )
+    hint = "Start Redis, or check the URL"
+    if _FULL in str(error):
+        hint = "Redis is full: raise maxmemory, as in redis-cli CONFIG SET maxmemory 2gb"
+    return BrokerUnavailableError(f"the storage can't be used: {error}", hint=hint)

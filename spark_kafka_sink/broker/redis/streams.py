@@ -145,11 +145,14 @@ def _sections(
 
 LOG = logging.getLogger(__name__)
 _GROUP = "kafkaprod::make"
-_UNTRIMMED = "kafkaprod::untrimmed"
-"""A group of the batches' stream, which exists until the start of the log is deleted.
+_START = "kafkaprod::start"
+"""A group of the batches' stream. Its last delivered id corresponds to the log start offset.
 
-Redis does not show where entries were deleted: XTRIM does not update max-deleted-entry-id.
+The start can't be derived from the remaining entries, because there are gaps between batches. A
+full Redis accepts a new id for a group, but no new entries or values.
 """
+_UNTRIMMED = "kafkaprod::untrimmed"
+"""A group in streams of earlier versions, which exists unless the start of the log was deleted."""
 PAGE = 1_000
 """Maximum number of entries per reply in a paged read."""
 
@@ -214,8 +217,7 @@ class RedisStreams:
         except RedisFailedError:
             self._connection.call("UNWATCH")
             raise
-        mark = ("XGROUP", "CREATE", self.keys.batches, _UNTRIMMED, "0")
-        self._create_streams(self.keys, mark)
+        self._create_streams(self.keys, ("XGROUP", "CREATE", self.keys.batches, _START, "0"))
 
     def reopen(self) -> None:
         """Create missing streams.
@@ -285,10 +287,27 @@ class RedisStreams:
             dropped = dropped or found.get(b"entries-added") != found[b"length"]
         return dropped
 
-    def is_untrimmed(self) -> bool:
-        """Return True if the start of the log is known to be complete."""
-        groups = self._connection.call("XINFO", "GROUPS", self.keys.batches)
-        return any(_UNTRIMMED.encode() in group for group in groups)
+    def restore_start(self) -> int:
+        """Return the log start offset, and complete an interrupted `trim`."""
+        is_trimmed = self.find_reserved()
+        groups = self._groups()
+        if _START in groups:
+            start = self._ids.read(groups[_START])
+            self.trim(start)
+            return start
+        start = self._first_offset() if is_trimmed and _UNTRIMMED not in groups else 0
+        self._connection.call("XGROUP", "CREATE", self.keys.batches, _START, self._ids.text(start))
+        return start
+
+    def _groups(self) -> dict[str, bytes]:
+        """Return the last delivered id of each group of the batches' stream, by name."""
+        replies = self._connection.call("XINFO", "GROUPS", self.keys.batches)
+        groups = (dict(zip(one[::2], one[1::2], strict=True)) for one in replies)
+        return {group[b"name"].decode(): group[b"last-delivered-id"] for group in groups}
+
+    def _first_offset(self) -> int:
+        first = next(self.batch_entries(), None)
+        return self.reserved if first is None else first.header.base_offset
 
     def write(self, commands: list[Command], span: OffsetSpan) -> None:
         """Write a batch completely or not at all. Call `settle` first."""
@@ -304,6 +323,7 @@ class RedisStreams:
         try:
             _check_added(self.keys.records, replies)
         except RedisFailedError:
+            self.reserved = max(self.reserved, span.last + 1)
             # Do not delete the entries of other writers.
             self._leftovers = [
                 ("XDEL", command[1], reply)
@@ -324,9 +344,24 @@ class RedisStreams:
         """After each reconnect, check that Redis still has the batch at an offset."""
         self._connection.newest[self.keys.batches] = self._ids.text(base_offset)
 
+    def mark_deletion(self) -> None:
+        """After each reconnect, check that Redis has not restored the entries deleted until now.
+
+        For this, the last id of the batches' stream is advanced, as by a new batch. A full Redis
+        rejects this; in that case, an older state is not detected until the next batch is written.
+        """
+        batches, mark = self.keys.batches, self._ids.text(self.reserved)
+        (reply,) = self._connection.pipeline([("XSETID", batches, mark)])
+        if isinstance(reply, Exception):
+            LOG.debug("can't advance the last id of %s: %s", batches, reply)
+            return
+        self.remember(self.reserved)
+        self.reserved += 1
+
     def _delete_leftovers(self) -> None:
         if self._leftovers:
             _checked(self._connection.transaction(self._leftovers))
+            self.mark_deletion()
         self._leftovers = []
 
     def _resolve(self) -> bool:
@@ -372,30 +407,31 @@ class RedisStreams:
         self._delete_leftovers()
 
     def delete(self, span: OffsetSpan) -> None:
-        """Delete the entries in a span, starting with the last entry.
+        """Delete the entries in a span at the end, starting with the last entry.
 
         Batches are deleted before their records. Otherwise, if this process were killed in between,
         the next broker would find a batch without its records, and would treat the producer's retry
         as a duplicate.
         """
+        self.reserved = max(self.reserved, span.last + 1)
         first, last = (self._ids.text(offset) for offset in span)
         for key in (self.keys.batches, self.keys.records):
             while found := self._connection.call("XREVRANGE", key, last, first, "COUNT", PAGE):
                 self._connection.call("XDEL", key, *(entry[0] for entry in found))
+        self.mark_deletion()
 
     def trim(self, offset: int) -> None:
-        """Delete all entries before an offset.
+        """Delete all entries before an offset, which becomes the log start offset.
 
-        A full Redis rejects transactions, so the streams are trimmed one after another. Batches are
-        deleted first, because records without a batch are ignored, and are deleted by the next
-        call.
+        A full Redis rejects transactions, so these are single commands. The offset is stored first:
+        if the process is killed in between, `restore_start` deletes the remaining entries.
         """
         first = self._ids.text(offset)
         keys = (self.keys.batches, self.keys.records)
         commands: list[Command] = [("XTRIM", key, "MINID", first) for key in keys]
-        unmark = ("XGROUP", "DESTROY", self.keys.batches, _UNTRIMMED)
-        # Unlike XTRIM, XGROUP fails if the stream is missing.
-        _checked(self._connection.pipeline([unmark, *commands])[1:])
+        store = ("XGROUP", "SETID", self.keys.batches, _START, first)
+        # Unlike XTRIM, XGROUP fails if the stream is missing, or if a Redis before 7 is full.
+        _checked(self._connection.pipeline([store, *commands])[1:])
 
     def read(self, span: OffsetSpan) -> tuple[list[memoryview], bool]:
         """Return the batches in a span, and True if all their records exist."""
@@ -468,6 +504,17 @@ STOP_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
+class LogReplication:
+    """The replication of one log. A recreated topic has new objects, because offsets can repeat."""
+
+    topic_partition: TopicPartition
+    requested: int = 0
+    """The end offset of the records that the replicas must have."""
+    reached: int = 0
+    """The end offset of the records that the replicas have."""
+
+
+@dataclass(slots=True, eq=False)
 class RedisReplicas:
     """Tracks which records Redis's replicas have.
 
@@ -487,22 +534,22 @@ class RedisReplicas:
     _replicas: int
     _on_replicated: Callable[[TopicPartition], None]
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
-    # Guarded by `_changed`:
-    _requested: dict[TopicPartition, int] = field(default_factory=dict, init=False)
-    _reached: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    # Guarded by `_changed`, like the contents of `LogReplication`:
+    _waiting: set[LogReplication] = field(default_factory=set, init=False)
     _stopping: bool = field(default=False, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
-    def request(self, topic_partition: TopicPartition, offset: int) -> bool:
-        """Return True if all records before `offset` are replicated.
+    def request(self, log: LogReplication, offset: int) -> bool:
+        """Return True if all records of a log before `offset` are replicated.
 
         Otherwise, request their replication, and call `on_replicated` later. The first request that
         must wait starts the thread.
         """
         with self._changed:
-            if self._reached.get(topic_partition, 0) >= offset:
+            if log.reached >= offset:
                 return True
-            self._requested[topic_partition] = max(offset, self._requested.get(topic_partition, 0))
+            log.requested = max(log.requested, offset)
+            self._waiting.add(log)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="kafkaprod-redis-wait", daemon=True
@@ -525,20 +572,17 @@ class RedisReplicas:
             if not self._wait():
                 continue
             with self._changed:
-                self._reached |= requested
-                self._requested = {
-                    key: offset
-                    for key, offset in self._requested.items()
-                    if offset > requested.get(key, 0)
-                }
-            for topic_partition in requested:
-                self._on_replicated(topic_partition)
+                for log, offset in requested.items():
+                    log.reached = offset
+                self._waiting = {log for log in self._waiting if log.requested > log.reached}
+            for log in requested:
+                self._on_replicated(log.topic_partition)
 
-    def _next(self) -> dict[TopicPartition, int] | None:
-        """Wait for requests and return them, or None after `close`."""
+    def _next(self) -> dict[LogReplication, int] | None:
+        """Wait for requests and return their offsets, or None after `close`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._requested)
-            return None if self._stopping else dict(self._requested)
+            self._changed.wait_for(lambda: self._stopping or self._waiting)
+            return None if self._stopping else {log: log.requested for log in self._waiting}
 
     def _wait(self) -> bool:
         commands = [("HINCRBY", self._journal, WAITS_FIELD, 1), ("WAIT", self._replicas, WAIT_MS)]

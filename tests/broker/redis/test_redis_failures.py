@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+
 IDS = EntryIds()
 SECONDS = 60
 
@@ -198,11 +200,57 @@ def test_redis_restarts_with_older_data(
         for _ in range(3):
             assert produce(raw, "t", lost).error_code is ErrorCode.kafka_storage_error
             assert fetch(raw, 0).error_code is ErrorCode.kafka_storage_error
-        assert "without the last entries of" in "".join(warned(caplog))
+        assert "without the last changes of" in "".join(warned(caplog))
     with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         assert produce(raw, "t", lost).error_code is ErrorCode.none
         ids.append(new_producer_id(raw))
         assert stored(kafka) == [b"1", b"2"][1 - len(kept) :]
+
+
+@pytest.mark.parametrize("deleted", ["truncated", "restarted", "rejected"])
+def test_redis_restarts_with_deleted_batches(
+    own_redis: RedisServer,
+    deleted: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A retry must not be appended after the restored batch."""
+    url = own_redis.url()
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        producer = new_producer_id(raw)
+        produce(raw, "t", batch(1, value=b"1", producer=(producer, 0, 0)))
+        base = kafka.end_offsets("t")[0]
+        data = batch(1, value=b"2", producer=(producer, 0, 1))
+        if deleted == "rejected":
+            with monkeypatch.context() as patch:
+                lose_response_of_next_batch(patch)
+                assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
+        else:
+            produce(raw, "t", data)
+        own_redis.client.save()
+        kafka.run(lambda cluster: delete_tail(log_in(cluster), deleted, base))
+        assert values(own_redis) == [b"1"] * (deleted != "restarted")
+        own_redis.stop()
+        own_redis.start()
+        for _ in range(3):
+            assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
+        assert "without the last changes of" in "".join(warned(caplog))
+    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        assert produce(raw, "t", data).error_code is ErrorCode.none
+        assert stored(kafka) == [b"1", b"2"]
+
+
+def delete_tail(log: UnifiedLog, what: str, base: int) -> None:
+    """Delete the batch at `base`, in a given way, as the last change."""
+    if what == "truncated":
+        log.truncate(base)
+    elif what == "restarted":
+        log.restart_at(log.end_offset + 10)
+    else:
+        log.storage.truncate(log.end_offset)
 
 
 def test_lost_batch_is_not_acknowledged_by_the_replicas(
@@ -321,6 +369,42 @@ def test_full_redis_is_readable_after_reconnect(own_redis: RedisServer) -> None:
         assert values(own_redis) == []
 
 
+def test_log_start_of_a_full_redis_persists(own_redis: RedisServer) -> None:
+    """Retention stores the log start although Redis rejects new values."""
+    url = own_redis.url()
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        start = produce(raw, "t", batch(2)).base_offset + 2
+        kafka.jump_clock(10)
+        assert produce(raw, "t", batch(1)).base_offset > start
+        own_redis.client.config_set("maxmemory", 1)
+        kafka.run(lambda cluster: log_in(cluster).storage.delete_before(start))
+    with pytest.raises(BrokerUnavailableError, match="raise maxmemory"):
+        EmbeddedBroker(storage=url).start()
+    own_redis.client.config_set("maxmemory", 0)
+    with EmbeddedBroker(storage=url) as kafka:
+        assert kafka.run(lambda cluster: log_in(cluster).start_offset) == start
+        assert len(kafka.records("t")) == 1
+
+
+def test_tail_of_a_full_redis_can_be_deleted(own_redis: RedisServer) -> None:
+    """A new leader can drop records, although Redis does not store that they were deleted last."""
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        base = produce(raw, "t", batch(2, value=b"2")).base_offset
+        own_redis.client.config_set("maxmemory", 1)
+        kafka.run(lambda cluster: log_in(cluster).truncate(base))
+        assert values(own_redis) == stored(kafka) == [b"1"]
+        own_redis.client.config_set("maxmemory", 0)
+        assert produce(raw, "t", batch(1, value=b"3")).base_offset >= base + 2
+        assert values(own_redis) == stored(kafka) == [b"1", b"3"]
+
+
 def test_foreign_entry_in_stream(own_redis: RedisServer) -> None:
     """The entry is not part of a batch; later offsets follow it."""
     with (
@@ -362,7 +446,8 @@ def test_foreign_entry_inside_a_batch_is_kept(redis_server: RedisServer, unique_
         base = add_foreign_entry(kafka, raw, redis_server, key, 3)
         assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
         assert values(redis_server, key) == [b"1", b"theirs"]
-        assert produce(raw, "t", batch(2, value=b"3")).base_offset == base + 10
+        # The deletion of the broker's entries uses an id too.
+        assert produce(raw, "t", batch(2, value=b"3")).base_offset == base + 11
         assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
 
 
@@ -415,7 +500,7 @@ def lose_response_of_next_batch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RedisConnection, "pipeline", pipeline)
 
 
-@pytest.mark.parametrize(("is_acknowledged", "steps"), [(False, 2), (True, 6)])
+@pytest.mark.parametrize(("is_acknowledged", "steps"), [(False, 3), (True, 7)])
 def test_crash_while_removing_a_batch(
     redis_server: RedisServer,
     unique_topic: str,
@@ -512,12 +597,14 @@ class TestReplicas:
             yield server
 
     @pytest.fixture
-    def raw(self, own_redis: RedisServer, replica: RedisServer) -> Iterator[RawClient]:
+    def kafka(self, own_redis: RedisServer, replica: RedisServer) -> Iterator[EmbeddedBroker]:
         assert replica.client.ping()
-        with (
-            EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as kafka,
-            RawClient(kafka.bootstrap_servers) as client,
-        ):
+        with EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as broker:
+            yield broker
+
+    @pytest.fixture
+    def raw(self, kafka: EmbeddedBroker) -> Iterator[RawClient]:
+        with RawClient(kafka.bootstrap_servers) as client:
             yield client
 
     def test_acks_all_waits_for_replicas(self, raw: RawClient, replica: RedisServer) -> None:
@@ -539,6 +626,26 @@ class TestReplicas:
         assert answer.error_code is ErrorCode.none
         assert 0.5 <= time.monotonic() - started < SECONDS
         assert len(values(replica)) == 2
+
+    def test_recreated_topic_waits_for_replicas(
+        self,
+        own_redis: RedisServer,
+        kafka: EmbeddedBroker,
+        raw: RawClient,
+        replica: RedisServer,
+    ) -> None:
+        """The replicas have higher offsets of a deleted topic, but not the new records."""
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
+        kafka.jump_clock(-3_600_000)
+        raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
+        create(raw, "t", 1)
+        replica.pause()
+        records = produce_values("t", batch(1), acks=-1)
+        records["timeout"] /= 20
+        response = raw.call(ApiKey.PRODUCE, 9, **records)
+        (answer,) = response.responses[0].partition_responses
+        assert answer.error_code is ErrorCode.request_timed_out
+        assert len(values(own_redis)) == 1
 
     def test_acks_all_times_out_without_replica(
         self, own_redis: RedisServer, raw: RawClient, replica: RedisServer

@@ -259,11 +259,31 @@ def test_deleting_a_topic_deletes_its_streams(
     assert redis_server.client.keys(f"{unique_topic}:*gone*") == []
 
 
+def delete_batches(cluster: Cluster, reason: str, count: int, end: int) -> None:
+    """Delete the first `count` of three batches, the last of which ends at an offset."""
+    log = log_in(cluster)
+    if reason == "DeleteRecords":
+        partition = cluster.topics.partition("t", 0)
+        assert partition is not None
+        cluster.topics.store.delete_records(partition, end)
+        return
+    limit = {"retention.ms": 50, "retention.bytes": log.size * (3 - count) // 3}[reason]
+    cluster.topics.configure(topic_in(cluster), {reason: str(limit)})
+    log.storage.expire(100 * count + 60)
+
+
 class TestDeletion:
     @pytest.fixture
-    def three_batches(self, redis_raw: RawClient) -> list[int]:
-        """Produce batches of two records with timestamps 100, 200, 300; return base offsets."""
-        return [produce(redis_raw, "t", batch(2, timestamp=t)).base_offset for t in (100, 200, 300)]
+    def three_batches(self, redis_kafka: EmbeddedBroker, redis_raw: RawClient) -> list[int]:
+        """Produce batches of two records with timestamps 100, 200, 300; return base offsets.
+
+        There are gaps between the batches.
+        """
+        bases = []
+        for timestamp in (100, 200, 300):
+            redis_kafka.jump_clock(10)
+            bases.append(produce(redis_raw, "t", batch(2, timestamp=timestamp)).base_offset)
+        return bases
 
     def on_log(self, kafka: EmbeddedBroker, action: Callable[[UnifiedLog], T]) -> T:
         return kafka.run(lambda cluster: action(log_in(cluster)))
@@ -284,18 +304,98 @@ class TestDeletion:
         assert list_offset(redis_raw, 250) == -1
         assert produce(redis_raw, "t", batch(1)).base_offset >= three_batches[2] + 2
 
+    @pytest.mark.parametrize("count", [1, 2, 3])
+    @pytest.mark.parametrize("reason", ["DeleteRecords", "retention.ms", "retention.bytes"])
     def test_log_start_persists_across_restart(
+        self,
+        redis_kafka: EmbeddedBroker,
+        redis_raw: RawClient,
+        three_batches: list[int],
+        redis_url: str,
+        reason: str,
+        count: int,
+    ) -> None:
+        """A consumer that has committed the end of the deleted batches reads all later ones."""
+        committed = three_batches[count - 1] + 2
+        redis_kafka.run(lambda cluster: delete_batches(cluster, reason, count, committed))
+        later = produce(redis_raw, "t", batch(2, timestamp=400)).base_offset
+        wanted = [base + n for base in [*three_batches[count:], later] for n in range(2)]
+        before = self.on_log(redis_kafka, lambda log: (log.start_offset, log.end_offset, log.size))
+        assert before[0] == committed
+        redis_kafka.stop()
+        for _ in range(2):
+            with (
+                EmbeddedBroker(storage=redis_url) as kafka,
+                RawClient(kafka.bootstrap_servers) as raw,
+            ):
+                after = self.on_log(kafka, lambda log: (log.start_offset, log.end_offset, log.size))
+                assert after == before
+                found = batches_of(fetch(raw, committed).records)
+                assert [record.offset for records in found for record in records] == wanted
+
+    def test_log_start_persists_if_all_records_are_deleted(
         self, redis_kafka: EmbeddedBroker, three_batches: list[int], redis_url: str
     ) -> None:
-        self.on_log(redis_kafka, lambda log: log.storage.delete_before(three_batches[1]))
-        end = self.on_log(redis_kafka, lambda log: log.end_offset)
+        end = three_batches[2] + 2
+        self.on_log(redis_kafka, lambda log: log.storage.delete_before(end))
         redis_kafka.stop()
+        for _ in range(2):
+            with EmbeddedBroker(storage=redis_url) as kafka:
+                assert self.on_log(kafka, lambda log: (log.start_offset, log.end_offset)) == (
+                    end,
+                    end,
+                )
+
+    def test_restart_completes_a_deletion(
+        self,
+        redis_kafka: EmbeddedBroker,
+        redis_server: RedisServer,
+        unique_topic: str,
+        three_batches: list[int],
+        redis_url: str,
+        stream: Stream,
+    ) -> None:
+        """The broker was killed after it had stored the new start, before it deleted entries."""
+        start = three_batches[1] + 2
+        redis_kafka.stop()
+        redis_server.client.xgroup_setid(
+            f"{unique_topic}::batches:t:0", "kafkaprod::start", IDS.text(start).decode()
+        )
         with EmbeddedBroker(storage=redis_url) as kafka:
-            assert self.on_log(kafka, lambda log: log.start_offset) == three_batches[1]
-            self.on_log(kafka, lambda log: log.storage.delete_before(end))
-        with EmbeddedBroker(storage=redis_url) as kafka:
-            assert self.on_log(kafka, lambda log: log.start_offset) == end
-            assert self.on_log(kafka, lambda log: log.end_offset) == end
+            assert self.on_log(kafka, lambda log: log.start_offset) == start
+            assert [one.offset for one in kafka.records("t")] == [
+                three_batches[2],
+                three_batches[2] + 1,
+            ]
+        assert len(stream()) == 2
+
+    @pytest.mark.parametrize(
+        ("is_trimmed", "has_group"), [(False, True), (False, False), (True, False)]
+    )
+    def test_streams_of_earlier_versions(
+        self,
+        redis_kafka: EmbeddedBroker,
+        redis_server: RedisServer,
+        unique_topic: str,
+        three_batches: list[int],
+        redis_url: str,
+        is_trimmed: bool,
+        has_group: bool,
+    ) -> None:
+        """They do not store their start, only whether it is 0."""
+        if is_trimmed:
+            self.on_log(redis_kafka, lambda log: log.storage.delete_before(three_batches[1]))
+        if has_group:
+            self.on_log(redis_kafka, lambda log: log.truncate(three_batches[2]))
+        redis_kafka.stop()
+        key = f"{unique_topic}::batches:t:0"
+        redis_server.client.xgroup_destroy(key, "kafkaprod::start")
+        if has_group:
+            redis_server.client.xgroup_create(key, "kafkaprod::untrimmed", 0)
+        expected = three_batches[1] if is_trimmed else 0
+        for _ in range(2):
+            with EmbeddedBroker(storage=redis_url) as kafka:
+                assert self.on_log(kafka, lambda log: log.start_offset) == expected
 
     @pytest.mark.parametrize("kept", [0, 1, 2])
     def test_log_start_stays_0_if_only_the_tail_is_deleted(
@@ -314,7 +414,7 @@ class TestDeletion:
         self.on_log(redis_kafka, lambda log: log.truncate(three_batches[2]))
         redis_kafka.stop()
         with EmbeddedBroker(storage=redis_url) as kafka:
-            assert self.on_log(kafka, lambda log: log.start_offset) == three_batches[1]
+            assert self.on_log(kafka, lambda log: log.start_offset) == three_batches[0] + 2
 
     @pytest.mark.usefixtures("three_batches")
     def test_retention_by_time(
@@ -346,6 +446,24 @@ class TestDeletion:
         redis_kafka.run(expire)
         assert [int(fields[b"timestamp"]) for _, fields in stream()] == [200, 200, 300, 300]
         assert self.on_log(redis_kafka, lambda log: log.size) == size * 2 // 3
+
+    def test_deleted_timestamp_does_not_disable_retention(
+        self, redis_kafka: EmbeddedBroker, redis_raw: RawClient, stream: Stream
+    ) -> None:
+        """The first batch is from the future. Its timestamp does not matter after its deletion."""
+        configs = {"retention.ms": "50", "message.timestamp.after.max.ms": str(2**63 - 1)}
+        redis_kafka.run(lambda cluster: cluster.topics.configure(topic_in(cluster), configs))
+        bases = [
+            produce(redis_raw, "t", batch(2, timestamp=t)).base_offset
+            for t in (2**62, 200, 100, -1, 300)
+        ]
+        self.on_log(redis_kafka, lambda log: log.storage.expire(340))
+        assert len(stream()) == 10
+        self.on_log(redis_kafka, lambda log: log.delete_records(bases[1]))
+        assert list_offset(redis_raw, -3) == bases[4]
+        assert list_offset(redis_raw, 150) == bases[1]
+        self.on_log(redis_kafka, lambda log: log.storage.expire(340))
+        assert [int(fields[b"timestamp"]) for _, fields in stream()] == [300, 300]
 
     def test_last_batch(
         self,
