@@ -151,8 +151,6 @@ _START = "kafkaprod::start"
 The start can't be derived from the remaining entries, because there are gaps between batches. A
 full Redis accepts a new id for a group, but no new entries or values.
 """
-_UNTRIMMED = "kafkaprod::untrimmed"
-"""A group in streams of earlier versions, which exists unless the start of the log was deleted."""
 PAGE = 1_000
 """Maximum number of entries per reply in a paged read."""
 
@@ -295,7 +293,7 @@ class RedisStreams:
             start = self._ids.read(groups[_START])
             self.trim(start)
             return start
-        start = self._first_offset() if is_trimmed and _UNTRIMMED not in groups else 0
+        start = self._first_offset() if is_trimmed else 0
         self._connection.call("XGROUP", "CREATE", self.keys.batches, _START, self._ids.text(start))
         return start
 

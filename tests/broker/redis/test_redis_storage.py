@@ -369,10 +369,8 @@ class TestDeletion:
             ]
         assert len(stream()) == 2
 
-    @pytest.mark.parametrize(
-        ("is_trimmed", "has_group"), [(False, True), (False, False), (True, False)]
-    )
-    def test_streams_of_earlier_versions(
+    @pytest.mark.parametrize("is_trimmed", [False, True])
+    def test_streams_without_a_stored_start(
         self,
         redis_kafka: EmbeddedBroker,
         redis_server: RedisServer,
@@ -380,18 +378,12 @@ class TestDeletion:
         three_batches: list[int],
         redis_url: str,
         is_trimmed: bool,
-        has_group: bool,
     ) -> None:
-        """They do not store their start, only whether it is 0."""
         if is_trimmed:
             self.on_log(redis_kafka, lambda log: log.storage.delete_before(three_batches[1]))
-        if has_group:
-            self.on_log(redis_kafka, lambda log: log.truncate(three_batches[2]))
         redis_kafka.stop()
         key = f"{unique_topic}::batches:t:0"
         redis_server.client.xgroup_destroy(key, "kafkaprod::start")
-        if has_group:
-            redis_server.client.xgroup_create(key, "kafkaprod::untrimmed", 0)
         expected = three_batches[1] if is_trimmed else 0
         for _ in range(2):
             with EmbeddedBroker(storage=redis_url) as kafka:
