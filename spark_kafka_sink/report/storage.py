@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.clock import within
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.common.secret import redacted
+from spark_kafka_sink.common.secret import redact_uris, redacted, split_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,7 +162,8 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     """
     if path in _writable:
         return
-    place = ReportLocation.of(f"{path.rstrip('/')}/{_PROBE}")
+    folder, query = split_query(path)
+    place = ReportLocation.of(f"{folder.rstrip('/')}/{_PROBE}{query}")
     _attempt("the delivery report cannot be written to", path, timeout_s, lambda: _probe(place))
     _writable.add(path)
 
@@ -172,9 +173,10 @@ def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T
         return within(timeout_s, path, call)
     except (OSError, ValueError, _arrow_error()) as error:
         shown = redacted(path)
-        # Arrow's messages contain the URI, including credentials.
-        reason = str(error).replace(path, shown)
-        raise ReportError(f"{what} {shown}: {reason}", hint=_HINT) from error
+        # Arrow's messages contain the URI, or URLs made of its parts, including credentials.
+        reason = redact_uris(str(error).replace(path, shown))
+        cause = error if reason == str(error) else None
+        raise ReportError(f"{what} {shown}: {reason}", hint=_HINT) from cause
 
 
 def _arrow_error() -> type[Exception]:

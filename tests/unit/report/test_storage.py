@@ -4,15 +4,18 @@ import os
 import socket
 import threading
 import time
+import traceback
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.storage import (
+    ReportLocation,
     check_folder,
     delete_local_report,
     read_report,
+    read_reports,
     write_report,
 )
 
@@ -92,6 +95,21 @@ def test_credentials_are_not_repeated() -> None:
     with pytest.raises(ReportError) as caught:
         write_report("nope://user:hunter2@host/report.json", "x")
     assert "hunter2" not in str(caught.value)
+
+
+def test_urls_in_the_file_systems_errors_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Azure's client shows the URL of the request, which contains the URI's query."""
+
+    def fails(_: ReportLocation) -> None:
+        raise OSError("GET 'https://account/container?sig=hunter2&sv=1' failed: 403 Forbidden")
+
+    monkeypatch.setattr(ReportLocation, "connect", fails)
+    path = "abfs://container@account/report.json?sv=1&sig=hunter2"
+    for access in (read_report, read_reports, check_folder, lambda path: write_report(path, "x")):
+        with pytest.raises(ReportError, match="GET 'https://account/container' failed") as caught:
+            access(path)
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "hunter2" not in shown
 
 
 def test_missing_report_is_named(tmp_path: Path) -> None:
