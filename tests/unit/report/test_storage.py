@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -223,6 +224,37 @@ def test_unresponsive_store_times_out_and_is_not_retried(unresponsive_store: str
     with pytest.raises(ReportError, match="earlier attempt"):
         write_report(unresponsive_store, "x", 60)
     assert time.monotonic() - start < 20
+
+
+def test_unresponsive_store_is_not_called_for_other_files(unresponsive_store: str) -> None:
+    with pytest.raises(ReportError, match=r"0\.5 s"):
+        check_folder(unresponsive_store, 0.5)
+    other = unresponsive_store.replace("report.json", "other/report.json")
+    with pytest.raises(ReportError, match="earlier attempt"):
+        write_report(other, "x", 60)
+    with pytest.raises(ReportError, match="earlier attempt"):
+        read_reports(other, 60)
+
+
+def test_hanging_folder_is_not_accessed_for_other_files(tmp_path: Path) -> None:
+    hanging = tmp_path / "hanging"
+    for number in range(3):
+        (hanging / str(number)).mkdir(parents=True)
+        os.mkfifo(hanging / f"{number}.json")
+        os.mkfifo(hanging / str(number) / "report.json")
+    before = set(threading.enumerate())
+    for number in range(3):
+        with pytest.raises(ReportError, match=r"0\.2 s" if number == 0 else "earlier attempt"):
+            write_report(str(hanging / f"{number}.json"), "x", 60 if number else 0.2)
+        file = str(hanging / str(number) / "report.json")
+        for access in (partial(write_report, text="x"), read_report):
+            with pytest.raises(ReportError, match="earlier attempt"):
+                access(file, timeout_s=60, folder=str(hanging))
+    (thread,) = set(threading.enumerate()) - before
+    write_report(str(tmp_path / "other.json"), "x")
+    assert (hanging / "0.json").read_text() == "x"
+    thread.join(20)
+    write_report(str(hanging / "next.json"), "x")
 
 
 def test_folder_is_checked_once(tmp_path: Path) -> None:
