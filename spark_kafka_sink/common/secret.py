@@ -1,4 +1,8 @@
-"""Option values that are masked in all texts, and detection of credentials in names and URIs."""
+"""Option values that are masked in all texts, and detection of credentials in names and URIs.
+
+The parts of a URI are found without `urllib`, because credentials must also be found in a URI that
+is invalid, such as one with a single slash or an unescaped slash in the password.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import re
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file, shown_variable
@@ -114,8 +118,10 @@ class Secret:
 
 
 _SECRET = re.compile(
-    r"password|secret|jaas|token|credential|signature|\.key$|(access|account)_?key", re.IGNORECASE
+    r"password|secret|jaas|token|credential|signature|^sig$|\.key$|(access|account)_?key",
+    re.IGNORECASE,
 )
+"""`sig` is the signature of a shared access signature (SAS) in Azure."""
 
 _REDACTED = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
@@ -143,25 +149,43 @@ def reject_credentials(uri: str, key: str) -> None:
         )
 
 
+_URI = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+_USER = re.compile(
+    r"""^
+    (?!\s*(?:file|hdfs|viewfs):/(?:[^/]|//))  # without a host; a folder may contain an @
+    (?!\s*abfss?:/+[^/?#:@]*@[^/?#:@]*(?::\d*)?(?:[/?#]|$))  # abfs://container@account
+    (\s*[a-z][a-z0-9+.-]*:/+)
+    (?!\[)  # an IPv6 address
+    [^/?#:]*(?::(?!\d*(?:[/?#]|$)).*)?@  # a colon that does not precede a port
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+"""The scheme and the user part at the start of a URI."""
+_URI_IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*:/[^\s'\"]+", re.IGNORECASE)
+
+
 def has_credentials(uri: str) -> bool:
     """Return True if a URI has a user part, or a secret in its query. False for plain paths."""
-    if "://" not in uri:
-        return False
-    parts = urlsplit(uri)
-    if "@" in parts.netloc and not _names_container(parts):
+    if _USER.match(uri):
         return True
-    return any(is_secret(name) for name, _ in parse_qsl(parts.query))
+    query = re.sub("[?#]", "&", split_query(uri)[1])
+    return any(is_secret(name) for name, _ in parse_qsl(query))
 
 
 def redacted(uri: str) -> str:
     """Return the URI without its user part and query."""
-    if "://" not in uri:
+    if not _URI.match(uri):
         return uri
-    parts = urlsplit(uri)
-    place = parts.netloc if _names_container(parts) else parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{place}{parts.path}"
+    scheme, colon, rest = split_query(_USER.sub(r"\1", uri, count=1))[0].partition(":")
+    return f"{scheme.lower()}{colon}{rest}"
 
 
-def _names_container(parts: SplitResult) -> bool:
-    """Return True if the user part is a container: abfs://container@account.dfs.core.windows.net."""
-    return parts.scheme in {"abfs", "abfss"} and parts.password is None
+def redact_uris(text: str) -> str:
+    """Return the text with each URI in it `redacted`."""
+    return _URI_IN_TEXT.sub(lambda found: redacted(found[0]), text)
+
+
+def split_query(uri: str) -> tuple[str, str]:
+    """Return the part before the query or fragment, and the rest. Plain paths have no query."""
+    found = re.search("[?#]", uri) if _URI.match(uri) else None
+    return (uri, "") if found is None else (uri[: found.start()], uri[found.start() :])

@@ -258,5 +258,8 @@ def _check_exporters(values: Mapping[str, Any]) -> None:
         if values[option]:
             require_extra("prometheus", f"option {option}")
             reject_credentials(values[option], option)
+    if values["metrics.prometheus.pushgateway"]:  # The scheme can be omitted.
+        uri = f"http://{values['metrics.prometheus.pushgateway']}"
+        reject_credentials(uri, "metrics.prometheus.pushgateway")
     if values["metrics.opentelemetry"]:
         require_extra("opentelemetry", "option metrics.opentelemetry")

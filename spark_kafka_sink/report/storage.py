@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.clock import within
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.common.secret import redacted
+from spark_kafka_sink.common.secret import redact_uris, redacted, split_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,15 @@ class ReportLocation:
             path = unquote(urlsplit(path).path)
         return Path(path).expanduser().absolute()
 
+    def storage(self, folder: str | None) -> str:
+        """Return an id of the storage: the remote file system, or the local folder.
+
+        The local folder is `folder`, or the file's parent by default.
+        """
+        if self.local is not None:
+            return folder or str(self.local.parent)
+        return f"{self.scheme}://{urlsplit(self.path).netloc}{split_query(self.path)[1]}"
+
     @property
     def has_folders(self) -> bool:
         """True if folders must be created; object stores have no folders."""
@@ -100,27 +109,43 @@ _writable: set[str] = set()
 
 
 def write_report(
-    path: str, text: str, timeout_s: float = TIMEOUT_S, subject: str = "the delivery report"
+    path: str,
+    text: str,
+    timeout_s: float = TIMEOUT_S,
+    subject: str = "the delivery report",
+    folder: str | None = None,
 ) -> None:
     """Write `text` to a local path or a URI.
 
-    Create the folder if needed, and replace an existing file. `subject` is the name of the text in
-    error messages.
+    Create the folder if needed, and replace an existing file.
+
+    Args:
+        path: the local path or URI.
+        text: the file's new content.
+        timeout_s: time limit in seconds.
+        subject: name of the text in error messages.
+        folder: folder that contains all files of the same writer. If a call does not respond, later
+            calls with the same folder, or with the same remote file system, fail immediately. By
+            default, the folder is the file's parent.
 
     Raises:
         ReportError: the text cannot be written there, or not within the time limit.
     """
     place, data = ReportLocation.of(path, subject), text.encode()
-    _attempt(f"{subject} cannot be written to", path, timeout_s, lambda: _write(place, data))
+    what = f"{subject} cannot be written to"
+    _attempt(what, path, timeout_s, lambda: _write(place, data), folder)
 
 
-def delete_local_report(path: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Delete the local file that `write_report` would replace. Raises no ReportError."""
+def delete_local_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> None:
+    """Delete the local file that `write_report` would replace. Raises no ReportError.
+
+    See `write_report` for `folder`.
+    """
     with suppress(ReportError):
         file = ReportLocation.of(path).local
         if file is not None:
             what = "the delivery report cannot be deleted from"
-            _attempt(what, path, timeout_s, lambda: _delete(file))
+            _attempt(what, path, timeout_s, lambda: _delete(file), folder)
 
 
 def _delete(file: Path) -> None:
@@ -128,14 +153,14 @@ def _delete(file: Path) -> None:
         file.resolve().unlink()
 
 
-def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
-    """Return the text at a local path or a URI.
+def read_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> str:
+    """Return the text at a local path or a URI. See `write_report` for `folder`.
 
     Raises:
         ReportError: the text cannot be read, or not within the time limit.
     """
     place = ReportLocation.of(path)
-    return _attempt(_UNREADABLE, path, timeout_s, lambda: _read(place).decode())
+    return _attempt(_UNREADABLE, path, timeout_s, lambda: _read(place).decode(), folder)
 
 
 def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
@@ -162,19 +187,24 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     """
     if path in _writable:
         return
-    place = ReportLocation.of(f"{path.rstrip('/')}/{_PROBE}")
-    _attempt("the delivery report cannot be written to", path, timeout_s, lambda: _probe(place))
+    folder, query = split_query(path)
+    place = ReportLocation.of(f"{folder.rstrip('/')}/{_PROBE}{query}")
+    what = "the delivery report cannot be written to"
+    _attempt(what, path, timeout_s, lambda: _probe(place), path)
     _writable.add(path)
 
 
-def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T:
+def _attempt(
+    what: str, path: str, timeout_s: float, call: Callable[[], T], folder: str | None = None
+) -> T:
     try:
-        return within(timeout_s, path, call)
+        return within(timeout_s, ReportLocation.of(path).storage(folder), call)
     except (OSError, ValueError, _arrow_error()) as error:
         shown = redacted(path)
-        # Arrow's messages contain the URI, including credentials.
-        reason = str(error).replace(path, shown)
-        raise ReportError(f"{what} {shown}: {reason}", hint=_HINT) from error
+        # Arrow's messages contain the URI, or URLs made of its parts, including credentials.
+        reason = redact_uris(str(error).replace(path, shown))
+        cause = error if reason == str(error) else None
+        raise ReportError(f"{what} {shown}: {reason}", hint=_HINT) from cause
 
 
 def _arrow_error() -> type[Exception]:

@@ -356,8 +356,9 @@ def read_rows(
     """
 
     def name(row: int) -> str:
-        key = None if contract.key is None else batch.column(contract.key)[row].as_py()
-        return row_name(first.row + row, first.spark_partition, key)
+        key = _key(batch.slice(row, 1), contract)  # as bytes, which need not be UTF-8
+        shown_key = None if key is None else key[0].as_py()
+        return row_name(first.row + row, first.spark_partition, shown_key)
 
     checks = RowChecks(batch.num_rows, contract.tolerant, name)
     topics, topic_of = _topics(batch, contract, checks)

@@ -407,6 +407,10 @@ class _Counted:
 
 
 def _with_topics(known: frozenset[str], column: pa.Array[Any]) -> frozenset[str] | None:
-    found = known.union(name for name in column.unique().to_pylist() if name is not None)
+    from spark_kafka_sink.records.columns import read_bytes  # The driver does not need Arrow.
+
+    names = read_bytes(column.unique()).to_pylist()
+    # A name that is not UTF-8 is an error of its row, which is found later.
+    found = known.union(name.decode(errors="replace") for name in names if name is not None)
     is_small = len(found) <= MAX_TOPICS and all(len(name) <= _LONGEST_NAME for name in found)
     return found if is_small else None

@@ -174,10 +174,16 @@ class Publication:
         if path is None:
             return
         try:
-            write_report(path, report.to_json())
+            write_report(path, report.to_json(), folder=self._folder)
         except Exception:
-            delete_local_report(path)  # Its status would remain "running".
+            delete_local_report(path, folder=self._folder)  # Its status would remain "running".
             raise
+
+    @property
+    def _folder(self) -> str | None:
+        """The folder of a stream's reports; the report of a micro-batch can be in a subfolder."""
+        path = self.config.report_path
+        return None if path is None or self.batch_id is None else reports_folder(path)
 
     def _own_path(self, query_id: str) -> str | None:
         """Return the report's path; a stream identified only by its query's id gets its own path.
@@ -191,7 +197,8 @@ class Publication:
         if origin.query_name or origin.checkpoint:
             return self.path
         if not query_id:
-            is_taken = _is_of_known_query(micro_batch_path(shared, self.batch_id))
+            path = micro_batch_path(shared, self.batch_id)
+            is_taken = _is_of_known_query(path, self._folder)
             own = path_within(shared, _UNKNOWN_QUERY) if is_taken else shared
             return micro_batch_path(own, self.batch_id)
         own = own_report_path(shared, StreamIdentity("", query_id), folder.application)
@@ -207,10 +214,10 @@ def _lines(outcome: str, report: DeliveryReport, summary: Summary) -> str:
     return f"{outcome}:\n{summarize(report)}" if summary is Summary.FULL else ""
 
 
-def _is_of_known_query(path: str) -> bool:
+def _is_of_known_query(path: str, folder: str | None) -> bool:
     """Return True if the file is a report that contains a query's id."""
     try:
-        return bool(DeliveryReport.from_json(read_report(path)).query_id)
+        return bool(DeliveryReport.from_json(read_report(path, folder=folder)).query_id)
     except ReportError:
         return False
 

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from py4j.protocol import Py4JError
 from pyspark import SparkFiles
 
-from spark_kafka_sink.common.secret import redacted
+from spark_kafka_sink.common.secret import redacted, split_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -192,14 +192,18 @@ class StreamIdentity:
 
 def micro_batch_path(path: str, batch_id: int) -> str:
     """Return the path of a micro-batch's report; `path` is a folder or contains `{batchId}`."""
-    named = path if _NUMBER in path else f"{path.rstrip('/')}/batch-{_NUMBER}.json"
-    return named.replace(_NUMBER, str(batch_id))
+    place, query = split_query(path)
+    named = place if _NUMBER in place else f"{place.rstrip('/')}/batch-{_NUMBER}.json"
+    return named.replace(_NUMBER, str(batch_id)) + query
 
 
 def reports_folder(path: str) -> str:
     """Return the folder of a stream's `reportPath`: the part above the one with `{batchId}`."""
-    head, number, _ = path.partition(_NUMBER)
-    return (head.rpartition("/")[0] or ("/" if "/" in head else ".")) if number else path
+    place, query = split_query(path)
+    head, number, _ = place.partition(_NUMBER)
+    if not number:
+        return path
+    return (head.rpartition("/")[0] or ("/" if "/" in head else ".")) + query
 
 
 def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
@@ -212,7 +216,7 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
     """
     try:
         for own in (path, path_within(path, stream.folder)):
-            owner = _owner(owners / f"{_digest(own.rstrip('/'))}.stream", stream)
+            owner = _owner(owners / f"{_digest(_without_slash(own))}.stream", stream)
             if not stream.differs_from(owner):
                 return own
     except (OSError, ValueError):  # For example, Spark is deleting the folder.
@@ -258,11 +262,17 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
 
 def path_within(path: str, folder: str) -> str:
     """Return the path with an added folder above the part that contains `{batchId}`."""
-    head, number, tail = path.partition(_NUMBER)
+    place, query = split_query(path)
+    head, number, tail = place.partition(_NUMBER)
     if not number:
-        return f"{path.rstrip('/')}/{folder}"
+        return f"{place.rstrip('/')}/{folder}{query}"
     above, slash, start = head.rpartition("/")
-    return f"{above}{slash}{folder}/{start}{number}{tail}"
+    return f"{above}{slash}{folder}/{start}{number}{tail}{query}"
+
+
+def _without_slash(path: str) -> str:
+    place, query = split_query(path)
+    return place.rstrip("/") + query
 
 
 def _digest(text: str) -> str:

@@ -26,6 +26,7 @@ from pyspark.sql.datasource import (
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.error_text import without_traceback
+from spark_kafka_sink.common.secret import split_query
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import report_folder
@@ -195,7 +196,8 @@ class TaskWriter:
         if folder is None:
             return None
         name = f"task-{task.partition_id}-{task.task_attempt_id}-{uuid.uuid4().hex[:8]}"
-        return f"{folder.rstrip('/')}/{name}"
+        place, query = split_query(folder)
+        return f"{place.rstrip('/')}/{name}{query}"
 
 
 class WriteEnd:

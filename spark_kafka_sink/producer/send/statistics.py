@@ -19,7 +19,7 @@ from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.common.errors import text_of
-from spark_kafka_sink.common.secret import redacted
+from spark_kafka_sink.common.secret import redacted, split_query
 from spark_kafka_sink.export.java_metrics import client_values
 from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.producer.producer_id import ProducerIdState
@@ -118,7 +118,8 @@ class StatisticsFiles:
         self._lines, self._size = [], 0
 
     def _begin_file(self) -> None:
-        path, lines = f"{self._path}-{self._parts}.jsonl", self._lines
+        place, query = split_query(self._path)
+        path, lines = f"{place}-{self._parts}.jsonl{query}", self._lines
         self._parts += 1
         self._lines, self._size = [], 0
         self._pending.append(self._executor.submit(_write_file, path, lines))

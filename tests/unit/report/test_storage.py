@@ -4,15 +4,19 @@ import os
 import socket
 import threading
 import time
+import traceback
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.storage import (
+    ReportLocation,
     check_folder,
     delete_local_report,
     read_report,
+    read_reports,
     write_report,
 )
 
@@ -92,6 +96,21 @@ def test_credentials_are_not_repeated() -> None:
     with pytest.raises(ReportError) as caught:
         write_report("nope://user:hunter2@host/report.json", "x")
     assert "hunter2" not in str(caught.value)
+
+
+def test_urls_in_the_file_systems_errors_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Azure's client shows the URL of the request, which contains the URI's query."""
+
+    def fails(_: ReportLocation) -> None:
+        raise OSError("GET 'https://account/container?sig=hunter2&sv=1' failed: 403 Forbidden")
+
+    monkeypatch.setattr(ReportLocation, "connect", fails)
+    path = "abfs://container@account/report.json?sv=1&sig=hunter2"
+    for access in (read_report, read_reports, check_folder, lambda path: write_report(path, "x")):
+        with pytest.raises(ReportError, match="GET 'https://account/container' failed") as caught:
+            access(path)
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "hunter2" not in shown
 
 
 def test_missing_report_is_named(tmp_path: Path) -> None:
@@ -205,6 +224,37 @@ def test_unresponsive_store_times_out_and_is_not_retried(unresponsive_store: str
     with pytest.raises(ReportError, match="earlier attempt"):
         write_report(unresponsive_store, "x", 60)
     assert time.monotonic() - start < 20
+
+
+def test_unresponsive_store_is_not_called_for_other_files(unresponsive_store: str) -> None:
+    with pytest.raises(ReportError, match=r"0\.5 s"):
+        check_folder(unresponsive_store, 0.5)
+    other = unresponsive_store.replace("report.json", "other/report.json")
+    with pytest.raises(ReportError, match="earlier attempt"):
+        write_report(other, "x", 60)
+    with pytest.raises(ReportError, match="earlier attempt"):
+        read_reports(other, 60)
+
+
+def test_hanging_folder_is_not_accessed_for_other_files(tmp_path: Path) -> None:
+    hanging = tmp_path / "hanging"
+    for number in range(3):
+        (hanging / str(number)).mkdir(parents=True)
+        os.mkfifo(hanging / f"{number}.json")
+        os.mkfifo(hanging / str(number) / "report.json")
+    before = set(threading.enumerate())
+    for number in range(3):
+        with pytest.raises(ReportError, match=r"0\.2 s" if number == 0 else "earlier attempt"):
+            write_report(str(hanging / f"{number}.json"), "x", 60 if number else 0.2)
+        file = str(hanging / str(number) / "report.json")
+        for access in (partial(write_report, text="x"), read_report):
+            with pytest.raises(ReportError, match="earlier attempt"):
+                access(file, timeout_s=60, folder=str(hanging))
+    (thread,) = set(threading.enumerate()) - before
+    write_report(str(tmp_path / "other.json"), "x")
+    assert (hanging / "0.json").read_text() == "x"
+    thread.join(20)
+    write_report(str(hanging / "next.json"), "x")
 
 
 def test_folder_is_checked_once(tmp_path: Path) -> None:

@@ -105,6 +105,14 @@ def test_error_names_row_spark_partition_and_key() -> None:
         list(read_chunks(batch, contract(topic=1, key=2), SystemClock(), first))
 
 
+def test_error_names_a_key_that_is_not_utf_8() -> None:
+    keys = pa.array([b"x", b"\xff\x00"]).view(pa.string())
+    columns = [pa.array(["a", "b"]), pa.array(["t", None]), keys]
+    batch = pa.RecordBatch.from_arrays(columns, ["value", "topic", "key"])
+    with pytest.raises(ColumnError, match=r"row 1 \(key 0xff00\)"):
+        list(read_chunks(batch, contract(topic=1, key=2), SystemClock()))
+
+
 # --- topics
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from re import fullmatch
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
 from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.spark.writer import KafkaProdWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +34,15 @@ def test_unwritable_statistics_path_is_rejected_on_the_driver() -> None:
     source = KafkaProdDataSource({**SOURCE.options, "statisticsPath": "s3a://logs/statistics"})
     with pytest.raises(ReportError, match="s3a://logs/statistics"):
         source.writer(StructType([StructField("value", StringType())]), overwrite=False)
+
+
+def test_query_of_the_statistics_path_is_kept() -> None:
+    path = "s3://logs/statistics/?endpoint_override=h:1/"
+    source = KafkaProdDataSource({**SOURCE.options, "statisticsPath": path})
+    writer = source.writer(StructType([StructField("value", StringType())]), overwrite=False)
+    assert isinstance(writer, KafkaProdWriter)
+    file = str(writer.task._statistics_path())
+    assert fullmatch(r"s3://logs/statistics/task-[\w-]+\?endpoint_override=h:1/", file)
 
 
 def test_overwrite_error_describes_the_dropped_table() -> None:

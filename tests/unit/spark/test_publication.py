@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import pickle
 import sys
+import threading
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +20,13 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.report import text_and_html
 from spark_kafka_sink.report.delivery_counters import PoisonCount, WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.storage import read_report, write_report
 from spark_kafka_sink.report.text_and_html import summarize
 from spark_kafka_sink.spark import publication
 from spark_kafka_sink.spark.abort_files import ErrorFile, PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.publication import Publication
-from spark_kafka_sink.spark.report_folder import ReportFolder
+from spark_kafka_sink.spark.report_folder import ReportFolder, micro_batch_path
 from spark_kafka_sink.spark.required_columns import Contract
 from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import batch_writer, stream_writer
@@ -95,13 +98,43 @@ def test_failure_of_an_unknown_stream_replaces_no_report(
 
 
 def test_hanging_store(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def hangs(path: str, *_: str) -> None:
+    def hangs(path: str, *_: str, **__: str | None) -> None:
         raise ReportError(f"no answer for {path}")
 
     monkeypatch.setattr(publication, "write_report", hangs)
     monkeypatch.setattr(publication, "read_report", hangs)
     _commit_and_abort(_task(reportPath="gs://b/x"))
     assert "no answer for gs://b/x/batch-7.json" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["", "{batchId}.json", "{batchId}/report.json"])
+@pytest.mark.parametrize("query", ["q", ""])
+def test_hanging_folder_leaves_one_thread(
+    name: str,
+    query: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Pipes that nobody opens stand for files on a disk that does not respond."""
+    here = ReportFolder.of(tmp_path / "files")
+    monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
+    for call in (write_report, read_report):
+        monkeypatch.setattr(publication, call.__name__, partial(call, timeout_s=0.1))
+    task, batches = _task(reportPath=str(tmp_path / "reports" / name)), range(4)
+    pipes = [Path(micro_batch_path(str(task.config.report_path), batch)) for batch in batches]
+    for pipe in pipes:
+        pipe.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(pipe)
+    before = set(threading.enumerate())
+    for batch in batches:
+        Publication.of(task.config, WriteOrigin(query_name=query), batch).fail(REPORT)
+    (thread,) = set(threading.enumerate()) - before
+    assert caplog.text.count("an earlier attempt has not returned yet") == (3 if query else 4)
+    # Without a query's name, the first micro-batch hangs in reading the file.
+    os.close(os.open(pipes[0], os.O_RDWR | os.O_NONBLOCK))
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(

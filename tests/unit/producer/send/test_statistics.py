@@ -240,6 +240,15 @@ def test_many_lines_use_several_files(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [each["ts"] for each in found] == sorted(each["ts"] for each in found)
 
 
+def test_query_of_a_uri_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(statistics, "write_report", lambda path, *_, **__: written.append(path))
+    files = statistics.StatisticsFiles("s3://b/t?endpoint_override=h:1")
+    files.write("{}")
+    files.close()
+    assert written == ["s3://b/t-0.jsonl?endpoint_override=h:1"]
+
+
 def test_slow_or_failing_destination_only_loses_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from spark_kafka_sink.spark.report_folder import (
     StreamIdentity,
+    micro_batch_path,
     own_report_path,
+    reports_folder,
     warn_of_own_path,
 )
 
@@ -26,6 +28,12 @@ FIRST = StreamIdentity("first", "/checkpoints/1")
         (StreamIdentity("second", ""), "{batchId}.json", "second/{batchId}.json"),
         (StreamIdentity("second", ""), "r/b-{batchId}/r", "r/second/b-{batchId}/r"),
         (StreamIdentity("a b/..", ""), "s3://b/r", "s3://b/r/query-9e4a049f6aed"),
+        (StreamIdentity("second", ""), "s3://b/r/?region=x", "s3://b/r/second?region=x"),
+        (
+            StreamIdentity("second", ""),
+            "s3://b/r/{batchId}.json?endpoint_override=h:1/x",
+            "s3://b/r/second/{batchId}.json?endpoint_override=h:1/x",
+        ),
         (StreamIdentity("", "/checkpoints/2"), "reports", "reports/query-7544a240e150"),
         (StreamIdentity("first", "/checkpoints/2"), "reports", "reports/first"),
         (StreamIdentity("first", ""), "reports", "reports"),
@@ -42,6 +50,29 @@ def test_second_stream_uses_a_subfolder(
         assert own_report_path(path, stream, owners) == own
     assert own_report_path(f"{path}-other", stream, owners) == f"{path}-other"
     assert len(list(owners.iterdir())) == 2 + (own != path)
+
+
+@pytest.mark.parametrize(
+    ("path", "file", "folder"),
+    [
+        ("r/a?b=c", "r/a?b=c/batch-7.json", "r/a?b=c"),
+        ("s3://b/r?region=x", "s3://b/r/batch-7.json?region=x", "s3://b/r?region=x"),
+        ("s3://b/r/?e=h:1/", "s3://b/r/batch-7.json?e=h:1/", "s3://b/r/?e=h:1/"),
+        ("s3://b/r/{batchId}.json?e=h:1/x", "s3://b/r/7.json?e=h:1/x", "s3://b/r?e=h:1/x"),
+        ("s3://b/r/{batchId}/x?e=h", "s3://b/r/7/x?e=h", "s3://b/r?e=h"),
+        ("file:///r?x", "file:///r/batch-7.json?x", "file:///r?x"),
+    ],
+)
+def test_query_of_a_uri_is_kept(path: str, file: str, folder: str) -> None:
+    assert micro_batch_path(path, 7) == file
+    assert reports_folder(path) == folder
+
+
+def test_slash_before_the_query_makes_no_other_path(tmp_path: Path) -> None:
+    assert own_report_path("s3://b/r?region=x", FIRST, tmp_path) == "s3://b/r?region=x"
+    second = StreamIdentity("second", "/checkpoints/2")
+    own = own_report_path("s3://b/r/?region=x", second, tmp_path)
+    assert own == "s3://b/r/second?region=x"
 
 
 def test_each_checkpoint_has_its_own_reports(tmp_path: Path) -> None:
