@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,8 @@ from tests.spark.write_methods.batch import BATCH
 from tests.spark.write_methods.pipelines import CONNECT
 from tests.spark.write_methods.secured import SECURED, write_trust_file
 from tests.spark.write_methods.sql import SQL
-from tests.spark.write_methods.stream import STREAMS
-from tests.spark.write_methods.write_method import Write, WriteMethod, run_method
+from tests.spark.write_methods.stream import IDENTIFIES_RUNS, STREAMS
+from tests.spark.write_methods.write_method import ROWS, Write, WriteMethod, run_method
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def connect_errors(
 def test_writes_all_rows_or_fails_with_spark_connect(
     method: WriteMethod, connect_errors: dict[str, str | None], embedded_broker: EmbeddedBroker
 ) -> None:
+    if method.name == "stream-for-each-batch-twice" and not IDENTIFIES_RUNS:
+        method = replace(method, rows=ROWS // 2)  # The second write of both batches is skipped.
     check_result(method, connect_errors[method.name], embedded_broker, f"connect-{method.name}")
 
 
