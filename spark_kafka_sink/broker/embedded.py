@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, fields
 from functools import partial
@@ -66,6 +67,7 @@ class BrokerRuntime:
     """
 
     def __init__(self, config: BrokerConfig, faults: Faults, security: ServerSecurity) -> None:
+        self._pid = os.getpid()
         listeners = _listen(config)
         self.nodes = _nodes(config, listeners)
         bound = {node.id: node.bound for node in self.nodes}
@@ -129,7 +131,12 @@ class BrokerRuntime:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close all connections, and flush and close the storage."""
+        """Close all connections, and flush and close the storage.
+
+        This has no effect in a forked process: the storage belongs to its parent.
+        """
+        if os.getpid() != self._pid:
+            return
         self._server.stop()
         self._thread.join(STOP_SECONDS)
         self.cluster.close()

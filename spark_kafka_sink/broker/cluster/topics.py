@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.partition import Partition, Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
+from spark_kafka_sink.broker.storage.journal import LOG_START, TOPIC, Journal
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 from spark_kafka_sink.common.errors import KafkaProdError
 
@@ -121,7 +121,6 @@ class NewTopic:
 
 
 LOG = logging.getLogger(__name__)
-LOG_START = "log start"
 LEADER_EPOCH = "leader epoch"
 UNFINISHED = "remains"
 """Journal kind of partitions (by topic) whose creation or deletion has started.

@@ -126,13 +126,18 @@ class ProducerStateManager:
     def restore(self, old: ProducerStateManager, end: int) -> None:
         """Add the state of `old` below the offset `end` that the log no longer contains."""
         for producer_id, entry in old.entries.items():
-            kept = [batch for batch in entry.batches if batch.base_offset < end]
+            found = self.entries.get(producer_id)
             if entry.last_offset < end:
                 self.entries[producer_id] = entry
-            elif kept and producer_id not in self.entries:
-                batches = deque(kept, MAX_CACHED_BATCHES)
-                last = kept[-1].base_offset
-                self.entries[producer_id] = replace(entry, batches=batches, last_offset=last)
+                continue
+            kept = {one.base_offset: one for one in entry.batches if one.base_offset < end}
+            if not kept or (found is not None and found.epoch != entry.epoch):
+                continue
+            if found is not None:
+                kept |= {one.base_offset: one for one in found.batches}
+            batches = deque((kept[key] for key in sorted(kept)), MAX_CACHED_BATCHES)
+            last = max(kept)
+            self.entries[producer_id] = replace(entry, batches=batches, last_offset=last)
 
     def _entry(self, producer_id: int, epoch: int) -> ProducerStateEntry:
         entry = self.entries.get(producer_id)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
-from spark_kafka_sink.broker.storage.journal import Journal, close_locked, open_locked
+from spark_kafka_sink.broker.storage.journal import LOG_START, Journal, close_locked, open_locked
 from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
@@ -51,7 +51,7 @@ class DataDir(StorageBackend):
             _check_own(self.path)
             self._lock = open_locked(self.path / LOCK, os.O_RDWR | os.O_CREAT)
             self.journal = self._open_journal()
-            self.was_clean = _remove_mark(self.path / CLEAN_MARK)
+            mark = _remove_mark(self.path / CLEAN_MARK)
         except BlockingIOError as error:
             raise ConfigError(
                 f"another broker uses the data folder {self.path}",
@@ -62,6 +62,10 @@ class DataDir(StorageBackend):
                 f"the data folder {self.path} can't be used: {error.strerror}",
                 hint="Set data_dir to a folder that the broker can write to",
             ) from error
+        self.was_clean = mark is not None
+        self._known_gaps = frozenset((mark or "").splitlines())
+        self._gaps: list[str] = []
+        """The gaps that a clean shutdown records, so that the next start does not reject them."""
 
     def _open_journal(self) -> Journal:
         try:
@@ -104,7 +108,8 @@ class DataDir(StorageBackend):
             if not os.path.lexists(folder):
                 LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
-            segments = self._segments(folder, config, on_batch)
+            start = self.journal.get(LOG_START, (topic, partition)) or 0
+            segments = self._segments(folder, config, on_batch, start)
             new_segment = self._new_segment(folder, config)
             return SegmentedStorage(
                 config, new_segment, [*segments], sync_journal=self.journal.sync
@@ -116,15 +121,20 @@ class DataDir(StorageBackend):
                 hint="Restore the folder from a backup, or make it readable",
             ) from error
 
-    def _segments(self, folder: Path, config: LogConfig, on_batch: OnBatch) -> list[DiskSegment]:
-        """Open the segments of a partition. Drop all data after an incomplete batch."""
+    def _segments(
+        self, folder: Path, config: LogConfig, on_batch: OnBatch, start: int
+    ) -> list[DiskSegment]:
+        """Open the segments of a partition. Drop all data after an incomplete batch.
+
+        `start` is the log start offset; offsets below it may be missing.
+        """
         segments: list[DiskSegment] = []
         end = 0
         paths = _own_files(folder, _LOG_FILE)
         for number, path in enumerate(paths):
             if (base := int(path.stem)) < end:
                 raise _damaged(path, f"its first offset is below {end}, the end of the log")
-            if number and base > end:
+            if number and base > max(end, start):
                 self._check_gap(folder, end, base)
             segment = self._new_segment(folder, config)(base, is_new=False)
             segments.append(segment)
@@ -144,12 +154,13 @@ class DataDir(StorageBackend):
         """Reject missing segments. After a crash, keep the later segments, as Kafka does.
 
         Raises:
-            ConfigError: the broker was stopped cleanly, so the segments were removed later.
+            ConfigError: the segments were removed after the broker was stopped cleanly.
         """
-        why = f"the offsets {end} to {base - 1} are missing"
-        if self.was_clean:
+        gap, why = f"{folder.name} {base}", f"the offsets {end} to {base - 1} are missing"
+        if self.was_clean and gap not in self._known_gaps:
             raise _damaged(folder, why, f"start without the records of {folder.name} at them")
         LOG.warning("%s is damaged: %s", folder, why)
+        self._gaps.append(gap)
 
     def _truncate_log(self, segment: DiskSegment, later: list[Path]) -> None:
         """Truncate a log after its last complete batch, because later data is unreliable."""
@@ -191,7 +202,7 @@ class DataDir(StorageBackend):
         """See `StorageBackend`. Mark clean data, so that the next broker does not verify it."""
         try:
             if clean:
-                (self.path / CLEAN_MARK).touch()
+                (self.path / CLEAN_MARK).write_text("\n".join(self._gaps))
         finally:
             self._handles.close_all()
             close_locked(self._lock)
@@ -199,6 +210,7 @@ class DataDir(StorageBackend):
     def abandon(self) -> None:
         """See `StorageBackend`."""
         self.journal.release()
+        self._gaps = sorted(self._known_gaps)
         self.close(clean=self.was_clean)
 
 
@@ -231,14 +243,17 @@ def _shown(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _remove_mark(mark: Path) -> bool:
-    """Remove the mark of a clean shutdown. Return True if the mark existed.
+def _remove_mark(mark: Path) -> str | None:
+    """Remove the mark of a clean shutdown. Return its text, or None if there was no mark.
 
     If this process is killed, the next broker finds no mark, and verifies the data.
     """
-    was_clean = mark.exists()
-    mark.unlink(missing_ok=True)
-    return was_clean
+    try:
+        text = mark.read_text()
+    except FileNotFoundError:
+        return None
+    mark.unlink()
+    return text
 
 
 def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:

@@ -30,6 +30,8 @@ Key: TypeAlias = tuple[str | int, ...]
 
 TOPIC: Final = "topic"
 """Journal kind for topics by name. Each value is an object that contains the id."""
+LOG_START: Final = "log start"
+"""Journal kind for log start offsets by topic and partition."""
 TRANSACTION: Final = "transaction"
 """Journal kind for transactional ids. Each value has the fields of `TransactionMetadata`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,7 @@ _ENDED: Final = frozenset(
 )
 
 
+_AGAIN_SECONDS: Final = 5.0
 _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unknown"
 
 
@@ -97,10 +99,10 @@ def abort_batch(
         return _all_ended(driver, caller, tasks, descriptions)
     owner = driver.fence()
     record = driver.read_fenced()
-    # Until the fence, a commit() of another driver may have finished.
-    descriptions = driver.described([each.transactional_id for each in tasks])
     state: ScopeState = protocol.Nothing() if record is None else record.state
     read = state
+    if isinstance(state, protocol.Nothing) and driver.scope.kind is ScopeKind.RUN:
+        descriptions = _described_again(driver, tasks, descriptions)
     if isinstance(state, protocol.Nothing) and _is_finished_run(driver, tasks, descriptions):
         return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
     while not isinstance(step := protocol.next_abort_step(state, caller), protocol.AbortOurs):
@@ -119,8 +121,25 @@ def abort_batch(
         rolled = isinstance(read, protocol.Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     outcome = _outcome(driver, status, caller.batch, aborted)
-    superseded = protocol.is_superseded(read, ours) and not is_any_committed(tasks, descriptions)
-    return replace(outcome, superseded=superseded and status is not CommitStatus.ABORTED)
+    if status is CommitStatus.ABORTED or not protocol.is_superseded(read, ours):
+        return outcome
+    descriptions = _described_again(driver, tasks, descriptions)
+    return replace(outcome, superseded=not is_any_committed(tasks, descriptions))
+
+
+def _described_again(
+    driver: Driver,
+    tasks: Sequence[TaskTransaction],
+    before: Mapping[str, TransactionDescription],
+) -> Mapping[str, TransactionDescription]:
+    """Describe the transactions after the fence: until then, a commit() may have finished.
+
+    If this fails, return the descriptions of `before`, because only the report depends on it.
+    """
+    ids, deadline = [each.transactional_id for each in tasks], driver.deadline_in(_AGAIN_SECONDS)
+    with suppress(KafkaProdError):
+        return driver.describe(ids, deadline) or before
+    return before
 
 
 def _is_ended(task: TaskTransaction, description: TransactionDescription | None) -> bool:

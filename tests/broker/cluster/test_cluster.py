@@ -262,20 +262,22 @@ class TestStoppedNodes:
 
     def test_producers_of_deleted_records_are_known_after_a_truncation(self) -> None:
         with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
-            whole, torn = new_producer_id(first), new_producer_id(first)
-            for producer in (whole, torn):
+            whole, torn, partial = (new_producer_id(first) for _ in range(3))
+            for producer in (whole, torn, partial):
                 produce(first, "t", batch(2, producer=(producer, 0, 0)))
-            assert _delete_records(first, 4) == 4
+            assert _delete_records(first, 6) == 6
+            produce(first, "t", batch(2, producer=(partial, 0, 2)))
             kafka.set_follower_lag(60_000)
             produce(first, "t", batch(2, producer=(torn, 0, 2)), acks=1)
+            produce(first, "t", batch(2, producer=(partial, 0, 4)), acks=1)
             kafka.stop_node(1)
             kafka.set_follower_lag(0)
-            for offset, producer in ((0, whole), (2, torn)):
+            for offset, producer in ((0, whole), (2, torn), (4, partial)):
                 repeated = produce(second, "t", batch(2, producer=(producer, 0, 0)))
                 assert (repeated.error_code, repeated.base_offset) == (ErrorCode.none, offset)
                 gap = produce(second, "t", batch(2, producer=(producer, 0, 9)))
                 assert gap.error_code is ErrorCode.out_of_order_sequence_number
-            assert produce(second, "t", batch(2, producer=(torn, 0, 2))).base_offset == 4
+            assert produce(second, "t", batch(2, producer=(torn, 0, 2))).base_offset == 8
 
     def test_failed_truncation_is_retried(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

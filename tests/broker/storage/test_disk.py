@@ -358,10 +358,30 @@ def test_missing_segments(
         with pytest.raises(ConfigError, match=r"the offsets 2 to \d are missing"):
             EmbeddedBroker(data_dir=folder).start()
     (Path(folder) / CLEAN_MARK).unlink()
-    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
-        assert kafka.batches("t", 0) == [complete[0], *complete[3:]]
-        assert produce(client, "t", batch(2)).base_offset == 10
+    for end in (10, 12):
+        with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+            assert kafka.batches("t", 0)[:3] == [complete[0], *complete[3:]]
+            assert produce(client, "t", batch(2)).base_offset == end
     assert "are missing" in caplog.text
+    sorted(location.glob("*.log"))[-2].unlink()
+    with pytest.raises(ConfigError, match="are missing"):
+        EmbeddedBroker(data_dir=folder).start()
+
+
+def test_missing_segments_below_the_log_start(folder: str) -> None:
+    """Their deletion might have been interrupted."""
+    configs = {"internal.segment.bytes": "300"}
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
+        with client_of(kafka) as client:
+            for _ in range(5):
+                produce(client, "t", batch(2, value=bytes(100)))
+            first = min(broker_folder(folder, "t").glob("*.log")).read_bytes()
+            delete = {"name": "t", "partitions": [{"partition_index": 0, "offset": 6}]}
+            client.call(ApiKey.DELETE_RECORDS, 2, topics=[delete], timeout=TIMEOUT)
+        complete = kafka.batches("t", 0)
+    (broker_folder(folder, "t") / f"{0:020}.log").write_bytes(first)
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert kafka.batches("t", 0) == complete
 
 
 def test_two_brokers_cannot_share_a_folder(folder: str) -> None:
@@ -384,6 +404,16 @@ def test_forked_process_does_not_keep_the_lock(folder: str) -> None:
     finally:
         child.kill()
         child.join()
+
+
+def test_forked_process_does_not_stop_the_broker(folder: str) -> None:
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        child = multiprocessing.get_context("fork").Process(target=kafka.stop)
+        child.start()
+        child.join()
+        assert not (Path(folder) / CLEAN_MARK).exists()
+        with pytest.raises(ConfigError, match="another broker uses"):
+            EmbeddedBroker(data_dir=folder).start()
 
 
 def test_relative_folder_survives_a_change_of_directory(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
@@ -381,6 +382,22 @@ def test_abort_while_a_commit_finishes(query: Writes, kind: ScopeKind) -> None:
         outcome = abort_batch(driver, caller, tasks)
     assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
     assert write.visible() == rows_of(batch)
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_abort_does_not_need_the_second_description(query: Writes, is_decided: bool) -> None:
+    caller, tasks = query.caller("0", new_nonce()), transactions_of(query.tasks("0"))
+    if is_decided:
+        with pytest.raises(CrashError), crashing_driver(query, "after decide") as driver:
+            commit_batch(driver, caller, tasks)
+
+    def fail() -> None:
+        driver.admin.describe = Mock(side_effect=BrokerUnavailableError("it is overdue"))  # type: ignore[method-assign]
+
+    with stepped_driver(query, "after fence", fail) as driver:
+        outcome = abort_batch(driver, caller, tasks)
+    assert outcome.status is (CommitStatus.ROLLED_FORWARD if is_decided else CommitStatus.ABORTED)
+    assert query.visible() == (rows_of("0") if is_decided else NOTHING)
 
 
 def test_commit_of_a_run_that_another_run_finishes(query: Writes) -> None:
