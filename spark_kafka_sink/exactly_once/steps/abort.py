@@ -103,8 +103,8 @@ def abort_batch(
     read = state
     if isinstance(state, protocol.Nothing) and driver.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(driver, tasks, descriptions)
-    if isinstance(state, protocol.Nothing) and _is_finished_run(driver, tasks, descriptions):
-        return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
+        if _is_finished_run(driver, tasks, descriptions):
+            return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
     while not isinstance(step := protocol.next_abort_step(state, caller), protocol.AbortOurs):
         if isinstance(step, protocol.RollForward):
             known = () if record is None else record.fates
