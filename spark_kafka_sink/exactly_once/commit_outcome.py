@@ -94,7 +94,7 @@ class CommitOutcome:
     the tasks' rows are visible.
     """
     left_open: tuple[str, ...] = ()
-    """Ids of transactions that could not be aborted; they stay open until they time out."""
+    """Ids of transactions that could not be aborted; with two-phase commit they do not time out."""
     problem: str = ""
     """Why other transactions, with unknown ids, might be open; empty if no others can be open."""
     steps: tuple[tuple[str, float], ...] = ()

@@ -38,7 +38,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind
+from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.producer.transactions.state import FIRST_EPOCH, second_attempt_error
 from spark_kafka_sink.records.record_batch import next_sequence
 
@@ -272,7 +272,7 @@ def abort_shared(
     """Abort the transaction, unless it was committed.
 
     The epoch is ended first. After that, an EndTxn that is still in flight has no effect, so the
-    log shows the final state of the batch.
+    log shows the final state of the batch. A decision of another driver is committed.
 
     Args:
         driver: driver of the scope.
@@ -280,9 +280,12 @@ def abort_shared(
         shared: the transaction.
         batch: number or name of the batch.
         results: results of the tasks that finished.
+
+    Raises:
+        TornTransactionError: another driver has decided the batch, and some of its rows are lost.
     """
     driver.end_epoch(shared)
-    state = _state_of(driver.read_unfenced(), driver.scope)
+    state = recover_scope(driver, reset=False)
     is_written = caller is not None and protocol.judge(state, caller) is protocol.Verdict.SKIP
     return CommitOutcome(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
@@ -310,12 +313,12 @@ def _commit(
 ) -> CommitOutcome:
     owners = owners_of(results)
     if not owners and driver.scope.kind is ScopeKind.RUN:
+        _try_abort(driver, shared)  # The brokers might have rejected all rows.
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
     record = driver.read_fenced()
-    known: decision_record.ScopeState = protocol.Nothing() if record is None else record.state
-    # Batches decided without atomicBatch were committed during planning, and their driver was
-    # fenced.
-    state = protocol.finished(known) if isinstance(known, protocol.Decided) else known
+    state: decision_record.ScopeState = protocol.Nothing() if record is None else record.state
+    if isinstance(state, protocol.Decided):  # Since planning, by a driver without atomicBatch.
+        state = recover_scope(driver, reset=False)
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
     step = protocol.next_commit_step(state, caller, no_tasks)
     if isinstance(step, protocol.Refuse):
@@ -354,7 +357,7 @@ def _fenced(
     error: errors.FencedError,
 ) -> CommitOutcome:
     """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
-    state = _state_of(driver.read_unfenced(), driver.scope)
+    state = recover_scope(driver, reset=False)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=_is_aborted(driver, results))
@@ -377,20 +380,15 @@ def _is_aborted(driver: Driver, results: Iterable[TaskResult]) -> bool:
 
 
 def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
-    """Try to abort; if this fails, the transaction times out and is never committed."""
+    """Try to abort; if this fails, the transaction is never committed."""
     try:
         driver.end_epoch(shared)
     except errors.KafkaProdError as error:
         _LOG.warning(
-            "transaction %s could not be aborted and will time out: %s",
+            "transaction %s could not be aborted and may block readers: %s",
             shared.transactional_id,
             error,
         )
-
-
-def _state_of(records: decision_record.DecisionRecords, scope: Scope) -> decision_record.ScopeState:
-    record = records.latest(scope)
-    return protocol.Nothing() if record is None else record.state
 
 
 def _outcome(

@@ -364,9 +364,10 @@ class ExactlyOnceEnd(WriteEnd):
         if left:
             _LOG.warning(
                 "%s: an earlier micro-batch was neither committed nor aborted; %s. They end when "
-                "the query's next micro-batch is committed, or when they time out",
+                "the query's next micro-batch is committed%s",
                 self._scope,
                 left,
+                self._or_timeout,
             )
 
     def _batch(self, batch_id: int | None) -> str:
@@ -387,9 +388,12 @@ class ExactlyOnceEnd(WriteEnd):
             return ""
         shown = ", ".join(names[:_MOST_LISTED])
         more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-        until = "until it times out" if len(names) == 1 else "until they time out"
-        which = f"{plural(len(names), 'transaction')} may be open {until}: {shown}{more}"
+        until = " until it times out" if len(names) == 1 else " until they time out"
+        which = (
+            f"{plural(len(names), 'transaction')} may be open{until if self._or_timeout else ''}"
+        )
         others = f"transactions of tasks that did not finish may be open: {problem}"
+        which += f": {shown}{more}"
         return "; ".join([*([which] if names else []), *([others] if problem else [])])
 
     def _describe_failure(self, error: Exception, names: Sequence[str]) -> tuple[str, str]:
@@ -399,20 +403,26 @@ class ExactlyOnceEnd(WriteEnd):
         left = self._describe_open(names, errors.text_of(error))
         return left, f"{_UNKNOWN}; {left}. {self._remedy_if_unknown()}"
 
+    @property
+    def _or_timeout(self) -> str:
+        """Another end of open transactions; "" with two-phase commit, which has no timeout."""
+        return "" if self.config.exactly_once.two_phase_commit else " or when they time out"
+
     def _remedy(self, left: str) -> str:
         """Describe the outcome of a failed batch, and the command that ends open transactions."""
         if not left:
             return NOT_VISIBLE
         return (
-            f"{NOT_VISIBLE}; {left}. They end when the batch runs again or when they time out. If "
-            "no query or job with the prefix is running, end them with "
+            f"{NOT_VISIBLE}; {left}. They end when the batch runs again{self._or_timeout}. If no "
+            "query or job with the prefix is running, end them with "
             f"{self._command('abort --undecided')}"
         )
 
     def _remedy_if_unknown(self) -> str:
+        before = " before the transactions time out" if self._or_timeout else ""
         return (
-            "Run the batch again before the transactions time out: it first commits what was "
-            f"decided. {self._command('list')} shows whether they are decided, and "
+            f"Run the batch again{before}: it first commits what was decided. "
+            f"{self._command('list')} shows whether they are decided, and "
             f"{self._command('commit')} commits those that are"
         )
 

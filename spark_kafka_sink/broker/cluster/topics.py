@@ -200,7 +200,11 @@ class TopicStore:
             LOG.warning("can't delete all data of the topic %s, retrying later: %s", topic, error)
 
     def save(self, topic: Topic) -> None:
-        """Store the id, configs, replicas and leaders of a topic, also across a machine crash."""
+        """Store the id, configs, replicas and leaders of a topic, also across a machine crash.
+
+        Raises:
+            OSError: nothing is stored.
+        """
         partitions = [
             {
                 "replicas": _final_replicas(one),
@@ -210,8 +214,13 @@ class TopicStore:
             for one in topic.partitions
         ]
         value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}
+        before = self._journal.get(TOPIC, (topic.name,))
         self._journal.put(TOPIC, (topic.name,), value)
-        self._journal.sync()
+        try:
+            self._journal.sync()
+        except OSError:
+            self._journal.put(TOPIC, (topic.name,), before)
+            raise
 
     def save_leader_epoch(self, partition: Partition) -> None:
         """Store the leader epoch after an election.

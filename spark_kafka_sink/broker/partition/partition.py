@@ -159,7 +159,13 @@ class Partition:
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
         if error := self._check_transaction(header, verdict):
             raise RefusedBatchError(error, _explain(self, header))
-        result = self._append(batch, header, options)
+        try:
+            result = self._append(batch, header, options)
+        except RefusedBatchError as refused:
+            if refused.error is ErrorCode.kafka_storage_error and not header.is_transactional:
+                # A partition accepts any first batch of a producer. Wait for the retry of this one.
+                self.transactions.verify(header, starts_at_zero=False)
+            raise
         self._remember(header, result)
         return result
 

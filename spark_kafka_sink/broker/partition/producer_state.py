@@ -177,7 +177,8 @@ class EndedTransaction:
 class Verification:
     """The first batch of a producer whose verification by the coordinator is pending (KIP-890).
 
-    If this batch is resent, no later batch of the producer may be appended before it.
+    Also used for a batch that the storage could not append. If the batch is resent, no later batch
+    of the producer may be appended before it.
     """
 
     epoch: int

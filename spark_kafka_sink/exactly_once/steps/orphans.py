@@ -130,7 +130,7 @@ def abort_ours(
             return _result(driver.admin.end(transactions, commit=False, deadline=deadline))
         except KafkaProdError as error:
             _LOG.warning(
-                "%s could not be aborted and will time out: %s",
+                "%s could not be aborted and may block readers: %s",
                 plural(len(transactions), "transaction"),
                 error,
             )
@@ -180,7 +180,7 @@ def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str
         return found + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
     except KafkaProdError as error:
         _LOG.warning(
-            "transactions of lost attempts could not be aborted and will time out: %s", error
+            "transactions of lost attempts could not be aborted and may block readers: %s", error
         )
         return found + Aborted(problem=error.message)
     return found
@@ -209,7 +209,7 @@ def _result(codes: Mapping[str, int]) -> Aborted:
     if still_open:
         name, error = next(iter(still_open.items()))
         _LOG.warning(
-            "%s could not be aborted and will time out, for example %s: %s",
+            "%s could not be aborted and may block readers, for example %s: %s",
             plural(len(still_open), "transaction"),
             name,
             error,

@@ -16,6 +16,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
 from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing
 from spark_kafka_sink.exactly_once.shared_transaction import claim, commit_shared
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,
@@ -34,8 +35,13 @@ from tests.integration.exactly_once.simulated_writes import (
     Writes,
     first_of,
     rows_of,
+    transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import CrashError, stepped_driver
+from tests.integration.exactly_once.stepped_driver import (
+    CrashError,
+    crashing_driver,
+    stepped_driver,
+)
 from tests.integration.support.producer_writes import numbered, rows
 from tools.support.admin import Admin
 
@@ -308,6 +314,29 @@ def test_atomic_and_other_batches_alternate(query: Writes) -> None:
     each_its_own.committer.commit("2", each_its_own.tasks("2"))
     assert query.visible() == rows_of("0", "1", "2")
     assert dead.commit([dead.result(None)] * TASKS).status is CommitStatus.ALREADY_WRITTEN
+
+
+@pytest.mark.parametrize("ending", ["commit", "fenced commit", "abort"])
+def test_batch_that_another_driver_has_decided(query: Writes, ending: str) -> None:
+    """A driver without atomicBatch takes over and dies after its decision, which must be kept."""
+    batch, other = plan(query, "0"), replace(query, options={})
+    results = batch.tasks()
+
+    def decide() -> None:
+        tasks = transactions_of(other.tasks("0"))
+        with pytest.raises(CrashError), crashing_driver(other, "after decide") as driver:
+            commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+
+    if ending == "fenced commit":
+        batch.commit_with("before commit", decide, results)
+    else:
+        decide()
+        if ending == "commit":
+            outcome = batch.commit(results)
+        else:
+            outcome = query.committer.abort_shared("0", results, batch.shared, complete=True)
+        assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, True)
+    assert query.visible() == rows_of("0")
 
 
 def test_operator_lists_and_aborts_undecided_batch(query: Writes) -> None:

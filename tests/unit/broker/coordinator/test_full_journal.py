@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -23,7 +24,7 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
 )
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.decoder import EndTransactionMarker
@@ -97,6 +98,20 @@ def test_rejected_offsets_and_configs_are_unchanged(journal: FullJournal) -> Non
     assert offsets["t", 0].offset == 1
     assert topic.config.own == {}
     assert topic.partitions[0].log.storage.config.retention_ms == retention
+
+
+def test_topic_whose_journal_could_not_be_synced(
+    journal: FullJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its creation can be repeated."""
+    topics = Topics(BrokerConfig(), [1], TopicStore(MemoryBackend(), journal), (), lambda *_: None)
+    new = NewTopic(name="t", partitions=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", Mock(side_effect=NoSpaceError))
+        with pytest.raises(TopicError):
+            topics.create(new)
+    assert not journal.all(TOPIC)
+    assert len(topics.create(new).partitions) == 1
 
 
 def test_offsets_of_a_deleted_topic_are_not_inherited(journal: FullJournal, tmp_path: Path) -> None:

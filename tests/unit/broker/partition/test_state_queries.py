@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import crc32c
 import pytest
+from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions, RefusedBatchError
@@ -66,6 +69,20 @@ def test_last_stable_offset_is_at_least_the_log_start_offset() -> None:
     assert partition.last_stable_offset == 2
     partition.log.delete_records(4)
     assert partition.last_stable_offset == 4
+
+
+def test_first_batch_that_the_storage_could_not_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The producer's later batches must not be appended before it, even if it is not yet known."""
+    partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
+    first, second = (bytes(batch(1, producer=(7, 0, number), timestamp=0)) for number in range(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(partition.log.storage, "append", Mock(side_effect=OSError("no space")))
+        with pytest.raises(RefusedBatchError):
+            partition.append(first, OPTIONS)
+    with pytest.raises(RefusedBatchError) as caught:
+        partition.append(second, OPTIONS)
+    assert caught.value.error is ErrorCode.out_of_order_sequence_number
+    assert [partition.append(one, OPTIONS).base_offset for one in (first, second)] == [0, 1]
 
 
 @pytest.mark.parametrize(("deleted", "base"), [(4, 5), (0, None)])

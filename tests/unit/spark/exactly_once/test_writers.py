@@ -98,11 +98,16 @@ def committer(monkeypatch: pytest.MonkeyPatch) -> Committer:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> KafkaProdStreamWriter:
+    return writer_with(tmp_path, {})
+
+
+def writer_with(tmp_path: Path, more: dict[str, str]) -> KafkaProdStreamWriter:
     options = {
         "kafka.bootstrap.servers": "localhost:1",
         "deliveryGuarantee": "exactly-once",
         "transactionalIdPrefix": "orders",
         "reportPath": str(tmp_path),
+        **more,
     }
     config = SinkConfig.parse(options)
     return KafkaProdStreamWriter(None, ExactlyOnceEnd(config, WriteOrigin(), stream_scope(config)))
@@ -190,6 +195,20 @@ def test_abort_names_open_transactions_and_the_command_that_ends_them(
         "`kafkaprod transactions abort --undecided --prefix orders "
         "--bootstrap-servers localhost:1`" in caplog.text
     )
+
+
+def test_transactions_of_two_phase_commit_do_not_time_out(
+    committer: Committer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writer_with(tmp_path, {"twoPhaseCommit": "true"})
+    for committer.answer in (
+        CommitOutcome(status=CommitStatus.ABORTED, batch="7", left_open=("orders/a",)),
+        FencedError("a newer driver has taken over"),
+    ):
+        writer.abort([DONE, None], 7)
+    assert "orders/a" in caplog.text
+    assert "time out" not in caplog.text
+    assert "times out" not in caplog.text
 
 
 def test_abort_after_a_decision_reports_a_failure_with_visible_rows(
