@@ -103,13 +103,14 @@ class BrokerRuntime:
             backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
         try:
             return Cluster(config, self.nodes, clock, backend, purgatory, sockets, denials)
-        except BaseException as error:
+        except OSError as error:
             backend.abandon()
-            if isinstance(error, OSError):
-                raise ConfigError(
-                    f"the broker's storage failed: {error}",
-                    hint="Make the storage writable, or free space",
-                ) from error
+            raise ConfigError(
+                f"the broker's storage failed: {error}",
+                hint="Make the storage writable, or free space",
+            ) from error
+        except BaseException:
+            backend.abandon()
             raise
 
     def call_soon(self, function: Callable[[], None]) -> None:

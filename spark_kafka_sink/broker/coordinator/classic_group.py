@@ -111,9 +111,8 @@ NO_OFFSET = -1
 class CommittedOffset:
     """The offset from which a group continues to read, or -1 if no offset is committed.
 
-    `order` is the number of the commit (`GroupCoordinator.next_order`), which journals of earlier
-    versions do not contain. If there are several commits for a partition, the one with the highest
-    number applies.
+    `order` is the number of the commit (`GroupCoordinator.next_order`). If there are several
+    commits for a partition, the one with the highest number applies.
     """
 
     offset: int = NO_OFFSET

@@ -343,8 +343,7 @@ def _requested(
     """Yield the name, id and partition indexes of the requested topics.
 
     If the request lists no topics, yield all topics with committed offsets that the client may
-    describe. The name is None if the
-    topic id is unknown.
+    describe. The name is None if the topic id is unknown.
     """
     if topics is not None:
         for item in topics:

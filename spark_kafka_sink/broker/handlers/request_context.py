@@ -133,8 +133,8 @@ class RequestContext(NamedTuple):
     def by_partition(self, handle: Callable[[Any, Any], Result]) -> dict[str, Any]:
         """Call `handle` for each partition of the request; return the response with the results.
 
-        The arguments of `handle` are the request's items for topic and partition. It can
-        raise TopicError. If it raises OSError, the partition fails with Kafka's error for a failed
+        The arguments of `handle` are the request's items for topic and partition. It can raise
+        TopicError. If it raises OSError, the partition fails with Kafka's error for a failed
         storage.
         """
         shape = BY_PARTITION[self.api]

@@ -54,7 +54,7 @@ def run_on(submit: Callable[[Callable[[], None]], None], function: Callable[[], 
 
 
 def for_other_threads(sockets: SocketServer, lock: StateLock) -> NodeSockets:
-    """Return functions that run on the loop's thread, and wait for their end.
+    """Return functions that run on the loop's thread, and wait until they return.
 
     `lock` is the lock on the cluster's state. It is released during the wait, because the loop
     might need it.

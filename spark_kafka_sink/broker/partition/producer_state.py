@@ -253,7 +253,7 @@ class PartitionTransactions:
         del self._aborted[: bisect_left(self._aborted, offset, key=lambda ended: ended.last_offset)]
 
     def verify(self, header: BatchHeader, *, starts_at_zero: bool) -> None:
-        """Register that the coordinator's verification of a batch is pending."""
+        """Register a batch that is being verified or could not be appended; see `Verification`."""
         pending = self.verifying.get(header.producer_id)
         lowest = header.base_sequence
         if pending is not None and pending.epoch == header.producer_epoch:

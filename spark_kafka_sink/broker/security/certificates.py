@@ -144,7 +144,7 @@ def _builder(
 
 
 def peer_principal(certificate: bytes | None) -> str | None:
-    """Return Kafka's principal name for a client's DER certificate, or None if it is None."""
+    """Return Kafka's principal name for a client's DER certificate, or None without one."""
     if certificate is None:
         return None
     return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()

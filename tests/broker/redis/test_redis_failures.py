@@ -49,15 +49,21 @@ def stored(kafka: EmbeddedBroker) -> list[bytes | None]:
 
 
 @contextmanager
+def broker_on(url: str) -> Iterator[tuple[EmbeddedBroker, RawClient]]:
+    """Start a broker with a topic, and connect a client to it."""
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        yield kafka, raw
+
+
+@contextmanager
 def behind_proxy(
     redis_server: RedisServer, prefix: str
 ) -> Iterator[tuple[RedisProxy, EmbeddedBroker, RawClient]]:
     """Start a broker that uses Redis through a proxy, and connect a client to it."""
-    with (
-        RedisProxy(redis_server.port) as proxy,
-        EmbeddedBroker(storage=proxy.url(prefix), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with RedisProxy(redis_server.port) as proxy, broker_on(proxy.url(prefix)) as (kafka, raw):
         yield proxy, kafka, raw
 
 
@@ -76,10 +82,7 @@ def produce_until_success(raw: RawClient, records: bytes | bytearray) -> Any:
 
 
 def test_redis_stops(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (_, raw):
         produce(raw, "t", batch(1))
         own_redis.stop()
         answer = produce(raw, "t", batch(1))
@@ -105,10 +108,7 @@ def test_start_without_redis(own_redis: RedisServer) -> None:
 
 def test_hanging_redis(own_redis: RedisServer) -> None:
     """Commands sent to a hanging Redis must not take effect later."""
-    with (
-        EmbeddedBroker(storage=own_redis.url(timeout_ms=300), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url(timeout_ms=300)) as (kafka, raw):
         producer = new_producer_id(raw)
         produce(raw, "t", batch(1, producer=(producer, 0, 0), value=b"1"))
         own_redis.pause()
@@ -161,10 +161,7 @@ def test_topic_is_kept_if_its_deletion_fails(
 
 
 def test_redis_restarts_with_all_data(own_redis: RedisServer) -> None:
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (kafka, raw):
         ids = [new_producer_id(raw)]
         produce(raw, "t", batch(1, value=b"1", producer=(ids[0], 0, 0)))
         own_redis.client.save()
@@ -183,10 +180,7 @@ def test_redis_restarts_with_older_data(
 ) -> None:
     """Every request fails, also a retry of a lost batch, until the broker restarts."""
     url = own_redis.url()
-    with (
-        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(url) as (kafka, raw):
         producer = new_producer_id(raw)
         kept = [batch(1, value=b"1", producer=(producer, 0, 0))][: int(has_older_batch)]
         lost = batch(1, value=b"2", producer=(producer, 0, len(kept)))
@@ -216,10 +210,7 @@ def test_redis_restarts_with_deleted_batches(
 ) -> None:
     """A retry must not be appended after the restored batch."""
     url = own_redis.url()
-    with (
-        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(url) as (kafka, raw):
         producer = new_producer_id(raw)
         produce(raw, "t", batch(1, value=b"1", producer=(producer, 0, 0)))
         base = kafka.end_offsets("t")[0]
@@ -257,10 +248,7 @@ def test_lost_batch_is_not_acknowledged_by_the_replicas(
     own_redis: RedisServer, tmp_path: Path
 ) -> None:
     """The server restarts without a batch that waits for a replica, and then a replica follows."""
-    with (
-        EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url(replicas=1)) as (_, raw):
         own_redis.client.save()
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1, value=b"1")))
         wait_until_equal(lambda: values(own_redis), [b"1"])
@@ -275,10 +263,7 @@ def test_lost_batch_is_not_acknowledged_by_the_replicas(
 def test_deleted_batch_is_skipped_and_logged(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (kafka, raw):
         for value in (b"1", b"2", b"3"):
             answer = produce(raw, "t", batch(1, value=value))
             if value == b"2":
@@ -294,10 +279,7 @@ def test_deleted_batch_is_skipped_and_logged(
 def test_deleted_records_are_skipped_and_logged(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture, lost: list[int]
 ) -> None:
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (kafka, raw):
         base = produce(raw, "t", batch(3, value=b"1")).base_offset
         produce(raw, "t", batch(2, value=b"2"))
         assert stored(kafka) == [b"1"] * 3 + [b"2"] * 2
@@ -313,10 +295,7 @@ def test_older_data_contains_a_topic_with_the_same_name(
 ) -> None:
     """Records of the deleted topic must not appear in the new topic."""
     url = own_redis.url()
-    with (
-        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(url) as (kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
         own_redis.client.save()
         raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
@@ -335,10 +314,7 @@ def test_older_data_contains_a_topic_with_the_same_name(
 
 
 def test_redis_out_of_memory(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
         own_redis.client.config_set("maxmemory", 1)
         answer = produce(raw, "t", batch(2, value=b"2"))
@@ -351,10 +327,7 @@ def test_redis_out_of_memory(own_redis: RedisServer, caplog: pytest.LogCaptureFi
 
 def test_full_redis_is_readable_after_reconnect(own_redis: RedisServer) -> None:
     """Fetches and retention still work, as they do not store new values."""
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (kafka, raw):
         first = produce(raw, "t", batch(1, value=b"1")).base_offset
         own_redis.client.config_set("maxmemory", 1)
         for client in own_redis.client.client_list():
@@ -372,10 +345,7 @@ def test_full_redis_is_readable_after_reconnect(own_redis: RedisServer) -> None:
 def test_log_start_of_a_full_redis_persists(own_redis: RedisServer) -> None:
     """Retention stores the log start although Redis rejects new values."""
     url = own_redis.url()
-    with (
-        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(url) as (kafka, raw):
         start = produce(raw, "t", batch(2)).base_offset + 2
         kafka.jump_clock(10)
         assert produce(raw, "t", batch(1)).base_offset > start
@@ -391,10 +361,7 @@ def test_log_start_of_a_full_redis_persists(own_redis: RedisServer) -> None:
 
 def test_tail_of_a_full_redis_can_be_deleted(own_redis: RedisServer) -> None:
     """A new leader can drop records, although Redis does not store that they were deleted last."""
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
         base = produce(raw, "t", batch(2, value=b"2")).base_offset
         own_redis.client.config_set("maxmemory", 1)
@@ -407,10 +374,7 @@ def test_tail_of_a_full_redis_can_be_deleted(own_redis: RedisServer) -> None:
 
 def test_foreign_entry_in_stream(own_redis: RedisServer) -> None:
     """The entry is not part of a batch; later offsets follow it."""
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
         later = int(time.time() * 1000) + 3_600_000
         own_redis.client.xadd("korvet:t:0", {"value": "theirs"}, id=f"{later}-0")
@@ -439,10 +403,7 @@ def add_foreign_entry(
 
 def test_foreign_entry_inside_a_batch_is_kept(redis_server: RedisServer, unique_topic: str) -> None:
     key = f"{unique_topic}:t:0"
-    with (
-        EmbeddedBroker(storage=redis_server.url(unique_topic), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(redis_server.url(unique_topic)) as (kafka, raw):
         base = add_foreign_entry(kafka, raw, redis_server, key, 3)
         assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
         assert values(redis_server, key) == [b"1", b"theirs"]
@@ -535,10 +496,7 @@ def test_crash_while_removing_a_batch(
 def test_rejected_commands_are_not_reported_as_deleted_data(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with (
-        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(own_redis.url()) as (kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
         own_redis.client.acl_setuser("default", enabled=True, commands=["-hget"])
         answer = produce(raw, "t", batch(1, value=b"2"))
@@ -556,10 +514,7 @@ def test_writes_to_deleted_data_are_not_acknowledged(
 ) -> None:
     """A restarted broker could not read them: the journal entry or a stream is missing."""
     url = own_redis.url()
-    with (
-        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(url) as (kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
         delete(own_redis, gone)
         left = set(own_redis.client.keys())
@@ -570,10 +525,7 @@ def test_writes_to_deleted_data_are_not_acknowledged(
         assert "Restart the broker" in caplog.text
     if gone == "::journal":
         return
-    with (
-        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
+    with broker_on(url) as (kafka, raw):
         assert produce(raw, "t", batch(1, value=b"3")).error_code is ErrorCode.none
         assert stored(kafka) == [b"3"]
 
