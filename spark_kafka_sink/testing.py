@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import CLOSE, nearest, plural
+from spark_kafka_sink.common.similar_names import CLOSE, nearest
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import SinkConfig
 
 if TYPE_CHECKING:

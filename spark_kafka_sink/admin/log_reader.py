@@ -36,7 +36,8 @@ from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, Unknow
 from spark_kafka_sink.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records import record_batch
-from spark_kafka_sink.records.decoder import EndTransactionMarker, read_marker, read_records
+from spark_kafka_sink.records.control_batch import EndTransactionMarker, read_marker
+from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.security.acl import Operation
 

@@ -36,7 +36,7 @@ from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, UnknownTopicError
-from spark_kafka_sink.common.text import did_you_mean
+from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_committed
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import typer
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
-from spark_kafka_sink.common.text import nearest, shown_name
+from spark_kafka_sink.common.similar_names import nearest
+from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.names import KNOWN_NAMES, SERIALIZERS, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties

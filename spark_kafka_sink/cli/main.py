@@ -22,7 +22,7 @@ from spark_kafka_sink.diagnostics.broker_queries import Intent, quiet_log
 from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.figures import compare
+from spark_kafka_sink.report.key_figures import compare
 from spark_kafka_sink.report.tables import print_advice, print_comparison, print_report
 
 if TYPE_CHECKING:

@@ -13,13 +13,8 @@ import typer
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.topic_admin import IsolationLevel
-from spark_kafka_sink.admin.topic_reader import (
-    OffsetRange,
-    PartitionCheck,
-    TopicReader,
-    Verdict,
-    verify_report,
-)
+from spark_kafka_sink.admin.topic_reader import OffsetRange, TopicReader
+from spark_kafka_sink.admin.verify_report import PartitionCheck, Verdict, verify_report
 from spark_kafka_sink.cli.kafka_options import (
     TIMEOUT_S,
     GivenOptions,

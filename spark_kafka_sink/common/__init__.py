@@ -4,8 +4,8 @@ In reading order:
 
 - `errors`: all exception classes of the package
 - `delivery_status`: the outcome of records, per partition
-- `error_text`: parse an error from the text of a Python traceback
-- `text`: sizes and counts, quoted user input, typo hints, and valid topic names
+- `text`: sizes and counts, quoted user input, and valid topic names
+- `similar_names`: the name that a user probably meant
 - `secret`: masked option values, and detection of credentials in names and URIs
 - `clock`: a clock that tests can replace, a deadline for calls without a timeout, and time zones
   with a fixed offset

@@ -24,7 +24,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import did_you_mean, shown
+from spark_kafka_sink.common.similar_names import did_you_mean
+from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.debug_log import parse_contexts, warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import reject_credentials
-from spark_kafka_sink.common.text import did_you_mean
+from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy

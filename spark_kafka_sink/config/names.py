@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import CLOSE, nearest, shown_name
+from spark_kafka_sink.common.similar_names import CLOSE, nearest
+from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option import PREFIX, names, synonyms
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS

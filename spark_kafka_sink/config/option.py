@@ -11,15 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import is_redacted
-from spark_kafka_sink.common.text import (
-    NOT_SHOWN,
-    TOPIC_NAMES,
-    did_you_mean,
-    is_topic_name,
-    shown,
-    unit_of,
-)
+from spark_kafka_sink.common.similar_names import did_you_mean
+from spark_kafka_sink.common.text import NOT_SHOWN, TOPIC_NAMES, is_topic_name, shown
 from spark_kafka_sink.config.addresses import parse_addresses
+from spark_kafka_sink.config.units import unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

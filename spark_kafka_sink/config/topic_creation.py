@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import CLOSE, nearest, shown_name, unit_of
+from spark_kafka_sink.common.similar_names import CLOSE, nearest
+from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.option import flag, integer, is_number, names, not_allowed, options_of
+from spark_kafka_sink.config.units import unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

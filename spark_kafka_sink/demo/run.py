@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
+from spark_kafka_sink.demo.checks import Finding, check, check_report
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.tables import print_report
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_kafka_sink.demo.spark_job import Flights, Row
-    from spark_kafka_sink.demo.topic import DemoTopic, Received
+    from spark_kafka_sink.demo.librdkafka import DemoTopic, Received
+    from spark_kafka_sink.demo.spark_job import Flights
 
 
 LEAST_JAVA = 17
@@ -140,8 +140,8 @@ class _Demo:
         self._log = folder / "spark.log"
 
     def run(self) -> bool:
+        from spark_kafka_sink.demo.librdkafka import DemoTopic, librdkafka_config
         from spark_kafka_sink.demo.spark_job import Flights
-        from spark_kafka_sink.demo.topic import DemoTopic, librdkafka_config
 
         started = time.monotonic()
         with ExitStack() as stack:
@@ -278,79 +278,3 @@ def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
         finally:
             stop.set()
     watcher.result()
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check: whether it passed, and a description."""
-
-    good: bool
-    text: str
-
-
-def check(
-    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
-) -> list[Finding]:
-    """Compare the number, content, order and partitions of the records with their source."""
-    return [
-        _count(source, received, sizes),
-        _content(source, received),
-        _order(source, received),
-        _partitions_of_keys(received),
-    ]
-
-
-def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
-    """Compare a delivery report with the number of records in the topic's partitions."""
-    reported = {part.partition: part.persisted for part in report.partitions}
-    counted = {number: size for number, size in sizes.items() if size}
-    if reported == counted:
-        return Finding(True, f"the delivery report agrees with all {len(counted)} partitions")
-    return Finding(
-        False,
-        f"records per partition differ: {reported} in the delivery report, {counted} in the topic",
-    )
-
-
-def _count(
-    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
-) -> Finding:
-    wanted = sum(len(rows) for rows in source.values())
-    text = f"{plural(received.count, 'record')} read back, of {plural(wanted, 'flight')}"
-    return Finding(received.count == wanted == sum(sizes.values()), text)
-
-
-def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
-    """Check that every document occurs exactly once, with its key; the order is not checked."""
-    missing = extra = 0
-    for key in source.keys() | received.rows.keys():
-        wanted, found = source.get(key, []), received.rows.get(key, [])
-        if wanted != found:
-            missing += (Counter(wanted) - Counter(found)).total()
-            extra += (Counter(found) - Counter(wanted)).total()
-    unexpected = extra + received.unexpected
-    if missing or unexpected:
-        return Finding(
-            False,
-            f"{plural(missing, 'flight')} missing; "
-            f"{plural(unexpected, 'record')} not found in the source",
-        )
-    return Finding(True, "every JSON document matches its flight and has the right key")
-
-
-def _order(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
-    keys = source.keys() - {None}
-    wrong = [key for key in keys if received.rows.get(key) != source[key]]
-    if wrong:
-        return Finding(
-            False,
-            f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}",
-        )
-    return Finding(True, f"{plural(len(keys), 'tail number')}, each with its flights in order")
-
-
-def _partitions_of_keys(received: Received) -> Finding:
-    divided = [key for key, where in received.partitions.items() if key and len(where) > 1]
-    if divided:
-        return Finding(False, f"{plural(len(divided), 'key')} in more than one partition")
-    return Finding(True, "each tail number is in one partition")

@@ -14,7 +14,8 @@ from spark_kafka_sink.admin.api_driver import ApiDriver
 from spark_kafka_sink.client.channel.connection_failures import Diagnosis, Verdict
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.common.text import plural, similar
+from spark_kafka_sink.common.similar_names import similar
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.diagnostics import topics as topic_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step

@@ -17,6 +17,7 @@ from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.driver import Driver, connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
+from spark_kafka_sink.exactly_once.steps.torn import fates_by_partition, torn_error
 from spark_kafka_sink.protocol.transactions import OPEN_STATES
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
         if isinstance(result, KafkaProdError):
             errors.append(result)
         elif result:
-            errors.append(recovery.torn_error(scope, record.state, result))
+            errors.append(torn_error(scope, record.state, result))
         else:
             finished.append(_finished(str(scope), record, record.state.batch, result))
     if errors:
@@ -320,7 +321,7 @@ class TransactionOperator:
     def fates(self, task: TaskTransaction) -> list[Fate]:
         """Return the outcome of a decided transaction in each of its listed partitions."""
         with self._driver() as driver:
-            return [fate for _, fate in recovery.fates_by_partition(driver.client, task)]
+            return [fate for _, fate in fates_by_partition(driver.client, task)]
 
     def commit(self) -> list[Finished]:
         """Commit all decided batches that are not yet committed.

@@ -31,7 +31,8 @@ from spark_kafka_sink.exactly_once import decision_record, protocol
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
-from spark_kafka_sink.exactly_once.steps.recovery import fate_of, recover_scope
+from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
+from spark_kafka_sink.exactly_once.steps.torn import fate_of
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,

@@ -9,12 +9,12 @@ In reading order:
 - `fields`: column paths, faults of rows, cells at any depth, nulls, fields matched by name
 - `writer`: build rows of bytes from constants, short words, columns and nested rows
 - `text`: format numbers, dates and times as text
-- `json`: JSON as Spark's `to_json` writes it, and JSON Schema
+- `json_encoder`: JSON as Spark's `to_json` writes it, and JSON Schema
 - `json_schema`: match a given JSON Schema to columns
 - `avro_schema`: parse and derive Avro schemas, and encode defaults
-- `avro`: Avro's binary encoding
+- `avro_encoder`: Avro's binary encoding
 - `protobuf_schema`: parse and derive Protobuf descriptors
-- `protobuf`: Protobuf's binary encoding
+- `protobuf_encoder`: Protobuf's binary encoding
 - `sources`: schemas set by options or derived from columns, and their subjects
 - `registry`: register and look up schemas, on the driver
 - `decoder`: decode written records, for tests of users' jobs

@@ -115,5 +115,5 @@ def compile_encoder(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
 
 def _module(format_: Format) -> _FormatModule:
     """Import and return the module of this format, without the other formats' modules."""
-    name = f"spark_kafka_sink.formats.{format_.payload.value}"
+    name = f"spark_kafka_sink.formats.{format_.payload.value}_encoder"
     return cast("_FormatModule", import_module(name))

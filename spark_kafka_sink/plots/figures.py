@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.plots import panels
-from spark_kafka_sink.report.figures import Change, compare
+from spark_kafka_sink.report.key_figures import Change, compare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from spark_kafka_sink.common.optional_dependencies import import_extra
-from spark_kafka_sink.records.decoder import Record, read_marker, read_records
+from spark_kafka_sink.records.control_batch import read_marker
+from spark_kafka_sink.records.decoder import Record, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:

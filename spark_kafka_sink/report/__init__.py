@@ -15,7 +15,7 @@ In reading order:
   objects
 - `packed_report`: a report as a task sends it to the driver
 - `text_and_html`: a report as text and as HTML; the lines of a dry run
-- `figures`: the key figures of a report with their units, and the comparison of two reports
+- `key_figures`: the key figures of a report with their units, and the comparison of two reports
 - `tables`: reports as tables for the terminal
 - `advice`: advice, the figures on which it is based, and the rules about Arrow batches
 - `advisor`: the rules that derive advice from a finished report

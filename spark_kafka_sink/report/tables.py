@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.figures import Comparison
+    from spark_kafka_sink.report.key_figures import Comparison
 
 MAX_MICRO_BATCHES = 50
 """Maximum number of micro-batches in the table; only the latest are shown."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
-from spark_kafka_sink.common.error_text import without_traceback
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.spark.spark_errors import without_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

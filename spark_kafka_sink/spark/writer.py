@@ -25,11 +25,11 @@ from pyspark.sql.datasource import (
 )
 
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.common.error_text import without_traceback
 from spark_kafka_sink.common.secret import split_query
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import report_folder
+from spark_kafka_sink.spark.spark_errors import without_traceback
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
 from spark_kafka_sink.spark.worker_process import startup_ms

@@ -7,9 +7,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, cast
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.demo.run import check, check_report
+from spark_kafka_sink.demo.checks import check, check_report
+from spark_kafka_sink.demo.librdkafka import Received
 from spark_kafka_sink.demo.spark_job import Flights
-from spark_kafka_sink.demo.topic import Received
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ from spark_kafka_sink.broker.security.acl import Operation, ResourceType
 from spark_kafka_sink.protocol.codec import timestamp
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.decoder import EndTransactionMarker
+from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError

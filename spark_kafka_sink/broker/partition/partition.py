@@ -23,7 +23,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
     ProducerStateManager,
 )
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
-from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch, read_marker
+from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch, read_marker
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:

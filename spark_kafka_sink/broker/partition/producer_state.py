@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kio.schema.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.records.decoder import EndTransactionMarker
+    from spark_kafka_sink.records.control_batch import EndTransactionMarker
     from spark_kafka_sink.records.record_batch import BatchHeader
 
 

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.common.text import CLOSE, nearest, shown
+from spark_kafka_sink.common.similar_names import CLOSE, nearest
+from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

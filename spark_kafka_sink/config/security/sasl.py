@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.common.text import nearest, shown
+from spark_kafka_sink.common.similar_names import nearest
+from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.option import names
 from spark_kafka_sink.config.security.jaas import (
     JaasOptions,

@@ -5,6 +5,7 @@ In reading order:
 - `driver`: fence, read and append; timing; the checks before a decision
 - `commit`: the commit of a batch
 - `abort`: the abort of a batch
-- `recovery`: finish decided batches: EndTxn, transaction markers, partially committed batches
+- `torn`: the outcome of each transaction of a decided batch, and partially committed batches
+- `recovery`: finish decided batches, of this driver's scope and of earlier runs
 - `orphans`: find and abort transactions that can no longer be committed
 """

@@ -22,6 +22,7 @@ from spark_kafka_sink.exactly_once.protocol import Refusal
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
+from spark_kafka_sink.exactly_once.steps.torn import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 
@@ -321,7 +322,7 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
     fates = recovery.commit_all(driver, decided)
     if fates:
         recovery.append_torn(driver, owner, decided, fates)
-        raise recovery.torn_error(driver.scope, decided, fates)
+        raise torn_error(driver.scope, decided, fates)
     recovery.append_done(driver, owner, None if forget else done)
     return _outcome(driver, decided, CommitStatus.COMMITTED)
 

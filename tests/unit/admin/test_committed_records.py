@@ -13,7 +13,7 @@ from spark_kafka_sink.admin.log_reader import (
     whole_batches,
 )
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch
+from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
 from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader
 from tools.support.transactions import batch
 

@@ -6,8 +6,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.demo.librdkafka import librdkafka_config
 from spark_kafka_sink.demo.run import DemoOptions, check_options
-from spark_kafka_sink.demo.topic import librdkafka_config
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 URL = "sasl.oauthbearer.token.endpoint.url"

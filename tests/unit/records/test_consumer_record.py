@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_committed
-from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch
+from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tools.support.transactions import batch
 

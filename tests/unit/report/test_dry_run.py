@@ -12,7 +12,7 @@ from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.figures import figures_of
+from spark_kafka_sink.report.key_figures import figures_of
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.tables import print_report
 from spark_kafka_sink.report.text_and_html import summarize, summary_line, to_html

@@ -8,9 +8,9 @@ import pytest
 
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.protocol import Decided
-from spark_kafka_sink.exactly_once.steps.recovery import settled
+from spark_kafka_sink.exactly_once.steps.torn import settled
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
-from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch
+from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
 from tests.support.harness.scripted import blocking_client
 from tests.unit.admin.partition_leader import PartitionLeader
 from tests.unit.exactly_once.log.decisions import task_transactions

@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from pyspark.errors import PySparkException
 
 from spark_kafka_sink import ColumnError, ConfigError, UnknownTopicError, error_of
-from spark_kafka_sink.common.error_text import without_traceback
+from spark_kafka_sink.spark.spark_errors import without_traceback
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.common.text import Unit, unit_of
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.topic_creation import TOPIC_SETTINGS
+from spark_kafka_sink.config.units import Unit, unit_of
 
 
 @pytest.mark.parametrize(

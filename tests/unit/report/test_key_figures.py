@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.figures import compare, figures_of
+from spark_kafka_sink.report.key_figures import compare, figures_of
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 PART = PartitionReport(

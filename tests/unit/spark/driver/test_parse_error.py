@@ -19,8 +19,8 @@ from spark_kafka_sink import (
     UnknownTopicError,
 )
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
-from spark_kafka_sink.common.error_text import parse_error
 from spark_kafka_sink.common.errors import FIELDS
+from spark_kafka_sink.spark.spark_errors import parse_error
 
 JVM = """org.apache.spark.SparkException: [PYTHON_DATA_SOURCE_ERROR] Failed to write: {}
 \tat org.apache.spark.sql.Errors$.error(Errors.scala:12)
