@@ -286,7 +286,7 @@ def abort_shared(
         TornTransactionError: another driver has decided the batch, and some of its rows are lost.
     """
     driver.end_epoch(shared)
-    state = recover_scope(driver, reset=False)
+    state = recover_scope(driver, caller)
     is_written = caller is not None and protocol.judge(state, caller) is protocol.Verdict.SKIP
     return CommitOutcome(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
@@ -319,7 +319,7 @@ def _commit(
     record = driver.read_fenced()
     state: decision_record.ScopeState = protocol.Nothing() if record is None else record.state
     if isinstance(state, protocol.Decided):  # Since planning, by a driver without atomicBatch.
-        state = recover_scope(driver, reset=False)
+        state = recover_scope(driver, caller)
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
     step = protocol.next_commit_step(state, caller, no_tasks)
     if isinstance(step, protocol.Refuse):
@@ -358,7 +358,7 @@ def _fenced(
     error: errors.FencedError,
 ) -> CommitOutcome:
     """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
-    state = recover_scope(driver, reset=False)
+    state = recover_scope(driver, caller)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=_is_aborted(driver, results))

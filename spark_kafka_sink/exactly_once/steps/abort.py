@@ -159,7 +159,7 @@ def _all_ended(
 
     Transactions of lost attempts are aborted.
     """
-    state = recover_scope(driver, reset=False)
+    state = recover_scope(driver, caller)
     orphans = abort_orphans(driver, state, caller.nonces)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP or _is_finished_run(
         driver, tasks, descriptions

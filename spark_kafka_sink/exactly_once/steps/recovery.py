@@ -246,7 +246,9 @@ RUN_KEPT_MS: Final = 3_600_000
 """Minimum time in milliseconds for which the log retains the record of a finished run."""
 
 
-def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
+def recover_scope(
+    driver: Driver, caller: protocol.Caller | None = None, *, reset: bool = False
+) -> ScopeState:
     """Commit the decision in the log, and return the state of the scope.
 
     Nothing is fenced: the planning of a batch may run concurrently with the commit of the previous
@@ -254,7 +256,9 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
 
     Args:
         driver: driver of the scope.
-        reset: log a warning about a torn batch and continue, instead of raising an error.
+        caller: the batch and its query, if known. If the query replaces the query of the decided
+            batch (`protocol.takes_over`), a torn batch is logged as a warning.
+        reset: log a torn batch as a warning in any case.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost.
@@ -266,10 +270,11 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
         return state
     decided = step.decided
     fates = record.fates or commit_all(driver, decided)
-    if fates and not reset:
-        raise torn_error(driver.scope, decided, fates)
     if fates:
-        _LOG.warning("%s", torn_error(driver.scope, decided, fates))
+        error = torn_error(driver.scope, decided, fates)
+        if not reset and (caller is None or not protocol.takes_over(decided, caller)):
+            raise error
+        _LOG.warning("%s", error)
     return protocol.finished(decided)
 
 

@@ -21,12 +21,14 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
+    ROWS,
     SETTLE_SECONDS,
     batch_job,
     rows_of,
     stream,
 )
 from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
+from tests.integration.exactly_once.test_atomic import TASKS, plan
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
@@ -79,6 +81,25 @@ def test_partial_commit_is_reported_until_reset(query: Writes) -> None:
     reset.committer.recover()
     assert reset.committer.commit("0", reset.tasks("0")).status is CommitStatus.COMMITTED
     assert reset.committer.recover() == Done("another", "0", retired=(QUERY,))
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_query_with_atomic_batches_continues_after_reset(query: Writes, ending: str) -> None:
+    """The new query has resetTransactionalState=true, and is stopped once or not at all."""
+    commit_partially(query)
+    options = {"resetTransactionalState": "true", "atomicBatch": "true"}
+    reset = replace(query, query="another", options=options)
+    before = query.visible()
+    if ending == "abort":
+        stopped = plan(reset, "0")
+        tasks = stopped.tasks()
+        outcome = reset.committer.abort_shared("0", tasks, stopped.shared, complete=True)
+        assert outcome.status is CommitStatus.ABORTED
+        assert query.visible() == before
+    batch = plan(reset, "0")
+    assert batch.commit(batch.tasks()).status is CommitStatus.COMMITTED
+    assert query.visible() - before == rows_of("0")
+    assert reset.committer.recover() == Done("another", "0", retired=(QUERY,), rows=TASKS * ROWS)
 
 
 def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
