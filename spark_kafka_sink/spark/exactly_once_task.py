@@ -41,12 +41,13 @@ from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.writer import TaskWriter, task_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.producer.error_tolerance import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.partition_report import PartitionReport
@@ -324,6 +325,24 @@ class TransactionalTaskWriter(TaskWriter):
             shared=plan.shared,
         )
         return TransactionMessage(self.origin.of_task(report), result, plan.nonce, written=written)
+
+    def read(
+        self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
+    ) -> Iterator[Rows]:
+        """Yield the rows in chunks; see `TaskWriter.read`.
+
+        Raises:
+            ConfigError: a row would be written to the decision log, which contains only decisions.
+        """
+        decision_log = self.config.exactly_once.decision_log_topic
+        for rows in super().read(batches, wanted):
+            if decision_log in rows.topics:
+                raise ConfigError(
+                    "a row's topic is the decision log",
+                    topic=decision_log,
+                    hint="Write the row to another topic, or set decisionLogTopic.",
+                )
+            yield rows
 
     def _identity(self) -> tuple[str | None, str]:
         """Return the query id and the batch. A batch write has a query only within foreachBatch."""

@@ -110,10 +110,14 @@ def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
 LOG = logging.getLogger(__name__)
 FLUSH_CHECK_MS: Final = 100
 """Milliseconds between checks for logs that must be flushed because of flush.ms."""
+PRODUCER_CHECK_MS: Final = 86_400_000
+"""Milliseconds between checks for idle producer ids (producer.id.expiration.ms), which therefore
+expire after one to two days. Times of batches are not compared: a producer can write old records.
+"""
 
 
 class LogManager:
-    """Deletes expired segments of all logs, and flushes logs as configured by flush.ms.
+    """Deletes expired segments and producer ids, and flushes logs as configured by flush.ms.
 
     Args:
         logs: returns all current logs.
@@ -128,9 +132,10 @@ class LogManager:
         self._clock = clock
         self._retention_ms = retention_ms
         self._flush_checked = self._retention_checked = clock.wall_ms()
+        self._producers_checked = self._retention_checked
 
     def tick(self) -> None:
-        """Flush logs and delete expired segments, each at its own interval."""
+        """Flush logs, and delete expired segments and producer ids, each at its own interval."""
         now = self._clock.wall_ms()
         # The clock might have been set back.
         if abs(now - self._flush_checked) >= FLUSH_CHECK_MS:
@@ -141,6 +146,10 @@ class LogManager:
             self._retention_checked = now
             for partition in self._partitions():
                 _try_step(partition.log.expire, now, partition.high_watermark)
+        if abs(now - self._producers_checked) >= PRODUCER_CHECK_MS:
+            self._producers_checked = now
+            for partition in self._partitions():
+                partition.expire_producers()
 
 
 def _try_step(step: Callable[..., None], *arguments: int) -> None:

@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.partition import Partition, Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-from spark_kafka_sink.broker.storage.journal import LOG_START, TOPIC, Journal
+from spark_kafka_sink.broker.storage.journal import LOG_START, RECOVERY_POINT, TOPIC, Journal
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 from spark_kafka_sink.common.errors import KafkaProdError
 
@@ -188,7 +188,7 @@ class TopicStore:
         first, end = found["partitions"]
         for index in range(max(first, len(saved["partitions"]) if saved else 0), end):
             self._backend.remove(topic, index, only_if_empty=found["is_new"])
-            for kind in (LOG_START, LEADER_EPOCH):
+            for kind in (LOG_START, RECOVERY_POINT, LEADER_EPOCH):
                 if self._journal.get(kind, (topic, index)) is not None:
                     self._journal.put(kind, (topic, index), None)
         self._journal.put(UNFINISHED, (topic,), None)

@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -37,7 +38,7 @@ from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
@@ -149,6 +150,25 @@ class TransactionalOffsets:
             self._journal.put(EPOCHS, (producer.producer_id,), producer.epoch)
             self._epochs[producer.producer_id] = producer.epoch
 
+    def forget_producer(self, producer_id: int) -> None:
+        """Delete the epoch of a producer id whose transactional id no longer exists.
+
+        Raises:
+            OSError: the journal failed. The epoch is retained.
+        """
+        if producer_id in self._epochs and producer_id not in self._pending:
+            self._journal.put(EPOCHS, (producer_id,), None)
+            del self._epochs[producer_id]
+
+    def forget_other_producers(self, known: Container[int]) -> None:
+        """Delete the epochs of all producer ids except `known`.
+
+        Raises:
+            OSError: the journal failed. Some of the epochs are retained.
+        """
+        for producer_id in [one for one in self._epochs if one not in known]:
+            self.forget_producer(producer_id)
+
     def end(self, marker: EndTransactionMarker) -> None:
         """Commit or discard a producer's pending offsets.
 
@@ -246,6 +266,8 @@ class TransactionCoordinator:
         for partition in (each for topic in topics for each in topic.partitions):
             self.producer_ids.skip_used(partition.producers.entries)
             self._end_orphaned(partition)
+        with contextlib.suppress(OSError):  # The next start tries again.
+            self._offsets.forget_other_producers({one.producer_id for one in self._by_id.values()})
 
     def _end_orphaned(self, partition: Partition) -> None:
         """Write the markers of completed transactions that logs have lost.
@@ -498,6 +520,7 @@ class TransactionCoordinator:
         elif txn.state is TransactionState.ONGOING and txn.started_ms + txn.timeout_ms < now.ms:
             self._fence(txn, now)
         elif txn.is_at_rest and txn.updated_ms + expiration_ms <= now.ms:
+            self._offsets.forget_producer(txn.producer_id)
             self._journal.put(TRANSACTION, (txn.id,), None)
             del self._by_id[txn.id]
 

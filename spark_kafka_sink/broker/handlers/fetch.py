@@ -28,6 +28,7 @@ UNKNOWN_LEADER_EPOCH.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.protocol.frame import RecordBuffers
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
 
+LOG = logging.getLogger(__name__)
 FULL_EPOCHS = frozenset({0, -1})
 """Session epochs of requests that list all partitions. Their session ids are ignored."""
 INDEX_INTERVAL = 4096
@@ -159,7 +162,8 @@ def _read(
         if left > 0 or is_first:
             data = partition.log.read(offset, limit, at_least_one=is_first, end=one.end)
         aborted = _aborted(one, partition, data) if one.committed else None
-    except OSError:
+    except OSError as error:
+        warn_once(LOG, "can't read %s: %s", f"{partition.topic}-{partition.index}", str(error))
         return [], failed | {"error_code": ErrorCode.kafka_storage_error}
     return data, {
         "high_watermark": partition.high_watermark,

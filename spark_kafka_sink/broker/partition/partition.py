@@ -271,6 +271,10 @@ class Partition:
         storage.restart_at(start_offset)
         self.forget_producers()
 
+    def expire_producers(self) -> None:
+        """Delete the idle producer ids; see `ProducerStateManager.expire`."""
+        self.producers.expire(self.transactions.ongoing)
+
     def forget_producers(self) -> None:
         """Delete the producer and transaction state."""
         self.producers = ProducerStateManager()

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from kio.schema.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from spark_kafka_sink.records.control_batch import EndTransactionMarker
     from spark_kafka_sink.records.record_batch import BatchHeader
 
@@ -71,6 +73,20 @@ class ProducerStateManager:
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerStateEntry] = {}
+        self._ends: dict[int, int] = {}
+        """The last offset of each producer id at the last call of `expire`."""
+
+    def expire(self, ongoing: Container[int]) -> None:
+        """Delete the producer ids without batches or markers since the previous call.
+
+        Args:
+            ongoing: producer ids with an open transaction, which are retained.
+        """
+        for producer_id, end in self._ends.items():
+            entry = self.entries.get(producer_id)
+            if entry is not None and entry.last_offset == end and producer_id not in ongoing:
+                del self.entries[producer_id]
+        self._ends = {key: entry.last_offset for key, entry in self.entries.items()}
 
     def check_sequence(self, header: BatchHeader) -> Verdict:
         """Check the epoch and sequence of a batch with a producer id.

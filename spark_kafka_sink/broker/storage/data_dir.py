@@ -6,6 +6,7 @@ folder that contains data but no journal is rejected.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -14,13 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
-from spark_kafka_sink.broker.storage.journal import LOG_START, Journal, close_locked, open_locked
+from spark_kafka_sink.broker.storage.journal import (
+    LOG_START,
+    RECOVERY_POINT,
+    Journal,
+    close_locked,
+    open_locked,
+)
 from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_kafka_sink.broker.topic_config import LogConfig
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
 CLEAN_MARK: Final = ".kafka_cleanshutdown"
@@ -29,6 +39,8 @@ LOCK: Final = ".lock"
 _NO_DATA: Final = frozenset({LOCK, "lost+found"})
 _SHOWN: Final = 5
 _LOG_FILE: Final = re.compile(r"\d{20}\.log")
+_NO_MARK: Final = f"delete {CLEAN_MARK} in the data folder to {{}}"
+_TRUNCATE: Final = _NO_MARK.format("truncate the log there")
 _SEGMENT_FILE: Final = re.compile(r"\d{20}(\.log|\.index|\.timeindex)")
 
 
@@ -91,8 +103,25 @@ class DataDir(StorageBackend):
         """See `StorageBackend`."""
         folder = self.folder(topic, partition)
         folder.mkdir()
-        new_segment = self._new_segment(folder, config)
-        return SegmentedStorage(config, new_segment, sync_journal=self.journal.sync)
+        return self._storage(topic, partition, config, [])
+
+    def _storage(
+        self, topic: str, partition: int, config: LogConfig, segments: Sequence[DiskSegment]
+    ) -> SegmentedStorage:
+        key = (topic, partition)
+        return SegmentedStorage(
+            config,
+            self._new_segment(self.folder(topic, partition), config),
+            [*segments],
+            sync_journal=self.journal.sync,
+            recovery_point=self.journal.get(RECOVERY_POINT, key) or 0,
+            store_recovery_point=partial(self._store_recovery_point, key),
+        )
+
+    def _store_recovery_point(self, key: TopicPartition, offset: int) -> None:
+        """Store a recovery point. If this fails, the next start verifies more than necessary."""
+        with contextlib.suppress(OSError):
+            self.journal.put(RECOVERY_POINT, key, offset)
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
@@ -108,12 +137,8 @@ class DataDir(StorageBackend):
             if not os.path.lexists(folder):
                 LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
-            start = self.journal.get(LOG_START, (topic, partition)) or 0
-            segments = self._segments(folder, config, on_batch, start)
-            new_segment = self._new_segment(folder, config)
-            return SegmentedStorage(
-                config, new_segment, [*segments], sync_journal=self.journal.sync
-            )
+            segments = self._segments((topic, partition), config, on_batch)
+            return self._storage(topic, partition, config, segments)
         except OSError as error:
             raise ConfigError(
                 f"the partition folder {folder} can't be read: {error.strerror or error}"
@@ -122,26 +147,36 @@ class DataDir(StorageBackend):
             ) from error
 
     def _segments(
-        self, folder: Path, config: LogConfig, on_batch: OnBatch, start: int
+        self, key: TopicPartition, config: LogConfig, on_batch: OnBatch
     ) -> list[DiskSegment]:
-        """Open the segments of a partition. Drop all data after an incomplete batch.
+        """Open the segments of a partition. After a crash, truncate the log at an incomplete batch.
 
-        `start` is the log start offset; offsets below it may be missing.
+        Only data after the recovery point is truncated: no crash can have damaged the data before
+        it. Offsets below the log start offset may be missing.
         """
+        folder, start = self.folder(*key), self.journal.get(LOG_START, key) or 0
+        recovery_point = self.journal.get(RECOVERY_POINT, key) or 0
         segments: list[DiskSegment] = []
         end = 0
         paths = _own_files(folder, _LOG_FILE)
         for number, path in enumerate(paths):
             if (base := int(path.stem)) < end:
-                raise _damaged(path, f"its first offset is below {end}, the end of the log")
+                why = f"its first offset is below {end}, the end of the log"
+                raise _damaged(path, why, _TRUNCATE)
             if number and base > max(end, start):
                 self._check_gap(folder, end, base)
             segment = self._new_segment(folder, config)(base, is_new=False)
             segments.append(segment)
-            if not scan(segment, on_batch, trusted=self.was_clean):
+            later = paths[number + 1 :]
+            is_flushed = bool(later) and int(later[0].stem) <= recovery_point
+            segment.is_dirty = not (self.was_clean or is_flushed)
+            if not scan(segment, on_batch, trusted=not segment.is_dirty):
+                problem = f"no valid batch at byte {segment.table.size}"
                 if self.was_clean:
-                    raise _damaged(path, f"no valid batch at byte {segment.table.size}")
-                self._truncate_log(segment, paths[number + 1 :])
+                    raise _damaged(path, problem, _TRUNCATE)
+                if is_flushed:
+                    raise _damaged(path, problem, "delete the file to lose only its records")
+                self._truncate_log(segment, later)
                 break
             end = base if segment.table.last_offset is None else segment.table.last_offset + 1
         for segment in segments:
@@ -158,7 +193,8 @@ class DataDir(StorageBackend):
         """
         gap, why = f"{folder.name} {base}", f"the offsets {end} to {base - 1} are missing"
         if self.was_clean and gap not in self._known_gaps:
-            raise _damaged(folder, why, f"start without the records of {folder.name} at them")
+            effect = f"start without the records of {folder.name} at them"
+            raise _damaged(folder, why, _NO_MARK.format(effect))
         LOG.warning("%s is damaged: %s", folder, why)
         self._gaps.append(gap)
 
@@ -263,9 +299,8 @@ def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     return [folder / name for name in sorted(found) if pattern.fullmatch(name)]
 
 
-def _damaged(path: Path, why: str, otherwise: str = "truncate the log there") -> ConfigError:
+def _damaged(path: Path, why: str, remedy: str) -> ConfigError:
     return ConfigError(
         f"{path} is damaged: {why}",
-        hint="Nothing was changed. Restore the files from a backup, or delete "
-        f"{CLEAN_MARK} in the data folder to {otherwise}",
+        hint=f"Nothing was changed. Restore the files from a backup, or {remedy}",
     )

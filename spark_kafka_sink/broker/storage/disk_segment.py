@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MIN_FILES: Final = 8
 MAX_FILES: Final = 8192
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+_FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -61,21 +61,22 @@ class FileHandles:
     def __len__(self) -> int:
         return len(self._open)
 
-    def get(self, path: Path) -> int:
-        """Return the descriptor of a file, valid until the next call. Create a missing file.
+    def get(self, path: Path, *, create: bool = False) -> int:
+        """Return the descriptor of a file, valid until the next call.
 
         Raises:
-            OSError: the file cannot be opened, or is a symbolic link.
+            OSError: the file cannot be opened, is a symbolic link, or is missing without `create`.
         """
         found = self._open.get(path)
         if found is not None:
             self._open.move_to_end(path)
             return found
+        flags = _FLAGS | os.O_CREAT if create else _FLAGS
         while len(self._open) >= self._limit:
             self._close_oldest()
         while True:
             try:
-                self._open[path] = descriptor = os.open(path, _FLAGS, 0o644)
+                self._open[path] = descriptor = os.open(path, flags, 0o644)
             except OSError as error:
                 if error.errno not in _TOO_MANY_FILES or not self._open:
                     raise
@@ -122,22 +123,23 @@ class IndexFile:
 
     def add(self, *values: int) -> None:
         """Write one entry."""
-        os.pwrite(
-            self._handles.get(self.path), self._entry.pack(*values), self.count * self._entry.size
-        )
+        os.pwrite(self._file(), self._entry.pack(*values), self.count * self._entry.size)
         self.count += 1
 
     def keep(self, count: int) -> None:
         """Truncate the file to the first `count` entries."""
         self.count = count
         self._flushed = min(self._flushed, count)
-        os.ftruncate(self._handles.get(self.path), count * self._entry.size)
+        os.ftruncate(self._file(), count * self._entry.size)
 
     def flush(self) -> None:
         """Sync the file if entries were written since the last flush."""
         if self.count != self._flushed:
-            os.fsync(self._handles.get(self.path))
+            os.fsync(self._file())
             self._flushed = self.count
+
+    def _file(self) -> int:
+        return self._handles.get(self.path, create=True)
 
     def close(self) -> None:
         """Close the file."""
@@ -281,9 +283,10 @@ class DiskSegment(LogSegment):
         if is_new:
             for path in (self.path, self._indexes.offsets.path, self._indexes.times.path):
                 _check_absent(path)
-        handles.get(self.path)
+        handles.get(self.path, create=is_new)
         self._handles = handles
-        self._dirty = self._has_leftover = False
+        self.is_dirty = self._has_leftover = False
+        """True if data was written since the last flush."""
 
     @property
     def modified_ms(self) -> int:
@@ -302,7 +305,7 @@ class DiskSegment(LogSegment):
             OSError: the batch cannot be written. The file is truncated to its previous end.
         """
         self._remove_leftover()
-        self._dirty = True
+        self.is_dirty = True
         try:
             _write(self._handles.get(self.path), parts, self.table.size)
             self.register(facts)
@@ -325,10 +328,17 @@ class DiskSegment(LogSegment):
         super().register(facts)
 
     def read(self, first: int, end: int) -> list[memoryview]:
-        """See `LogSegment`. All batches are in one memoryview."""
+        """See `LogSegment`. All batches are in one memoryview.
+
+        Raises:
+            OSError: the file cannot be read, or is shorter than its records.
+        """
         at = self.table.position(first)
         size = self.table.position(end) - at
-        return [memoryview(os.pread(self._handles.get(self.path), size, at))]
+        data = os.pread(self._handles.get(self.path), size, at)
+        if len(data) < size:
+            raise OSError(errno.EIO, "the file is shorter than its records", str(self.path))
+        return [memoryview(data)]
 
     def truncate(self, count: int) -> None:
         """See `LogSegment`."""
@@ -361,10 +371,10 @@ class DiskSegment(LogSegment):
 
     def flush(self) -> None:
         """See `LogSegment`."""
-        if self._dirty:
+        if self.is_dirty:
             os.fsync(self._handles.get(self.path))
             self._indexes.flush()
-            self._dirty = False
+            self.is_dirty = False
 
     def close(self) -> None:
         """See `LogSegment`."""

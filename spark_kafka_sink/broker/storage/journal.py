@@ -32,6 +32,10 @@ TOPIC: Final = "topic"
 """Journal kind for topics by name. Each value is an object that contains the id."""
 LOG_START: Final = "log start"
 """Journal kind for log start offsets by topic and partition."""
+RECOVERY_POINT: Final = "recovery point"
+"""Journal kind for recovery points by topic and partition: the offsets before which a log has been
+flushed. A crash of the machine can only damage later segments.
+"""
 TRANSACTION: Final = "transaction"
 """Journal kind for transactional ids. Each value has the fields of `TransactionMetadata`."""
 
@@ -59,7 +63,7 @@ class Journal:
         self._path = path
         self._values: dict[str, dict[Key, Any]] = {}
         self._lines = self._size = 0
-        self._torn = self._unsynced = False
+        self._torn = self._unsynced = self._has_sync_failed = False
         self._fd: int | None = None
         if path is not None:
             self._open(path)
@@ -110,12 +114,24 @@ class Journal:
     def sync(self) -> None:
         """Make all values survive a crash of the machine.
 
+        After a failed fsync, the system may have dropped the data, and a second fsync would succeed
+        without writing it. Therefore the next call writes a new file.
+
         Raises:
             OSError: the file cannot be synced.
         """
-        if self._fd is not None and self._unsynced:
+        if self._path is None or self._fd is None or not self._unsynced:
+            return
+        if self._has_sync_failed:
+            self._compact(self._path)
+            self._has_sync_failed = False
+            return
+        try:
             os.fsync(self._fd)
-            self._unsynced = False
+        except OSError:
+            self._has_sync_failed = True
+            raise
+        self._unsynced = False
 
     def close(self) -> None:
         """Sync and close the file.

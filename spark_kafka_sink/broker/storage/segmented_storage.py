@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from bisect import bisect_right
 from dataclasses import KW_ONLY, dataclass, field
@@ -102,6 +103,8 @@ class SegmentedStorage(LogStorage):
         bounded: True to enforce retention.bytes also in `drop_surplus`, not only in `expire`.
         sync_journal: called before each flush. Without the journal, a flushed log cannot be used:
             its topic, the producer ids and the transactions in it are in the journal.
+        recovery_point: the segments before this offset have been flushed.
+        store_recovery_point: called when the recovery point changes.
     """
 
     config: LogConfig = DEFAULT_LOG_CONFIG
@@ -111,7 +114,13 @@ class SegmentedStorage(LogStorage):
     _: KW_ONLY
     bounded: bool = False
     sync_journal: Callable[[], None] = lambda: None
+    recovery_point: int = 0
+    store_recovery_point: Callable[[int], None] = lambda _: None
     _unflushed: int = field(default=0, init=False)
+    _flush_error: OSError | None = field(default=None, init=False)
+    """The error of a failed flush. The system may have dropped data that it could not write, and a
+    repeated fsync would succeed without writing it. Therefore the log is read-only from then on.
+    """
     _flushed_at: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -137,6 +146,7 @@ class SegmentedStorage(LogStorage):
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """See `LogStorage`."""
+        self._check_flushed()
         if self._is_full(facts):
             self._roll(facts.base_offset)
         self.segments[-1].append(parts, facts)
@@ -252,6 +262,7 @@ class SegmentedStorage(LogStorage):
             self._delete_segment(-1)
         active = self.segments[-1]
         active.truncate(active.table.holding(offset))
+        self._set_recovery_point(min(self.recovery_point, active.base_offset))
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """See `LogStorage`. Corresponds to Kafka's UnifiedLog.deleteOldSegments."""
@@ -300,17 +311,33 @@ class SegmentedStorage(LogStorage):
 
     def flush(self) -> None:
         """See `LogStorage`."""
+        self._check_flushed()
         self.sync_journal()
-        for segment in self.segments:
-            segment.flush()
+        try:
+            for segment in self.segments:
+                segment.flush()
+        except OSError as error:
+            self._flush_error = error
+            raise
         self._unflushed = 0
+        self._set_recovery_point(self.segments[-1].base_offset)
+
+    def _check_flushed(self) -> None:
+        if self._flush_error is not None:
+            problem = "the log is read-only until a restart, because a flush failed"
+            raise OSError(errno.EIO, f"{problem}: {self._flush_error}")
+
+    def _set_recovery_point(self, offset: int) -> None:
+        if offset != self.recovery_point:
+            self.recovery_point = offset
+            self.store_recovery_point(offset)
 
     def flush_if_due(self, now_ms: int) -> None:
         """See `LogStorage`."""
         if abs(now_ms - self._flushed_at) < self.config.flush_ms:
             return
         self._flushed_at = now_ms
-        if self._unflushed:
+        if self._unflushed and self._flush_error is None:
             self.flush()
 
     def close(self) -> None:

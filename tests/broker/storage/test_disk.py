@@ -28,7 +28,15 @@ from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.readers import dump, dumped_batches, dumped_records
 from tools.support.java import run_tool
-from tools.support.raw_client import TIMEOUT, RawClient, batch, create, new_producer_id, produce
+from tools.support.raw_client import (
+    TIMEOUT,
+    RawClient,
+    batch,
+    create,
+    fetch,
+    new_producer_id,
+    produce,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,21 +143,30 @@ def test_failed_append_that_cannot_be_undone(
             os.pwrite(descriptor, b"".join(bytes(part) for part in parts)[:100], at)
         raise OSError(errno.EIO, "Input/output error")
 
-    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
-        create(client, "t", flush_messages="1")
+    kafka = EmbeddedBroker(data_dir=folder, topics={"t": 1})
+    kafka.start()
+    with client_of(kafka) as client:
+        create(client, "u", flush_messages="1")
         producer = new_producer_id(client)
-        produce(client, "t", batch(1, producer=(producer, 0, 0)))
+        produce(client, "u", batch(1, producer=(producer, 0, 0)))
         with monkeypatch.context() as patch:
             patch.setattr(f"os.{failing}", fail)
             patch.setattr("os.ftruncate", fail)
-            rejected = produce(client, "t", batch(1, producer=(producer, 0, 1)))
+            rejected = produce(client, "u", batch(1, producer=(producer, 0, 1)))
             assert rejected.error_code is ErrorCode.kafka_storage_error
-        if failing == "fsync":
-            assert produce(client, "t", batch(1, producer=(producer, 0, 1))).base_offset == 1
-        end = kafka.end_offsets("t")
-        assert end == [2 if failing == "fsync" else 1]
-    with EmbeddedBroker(data_dir=folder) as kafka:
-        assert kafka.end_offsets("t") == end
+        again = produce(client, "u", batch(1, producer=(producer, 0, 1)))
+        if failing == "pwritev":
+            assert again.base_offset == 1
+            kafka.stop()
+        else:
+            assert again.error_code is ErrorCode.kafka_storage_error
+            assert produce(client, "t", batch(1)).base_offset == 0
+            with pytest.raises(KafkaProdError, match="not all data"):
+                kafka.stop()
+    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        end = kafka.end_offsets("u")[0]
+        assert end == (2 if failing == "pwritev" else 1)
+        assert produce(client, "u", batch(1, producer=(producer, 0, end))).base_offset == end
 
 
 @pytest.fixture
@@ -333,16 +350,83 @@ def write_segments(folder: str, count: int) -> list[bytes]:
         return kafka.batches("t", 0)
 
 
-def test_segments_after_a_damaged_one_are_deleted(folder: str) -> None:
-    complete = write_segments(folder, 6)
-    location = broker_folder(folder, "t")
-    (location.parent / CLEAN_MARK).unlink()
+def write_until_crash(folder: str, crashed: Path, flush_messages: str = "100") -> list[bytes]:
+    """Write 6 segments with one batch each. Copy the data folder while the broker runs."""
+    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        create(client, "t", internal_segment_bytes="300", flush_messages=flush_messages)
+        for _ in range(6):
+            produce(client, "t", batch(2, value=bytes(100)))
+        shutil.copytree(folder, crashed)
+        return kafka.batches("t", 0)
+
+
+def test_segments_after_a_damaged_one_are_deleted(folder: str, tmp_path: Path) -> None:
+    complete = write_until_crash(folder, tmp_path / "crashed")
+    location = tmp_path / "crashed" / "t-0"
     paths = sorted(location.glob("*.log"))
     assert len(paths) == 6
     paths[2].write_bytes(paths[2].read_bytes()[:-1])
-    with EmbeddedBroker(data_dir=folder) as kafka:
+    with EmbeddedBroker(data_dir=str(tmp_path / "crashed")) as kafka:
         assert kafka.batches("t", 0) == complete[:2]
     assert sorted(location.glob("*.log")) == paths[:3]
+
+
+@pytest.mark.parametrize("state", ["flushed", "stopped earlier"])
+def test_damage_in_flushed_segments_deletes_nothing(
+    folder: str, tmp_path: Path, state: str
+) -> None:
+    """A crash cannot have damaged data that was flushed before."""
+    crashed = tmp_path / "crashed"
+    complete = write_until_crash(folder, crashed, flush_messages="1")
+    if state == "stopped earlier":
+        shutil.rmtree(crashed)
+        with EmbeddedBroker(data_dir=folder):
+            shutil.copytree(folder, crashed)
+    log = sorted((crashed / "t-0").glob("*.log"))[2]
+    intact = log.read_bytes()
+    log.write_bytes(intact[:-9] + b"\xff" + intact[-8:])
+    with EmbeddedBroker(data_dir=str(crashed)) as kafka:
+        assert [*kafka.batches("t", 0)[:2], *kafka.batches("t", 0)[3:]] == [
+            *complete[:2],
+            *complete[3:],
+        ]
+        shutil.rmtree(folder)
+        shutil.copytree(crashed, folder)
+    damaged = Path(folder) / log.relative_to(crashed)
+    damaged.write_bytes(intact[:-1])
+    before = {path: path.read_bytes() for path in damaged.parent.iterdir()}
+    with pytest.raises(ConfigError, match="no valid batch at byte 0") as caught:
+        EmbeddedBroker(data_dir=folder).start()
+    assert f"{damaged} is damaged" in str(caught.value)
+    assert {path: path.read_bytes() for path in damaged.parent.iterdir()} == before
+    damaged.unlink()
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert kafka.batches("t", 0) == [*complete[:2], *complete[3:]]
+
+
+def test_records_of_a_killed_broker_are_flushed_by_the_next(
+    folder: str, tmp_path: Path, synced: dict[Path, bytes]
+) -> None:
+    crashed = tmp_path / "crashed"
+    complete = write_until_crash(folder, crashed)
+    with EmbeddedBroker(data_dir=str(crashed)):
+        synced.clear()
+    logs = [synced[path] for path in sorted((crashed / "t-0").glob("*.log"))]
+    assert b"".join(logs) == b"".join(complete)
+
+
+@pytest.mark.parametrize("damage", [os.unlink, lambda path: os.truncate(path, 0)])
+def test_segment_damaged_while_the_broker_runs(
+    folder: str, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    write_segments(folder, 3)
+    log = broker_folder(folder, "t") / f"{0:020}.log"
+    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        damage(log)
+        assert fetch(client, "t", 0).error_code is ErrorCode.kafka_storage_error
+        assert fetch(client, "t", 2).error_code is ErrorCode.none
+    assert str(log) in caplog.text
+    assert not log.exists() or not log.stat().st_size
 
 
 @pytest.mark.parametrize("damage", [os.unlink, lambda path: os.truncate(path, 0)])

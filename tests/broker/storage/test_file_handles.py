@@ -25,6 +25,10 @@ PARTITIONS = 200
 def test_least_recently_used_file_is_closed_first(tmp_path: Path) -> None:
     handles = FileHandles(limit=2)
     one, two, three = (tmp_path / name for name in "123")
+    with pytest.raises(FileNotFoundError):
+        handles.get(one)
+    for path in (one, two, three):
+        path.touch()
     first = handles.get(one)
     handles.get(two)
     assert handles.get(one) == first
@@ -46,7 +50,7 @@ from spark_kafka_sink.broker.storage.disk_segment import FileHandles
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 handles, folder = FileHandles(limit=1000), Path(sys.argv[1])
 for number in range(300):
-    os.pwrite(handles.get(folder / str(number)), b"x", 0)
+    os.pwrite(handles.get(folder / str(number), create=True), b"x", 0)
 kept = len(handles)
 handles.close(folder / "299")
 print(kept, len(list(folder.iterdir())))

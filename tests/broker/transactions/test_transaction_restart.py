@@ -50,6 +50,33 @@ def test_producer_continues_after_its_records_are_deleted(
         assert play(kafka.bootstrap_servers, steps, player)[0] == ["0", "0 @4", "0 @5", "0"]
 
 
+DAY_MS = 86_400_000
+
+
+def test_state_of_idle_producers_is_deleted(start_broker: Callable[..., EmbeddedBroker]) -> None:
+    def jump(kafka: EmbeddedBroker) -> tuple[set[int], int]:
+        """Let a day pass. Return the producers of t-0 and the number of stored epochs."""
+        kafka.jump_clock(DAY_MS)
+        time.sleep(0.5)
+
+        def state(cluster: Cluster) -> tuple[set[int], int]:
+            entries = topic_in(cluster).partitions[0].producers.entries
+            return set(entries), len(cluster.journal.all("offset_epoch"))
+
+        return kafka.run(state)
+
+    expiration = {"transactional_id_expiration_ms": 3 * DAY_MS}
+    with start_broker(**expiration) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        play(kafka.bootstrap_servers, "init\nwrite 0\noffset 0 7\nend commit 0 v=4")
+        for sequence in range(2):
+            produce(client, "t", batch(1, producer=(5, 0, sequence), timestamp=0))
+            found = jump(kafka)
+            assert 5 in found[0]
+            assert found[1] == 1
+        assert jump(kafka) == (set(), 0)
+        assert produce(client, "t", batch(1, producer=(5, 0, 2))).base_offset == 4
+
+
 def test_marker_without_records_fences_after_a_restart(
     start_broker: Callable[..., EmbeddedBroker],
 ) -> None:

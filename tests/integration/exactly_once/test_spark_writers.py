@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from spark_kafka_sink.admin.appender import TransactionalAppender
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import (
+    ConfigError,
     DeliveryError,
     FencedError,
     KafkaProdError,
@@ -119,6 +121,18 @@ def test_batch_is_visible_after_commit(
     again = _plan(servers, unique_topic, batchId="1")
     again.commit([again.write(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
+def test_rows_cannot_be_written_to_the_decision_log(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
+    config = _config(any_kafka.bootstrap_servers, unique_topic, batchId="1")
+    log = config.exactly_once.decision_log_topic
+    contract = replace(_contract(unique_topic), fixed_topic=None, topic=1)
+    writer = plan_write(config, contract, WriteOrigin())
+    with pytest.raises(ConfigError) as caught:
+        writer.write(iter([ROWS.append_column("topic", pa.array([unique_topic, log]))]))
+    assert caught.value.topic == log
 
 
 def test_batch_is_aborted_if_its_topic_was_recreated(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
@@ -31,7 +33,6 @@ from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from spark_kafka_sink.broker.partition.partition import Partition
 
@@ -98,6 +99,30 @@ def test_rejected_offsets_and_configs_are_unchanged(journal: FullJournal) -> Non
     assert offsets["t", 0].offset == 1
     assert topic.config.own == {}
     assert topic.partitions[0].log.storage.config.retention_ms == retention
+
+
+def test_journal_is_written_again_after_a_failed_sync(
+    journal: FullJournal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A second fsync would succeed without writing what the first one could not write."""
+    journal.put("kind", ("key",), 1)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", Mock(side_effect=NoSpaceError))
+        for _ in range(2):
+            with pytest.raises(NoSpaceError):
+                journal.sync()
+    synced: list[bytes] = []
+    fsync = os.fsync
+
+    def sync(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append(Path(f"/proc/self/fd/{descriptor}").read_bytes())
+
+    monkeypatch.setattr("os.fsync", sync)
+    journal.sync()
+    assert b"".join(synced).startswith(b'["kind",["key"],1]')
+    journal.put("kind", ("other",), 2)
+    assert reopened(journal, tmp_path).all("kind") == {("key",): 1, ("other",): 2}
 
 
 def test_topic_whose_journal_could_not_be_synced(

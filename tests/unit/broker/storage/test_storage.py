@@ -244,7 +244,10 @@ def test_flushing_by_count_and_by_time(
     assert len(flushed) == 2
 
 
-def test_failed_flush_is_retried(new_segment: NewSegment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_is_read_only_after_a_failed_flush(
+    new_segment: NewSegment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second fsync would succeed without writing what the first one could not write."""
     log = log_of(new_segment, flush_ms=1000)
     append(log, 2)
     flushed = []
@@ -258,7 +261,11 @@ def test_failed_flush_is_retried(new_segment: NewSegment, monkeypatch: pytest.Mo
     with pytest.raises(OSError, match="Input"):
         log.storage.flush_if_due(5000)
     log.storage.flush_if_due(6000)
-    assert len(flushed) == 2
+    assert len(flushed) == 1
+    for write in (log.storage.flush, lambda: append(log)):
+        with pytest.raises(OSError, match="read-only until a restart"):
+            write()
+    assert (log.end_offset, len(log.read(0, 1000, at_least_one=True))) == (2, 1)
 
 
 def test_failure_of_one_log_does_not_stop_retention_of_others(
