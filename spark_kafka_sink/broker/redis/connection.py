@@ -149,8 +149,9 @@ class RedisConnection:
     for replies. Failed commands are not retried, because the caller decides about retries.
 
     A claimed connection has the broker's name in Redis (CLIENT SETNAME). While an older connection
-    has the name of a different broker with the same prefix, no commands are sent. Like a file lock,
-    a name is released when its process exits.
+    has the name of a different broker with the same prefix, no commands are sent. A starting broker
+    is also rejected if the connection of the journal's owner is younger. Like a file lock, a name
+    is released when its process exits.
 
     When the broker owns the journal, its name is also stored in the journal. If the name is
     missing, writes are not acknowledged, because the data no longer matches the broker's state: it
@@ -209,11 +210,12 @@ class RedisConnection:
                 break
         self._is_failing = False
 
-    def own(self, journal: str, changes: JournalChanges) -> None:
+    def own(self, journal: str, load: Callable[[], None], changes: JournalChanges) -> None:
         """Store the broker's name in the journal. Every later pipeline checks the name.
 
         Args:
             journal: the key of the journal.
+            load: loads the journal. Another broker could write to it until this broker owned it.
             changes: called after each reconnect; see `JournalChanges`.
 
         Raises:
@@ -221,7 +223,9 @@ class RedisConnection:
         """
         assert self._name is not None
         self.call("HSET", journal, OWNER_FIELD, json.dumps(self._name))
-        self._owned, self._changes = journal, changes
+        self._owned = journal
+        load()
+        self._changes = changes
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands together and return their replies, which are error objects on failure.
@@ -285,12 +289,21 @@ class RedisConnection:
             return
         self._connection.connect()
         if self._name is not None:
-            commands = [("CLIENT", "SETNAME", self._name), ("CLIENT", "ID"), ("CLIENT", "LIST")]
-            _, own_id, clients = self._exchange(commands)
+            _, own_id, clients, owner = self._exchange(
+                [
+                    ("CLIENT", "SETNAME", self._name),
+                    ("CLIENT", "ID"),
+                    ("CLIENT", "LIST"),
+                    ("HGET", self._location.journal, OWNER_FIELD),
+                ]
+            )
             # Without permission to list the clients, assume that there is no other broker.
             if isinstance(clients, bytes) and isinstance(own_id, int):
+                other = None
+                if self._owned is None and isinstance(owner, bytes):
+                    other = json.loads(owner)
                 text = clients.decode(errors="replace")
-                former = _check_alone(self._location, self._name, own_id, text)
+                former = _check_alone(self._location, self._name, own_id, text, other)
                 # Otherwise, Redis might still apply a change that was sent on a previous
                 # connection.
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
@@ -387,8 +400,10 @@ def _client_fields(line: str) -> dict[str, str]:
     return {name: value for name, _, value in words}
 
 
-def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) -> list[str]:
-    """Check that no older connection has the name of a different broker.
+def _check_alone(
+    location: RedisLocation, name: str, own_id: int, clients: str, owner: str | None
+) -> list[str]:
+    """Check that no older connection, and no connection of `owner`, is of a different broker.
 
     Returns:
         The ids of this broker's former connections that Redis has not yet closed.
@@ -401,7 +416,8 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
     own_db = next((one["db"] for one in listed if one["id"] == str(own_id)), None)
     for one in listed:
         is_named = one["name"].startswith(named) and one["name"] != name
-        if is_named and one["db"] == own_db and int(one["id"]) < own_id:
+        is_first = int(one["id"]) < own_id or one["name"] == owner
+        if is_named and one["db"] == own_db and is_first:
             error = OtherBrokerError(
                 f"another broker, connected from {one['addr']}, uses the prefix "
                 f"{location.prefix!r} of {location.address}"

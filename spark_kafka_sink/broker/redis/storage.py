@@ -330,14 +330,14 @@ class RedisJournal(Journal):
         kind = connection.call("TYPE", self._hash).decode()
         if kind not in {"none", "hash"}:
             raise _not_a_journal(self._hash, f"it is a {kind}, not a hash")
-        self._load()
+        self._load()  # Data that cannot be used must not be changed.
         # If the journal is deleted while a broker runs, `RedisReplicas` creates it again.
         name, value = FORMAT
         if self.get(name, ()) is None:
             _check_no_keys(connection, location)
             self.put(name, (), value)
         self._check_sequence_bits(location)
-        connection.own(self._hash, self._changes)
+        connection.own(self._hash, self._load, self._changes)
 
     def _changes(self, stored: Mapping[bytes, bytes]) -> list[Command]:
         """Return the commands that update the stored fields to the current values.
@@ -399,6 +399,7 @@ class RedisJournal(Journal):
             )
 
     def _load(self) -> None:
+        self._values.clear()
         flat = self._connection.call("HGETALL", self._hash)
         for name, value in zip(flat[::2], flat[1::2], strict=True):
             if name in _NOT_VALUES:

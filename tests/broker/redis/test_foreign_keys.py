@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -270,6 +271,41 @@ def test_two_brokers_cannot_share_a_prefix(redis_server: RedisServer, prefix: st
     with EmbeddedBroker(storage=url) as kafka:
         assert len(kafka.batches("t", 0)) == 2
         assert kafka.end_offsets("u") == [0]
+
+
+def test_broker_that_starts_during_the_check_of_another(
+    redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is younger, but it had its name first."""
+    real, started = RedisConnection._exchange, ExitStack()
+    other = EmbeddedBroker(storage=redis_server.url(prefix), topics={"t": 1})
+
+    def exchange(self: RedisConnection, commands: Any) -> list[Any]:
+        if commands[0][:2] == ("CLIENT", "SETNAME"):
+            monkeypatch.setattr(RedisConnection, "_exchange", real)
+            started.enter_context(other)
+        return real(self, commands)
+
+    monkeypatch.setattr(RedisConnection, "_exchange", exchange)
+    with started:
+        with pytest.raises(ConfigError, match="another broker"):
+            EmbeddedBroker(storage=redis_server.url(prefix, timeout_ms=300)).start()
+        with RawClient(other.bootstrap_servers) as raw:
+            assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
+
+
+def test_journal_that_changes_before_the_broker_owns_it(
+    redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = RedisConnection.own
+
+    def own(self: RedisConnection, journal: str, *rest: Any) -> None:
+        redis_server.client.hset(journal, '["leader epoch","t",0]', "7")
+        real(self, journal, *rest)
+
+    monkeypatch.setattr(RedisConnection, "own", own)
+    with EmbeddedBroker(storage=redis_server.url(prefix), topics={"t": 1}) as kafka:
+        assert kafka.run(lambda cluster: cluster.journal.get("leader epoch", ("t", 0))) == 7
 
 
 def drop_connections(server: RedisServer, prefix: str) -> None:
