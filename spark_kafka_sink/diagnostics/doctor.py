@@ -13,7 +13,7 @@ from spark_kafka_sink.diagnostics import broker_queries
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.formats.registry import Candidate, Registry
-from spark_kafka_sink.formats.sources import given_source, message_of, subject_of
+from spark_kafka_sink.formats.schemas_and_subjects import given_source, message_of, subject_of
 from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.acl import principal_of

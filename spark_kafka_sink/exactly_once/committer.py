@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.protocol.transactions import OpenTransaction
-    from spark_kafka_sink.report.written_topics import WrittenTopic
+    from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
 
 class BatchCommitter:

@@ -15,7 +15,7 @@ In reading order:
 - `avro_encoder`: Avro's binary encoding
 - `protobuf_schema`: parse and derive Protobuf descriptors
 - `protobuf_encoder`: Protobuf's binary encoding
-- `sources`: schemas set by options or derived from columns, and their subjects
+- `schemas_and_subjects`: schemas set by options or derived from columns, and their subjects
 - `registry`: register and look up schemas, on the driver
 - `decoder`: decode written records, for tests of users' jobs
 """

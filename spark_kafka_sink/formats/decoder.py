@@ -14,7 +14,7 @@ from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.protobuf_schema import ProtoSchema, files_of, read_indexes
-from spark_kafka_sink.formats.sources import given_source
+from spark_kafka_sink.formats.schemas_and_subjects import given_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

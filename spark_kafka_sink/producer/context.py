@@ -21,7 +21,7 @@ from spark_kafka_sink.producer.error_tolerance import BadRows
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder
-from spark_kafka_sink.report.written_topics import WrittenTopics
+from spark_kafka_sink.report.recreated_topics import WrittenTopics
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
-    from spark_kafka_sink.report.written_topics import WrittenTopic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ In reading order:
 - `delivery_counters`: the counters of a report and its JSON form
 - `partition_report`: the counters of one partition
 - `task_report`: the identity of a task, its one-line summary and its open transaction
-- `written_topics`: ids of the topics with acknowledged records
+- `recreated_topics`: ids of the topics with acknowledged records
 - `codec_cost`: the size and cost of sampled batches with each codec
 - `builder`: collects the report of a producer session
 - `packed_columns`: metrics and partition counters as columns, which are merged without creating

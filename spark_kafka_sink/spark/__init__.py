@@ -15,7 +15,7 @@ In reading order:
 - `plan`: planning of a write: options of SQL tables, warnings about secrets, checks
 - `required_columns`: the columns that a DataFrame must have
 - `selection`: the columns that are serialized as key and value
-- `schema_plan`: the schemas of key and value: derived, set by an option, or from a registry
+- `format_plans`: the schemas of key and value: derived, set by an option, or from a registry
 - `writer`: the writers of batches and micro-batches, a task's write, commit and abort
 - `columns`: converts Spark's Arrow batches to the producer's rows
 - `row_checks`: the errors of the rows of a batch

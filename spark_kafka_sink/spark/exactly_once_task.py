@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.partition_report import PartitionReport
-    from spark_kafka_sink.report.written_topics import WrittenTopic
+    from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.spark.abort_files import WriteOrigin
     from spark_kafka_sink.spark.required_columns import Contract
 

@@ -125,18 +125,18 @@ def _with_schemas(
     Tasks never contact the registry, so the registry options are removed from their settings.
 
     Raises:
-        KafkaProdError: see `schema_plan.with_schemas`.
+        KafkaProdError: see `format_plans.with_schemas`.
     """
     if config.formats is None:
         return contract, config
-    from spark_kafka_sink.spark import schema_plan  # needed only for formats
+    from spark_kafka_sink.spark import format_plans  # needed only for formats
 
     located = replace(config, producer=with_shipped_files(config.producer))
     start = None
     if stream is not None:
         name = f"{stream.query_name}\n{stream.checkpoint}"
-        start = schema_plan.StreamStart(name, latest_query_start())
-    planned = schema_plan.with_schemas(contract, schema, located, start)
+        start = format_plans.StreamStart(name, latest_query_start())
+    planned = format_plans.with_schemas(contract, schema, located, start)
     return planned, replace(config, formats=None)
 
 

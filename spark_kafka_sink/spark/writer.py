@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.written_topics import WrittenTopic
+    from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
     from spark_kafka_sink.spark.publication import Publication
     from spark_kafka_sink.spark.required_columns import Contract

@@ -10,8 +10,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError
 from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.report.recreated_topics import WrittenTopic, check_recreated
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.report.written_topics import WrittenTopic, check_recreated
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.support import readers
 from tools.support.admin import Admin

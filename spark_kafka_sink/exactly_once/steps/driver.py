@@ -38,14 +38,14 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     nonces_of,
 )
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionState
-from spark_kafka_sink.report.written_topics import check_current
+from spark_kafka_sink.report.recreated_topics import check_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.report.written_topics import WrittenTopic
+    from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
 
 class Stopwatch:

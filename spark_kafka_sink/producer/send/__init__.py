@@ -9,5 +9,5 @@ In reading order:
 - `batch_completion`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
 - `batch_failure`: creates the errors for failed batches, with hints
 - `batch_split`: splits rejected batches and creates dead letters for rejected records
-- `statistics`: statistics in librdkafka's JSON format
+- `librdkafka_statistics`: statistics in librdkafka's JSON format
 """

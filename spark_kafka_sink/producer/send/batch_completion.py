@@ -31,7 +31,7 @@ from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.produce import PartitionResponse
 from spark_kafka_sink.report.builder import FinishedBatch
-from spark_kafka_sink.report.written_topics import recreated_topic_error
+from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection

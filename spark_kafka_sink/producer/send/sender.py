@@ -21,14 +21,14 @@ from spark_kafka_sink.metrics.producer_metrics import BatchSent
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
+from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
-from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import cancelled_error
 from spark_kafka_sink.protocol import produce
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.report.written_topics import recreated_topic_error
+from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster_snapshot import Cluster

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
-from spark_kafka_sink.spark import schema_plan
+from spark_kafka_sink.spark import format_plans
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from tests.integration.support.columnar import write_rows
 from tests.support.schema_registry import SmallRegistry, guid_of, running
@@ -353,7 +353,7 @@ def test_stream_registers_once_per_start(
     monkeypatch.setattr("spark_kafka_sink.spark.plan._planning", lambda: True)
     monkeypatch.setattr("spark_kafka_sink.spark.plan.reject_continuous", lambda: None)
     monkeypatch.setattr("spark_kafka_sink.spark.plan.latest_query_start", lambda: next(starts))
-    schema_plan._CACHED_PLANS.clear()
+    format_plans._CACHED_PLANS.clear()
     options = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "topic": "events",

@@ -13,8 +13,8 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
+from spark_kafka_sink.report.recreated_topics import WrittenTopic
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.report.written_topics import WrittenTopic
 from spark_kafka_sink.spark import commit_messages
 from spark_kafka_sink.spark.commit_messages import (
     DeliveryMessage,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_kafka_sink.exactly_once.transactional_id import Scope
-    from spark_kafka_sink.report.written_topics import WrittenTopic
+    from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
 DONE = TransactionMessage(DeliveryReport(tasks=1), EMPTY, "nonce")

@@ -20,7 +20,7 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SchemaIdFraming
 from spark_kafka_sink.formats.plan import Framing, compile_encoder
-from spark_kafka_sink.formats.sources import message_of, source_of, subject_of
+from spark_kafka_sink.formats.schemas_and_subjects import message_of, source_of, subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
