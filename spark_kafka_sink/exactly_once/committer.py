@@ -61,7 +61,7 @@ class BatchCommitter:
         with connected_driver(self._config, self._scope) as driver:
             if self._scope.kind is ScopeKind.RUN:
                 recover_runs(driver)
-            return recover_scope(driver, reset=self._reset)
+            return recover_scope(driver, lambda _: self._reset)
 
     def is_followed(self) -> bool:
         """Return True if foreachBatch has written a later batch; see `DecisionRecords.is_followed`.

@@ -306,6 +306,11 @@ def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
     return caller.reset and first and not replaced
 
 
+def is_same_batch(state: Decided[T_co] | Done, caller: Caller) -> bool:
+    """Return True if the state is that of the caller's batch, whichever run has written it."""
+    return caller.single or (state.query, state.batch) == (caller.query, caller.batch)
+
+
 @dataclass(frozen=True, slots=True)
 class RollForward(Generic[T_co]):
     """Commit all transactions of `decided`, append `finished(decided)`, then get the next step."""

@@ -228,12 +228,12 @@ def begin_shared(
             requires.
         TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
-    state = recover_scope(driver, reset=reset)
+    state = recover_scope(driver, lambda _: reset)
     if driver.scope.kind is not ScopeKind.STREAM and not isinstance(state, protocol.Nothing):
         return state, None
     _check_brokers(driver)
     shared = driver.begin(timeout_ms)
-    return recover_scope(driver, reset=reset), shared
+    return recover_scope(driver, lambda _: reset), shared
 
 
 def commit_shared(
@@ -286,7 +286,9 @@ def abort_shared(
         TornTransactionError: another driver has decided the batch, and some of its rows are lost.
     """
     driver.end_epoch(shared)
-    state = recover_scope(driver, caller)
+    state = recover_scope(
+        driver, lambda decided: caller is None or not protocol.is_same_batch(decided, caller)
+    )
     is_written = caller is not None and protocol.judge(state, caller) is protocol.Verdict.SKIP
     return CommitOutcome(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
@@ -319,7 +321,7 @@ def _commit(
     record = driver.read_fenced()
     state: decision_record.ScopeState = protocol.Nothing() if record is None else record.state
     if isinstance(state, protocol.Decided):  # Since planning, by a driver without atomicBatch.
-        state = recover_scope(driver, caller)
+        state = recover_scope(driver, lambda decided: protocol.takes_over(decided, caller))
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
     step = protocol.next_commit_step(state, caller, no_tasks)
     if isinstance(step, protocol.Refuse):
@@ -358,7 +360,7 @@ def _fenced(
     error: errors.FencedError,
 ) -> CommitOutcome:
     """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
-    state = recover_scope(driver, caller)
+    state = recover_scope(driver, lambda decided: not protocol.is_same_batch(decided, caller))
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=_is_aborted(driver, results))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import Record, ScopeState
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 _ENDED: Final = frozenset(
     {
@@ -40,6 +42,7 @@ _ENDED: Final = frozenset(
 )
 
 
+_LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS: Final = 5.0
 _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unknown"
 
@@ -91,7 +94,8 @@ def abort_batch(
         tasks: transactions of its tasks.
 
     Raises:
-        TornTransactionError: the batch was decided, and some of its rows are lost.
+        TornTransactionError: the batch was decided, and some of its rows are lost. The tasks'
+            transactions that are not part of the decision are aborted.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
     descriptions = driver.described([each.transactional_id for each in tasks])
@@ -99,23 +103,19 @@ def abort_batch(
         return _all_ended(driver, caller, tasks, descriptions)
     owner = driver.fence()
     record = driver.read_fenced()
-    state: ScopeState = protocol.Nothing() if record is None else record.state
-    read = state
-    if isinstance(state, protocol.Nothing) and driver.scope.kind is ScopeKind.RUN:
+    read: ScopeState = protocol.Nothing() if record is None else record.state
+    if isinstance(read, protocol.Nothing) and driver.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(driver, tasks, descriptions)
         if _is_finished_run(driver, tasks, descriptions):
             return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
-    while not isinstance(step := protocol.next_abort_step(state, caller), protocol.AbortOurs):
-        if isinstance(step, protocol.RollForward):
-            known = () if record is None else record.fates
-            owner = roll_forward(driver, owner, step.decided, None, known)
-            state = protocol.finished(step.decided)
-        else:
-            state = step.state
-            owner = driver.append(owner, _given_up_record(step, record, driver), "give up")
+    state, torn = _settle(driver, owner, record, caller)
     ours = [each.transactional_id for each in tasks]
     aborted = abort_ours(driver, tasks, protocol.never_decided(read, ours))
     aborted += abort_orphans(driver, read, caller.nonces)
+    if torn is not None and isinstance(read, protocol.Decided):
+        if protocol.is_same_batch(read, caller):
+            raise torn
+        _LOG.warning("%s", torn)
     status = CommitStatus.ABORTED
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         rolled = isinstance(read, protocol.Decided)
@@ -125,6 +125,31 @@ def abort_batch(
         return outcome
     descriptions = _described_again(driver, tasks, descriptions)
     return replace(outcome, superseded=not is_any_committed(tasks, descriptions))
+
+
+def _settle(
+    driver: Driver, owner: OpenTransaction, record: Record | None, caller: protocol.Caller
+) -> tuple[ScopeState, TornTransactionError | None]:
+    """Commit the decision in the log, and record that the caller's plannings are given up.
+
+    Nothing is recorded after a torn batch, because the log must keep its record.
+
+    Returns:
+        The new state, and the error if the batch in the log is torn.
+    """
+    state: ScopeState = protocol.Nothing() if record is None else record.state
+    while not isinstance(step := protocol.next_abort_step(state, caller), protocol.AbortOurs):
+        if isinstance(step, protocol.RollForward):
+            known = () if record is None else record.fates
+            try:
+                owner = roll_forward(driver, owner, step.decided, None, known)
+            except TornTransactionError as error:
+                return state, error
+            state = protocol.finished(step.decided)
+        else:
+            state = step.state
+            owner = driver.append(owner, _given_up_record(step, record, driver), "give up")
+    return state, None
 
 
 def _described_again(
@@ -159,7 +184,7 @@ def _all_ended(
 
     Transactions of lost attempts are aborted.
     """
-    state = recover_scope(driver, caller)
+    state = recover_scope(driver, lambda decided: not protocol.is_same_batch(decided, caller))
     orphans = abort_orphans(driver, state, caller.nonces)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP or _is_finished_run(
         driver, tasks, descriptions

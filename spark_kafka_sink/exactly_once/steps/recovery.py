@@ -22,7 +22,7 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, error_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.steps.driver import Driver
@@ -246,9 +246,7 @@ RUN_KEPT_MS: Final = 3_600_000
 """Minimum time in milliseconds for which the log retains the record of a finished run."""
 
 
-def recover_scope(
-    driver: Driver, caller: protocol.Caller | None = None, *, reset: bool = False
-) -> ScopeState:
+def recover_scope(driver: Driver, ignores_loss: Callable[[DecidedBatch], bool]) -> ScopeState:
     """Commit the decision in the log, and return the state of the scope.
 
     Nothing is fenced: the planning of a batch may run concurrently with the commit of the previous
@@ -256,9 +254,7 @@ def recover_scope(
 
     Args:
         driver: driver of the scope.
-        caller: the batch and its query, if known. If the query replaces the query of the decided
-            batch (`protocol.takes_over`), a torn batch is logged as a warning.
-        reset: log a torn batch as a warning in any case.
+        ignores_loss: returns True to log a torn batch as a warning, instead of raising an error.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost.
@@ -272,7 +268,7 @@ def recover_scope(
     fates = record.fates or commit_all(driver, decided)
     if fates:
         error = torn_error(driver.scope, decided, fates)
-        if not reset and (caller is None or not protocol.takes_over(decided, caller)):
+        if not ignores_loss(decided):
             raise error
         _LOG.warning("%s", error)
     return protocol.finished(decided)

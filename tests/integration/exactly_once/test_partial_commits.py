@@ -102,6 +102,26 @@ def test_query_with_atomic_batches_continues_after_reset(query: Writes, ending: 
     assert reset.committer.recover() == Done("another", "0", retired=(QUERY,), rows=TASKS * ROWS)
 
 
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_abort_after_a_torn_batch(query: Writes, is_reset: bool) -> None:
+    """Nothing of the aborted batch remains open, and the record of the torn batch is kept."""
+    commit_partially(query)
+    before = query.visible()
+    options = {"resetTransactionalState": "true"} if is_reset else {}
+    writes = replace(query, query="another" if is_reset else QUERY, options=options)
+    results = writes.tasks("0")
+    if is_reset:
+        outcome = writes.committer.abort("0", results, complete=True)
+        assert (outcome.status, outcome.left_open) == (CommitStatus.ABORTED, ())
+    else:
+        with pytest.raises(TornTransactionError):
+            writes.committer.abort("0", results, complete=True)
+    assert TransactionOperator(query.config).overview().transactions == ()
+    assert query.visible() == before
+    with pytest.raises(TornTransactionError):
+        query.committer.recover()
+
+
 def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
     tasks = commit_partially(query)
     query.settle()

@@ -6,6 +6,7 @@ import pytest
 
 from spark_kafka_sink.broker.redis.connection import OtherBrokerError, RedisLocation, _check_alone
 
+LOCATION = RedisLocation.parse("redis://localhost")
 OWN_ID = 9
 NAME = "kafkaprod-broker:korvet:0a"
 REDIS_7_0 = "resp=2"
@@ -20,12 +21,20 @@ def client(client_id: int, name: str, tail: str) -> str:
 
 @pytest.mark.parametrize("tail", [REDIS_7_0, REDIS_7_2, VALKEY_8])
 class TestClientsList:
-    def test_another_broker(self, tail: str) -> None:
-        clients = client(3, "kafkaprod-broker:korvet:0b", tail) + client(OWN_ID, NAME, tail)
-        with pytest.raises(OtherBrokerError, match=r"connected from 127\.0\.0\.1:53"):
-            _check_alone(RedisLocation.parse("redis://localhost"), NAME, OWN_ID, clients)
+    @pytest.mark.parametrize(
+        ("client_id", "owner"), [(3, None), (OWN_ID + 1, "kafkaprod-broker:korvet:0b")]
+    )
+    def test_another_broker(self, tail: str, client_id: int, owner: str | None) -> None:
+        clients = client(OWN_ID, NAME, tail)
+        clients += client(client_id, "kafkaprod-broker:korvet:0b", tail)
+        with pytest.raises(OtherBrokerError, match=rf"connected from 127\.0\.0\.1:5{client_id}"):
+            _check_alone(LOCATION, NAME, OWN_ID, clients, owner)
+
+    def test_younger_broker(self, tail: str) -> None:
+        clients = client(OWN_ID, NAME, tail) + client(10, "kafkaprod-broker:korvet:0b", tail)
+        assert _check_alone(LOCATION, NAME, OWN_ID, clients, "kafkaprod-broker:korvet:0c") == []
 
     def test_former_connections(self, tail: str) -> None:
         others = client(3, NAME, tail) + client(4, "", tail) + client(5, "other", tail)
-        location = RedisLocation.parse("redis://localhost")
-        assert _check_alone(location, NAME, OWN_ID, others + client(OWN_ID, NAME, tail)) == ["3"]
+        clients = others + client(OWN_ID, NAME, tail)
+        assert _check_alone(LOCATION, NAME, OWN_ID, clients, None) == ["3"]

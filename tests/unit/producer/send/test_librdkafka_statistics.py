@@ -13,7 +13,7 @@ import pytest
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.export.java_metrics import client_values
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.send import statistics
+from spark_kafka_sink.producer.send import librdkafka_statistics as statistics
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
 from tests.support.harness.world import TICK, world
