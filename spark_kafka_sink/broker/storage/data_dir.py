@@ -137,6 +137,7 @@ class DataDir(StorageBackend):
             if not os.path.lexists(folder):
                 LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
+                self._store_recovery_point((topic, partition), 0)
             segments = self._segments((topic, partition), config, on_batch)
             return self._storage(topic, partition, config, segments)
         except OSError as error:
@@ -179,11 +180,24 @@ class DataDir(StorageBackend):
                 self._truncate_log(segment, later)
                 break
             end = base if segment.table.last_offset is None else segment.table.last_offset + 1
+        if end < recovery_point:
+            self._report_missing(folder, end, recovery_point)
         for segment in segments:
             segment.trim_indexes()
         for sealed in segments[:-1]:
             sealed.close()
         return segments
+
+    def _report_missing(self, folder: Path, end: int, recovery_point: int) -> None:
+        """Reject a log without its last records. After a crash, only log a warning.
+
+        Raises:
+            ConfigError: the records were removed after the broker was stopped cleanly.
+        """
+        why = f"the offsets {end} to {recovery_point - 1} are missing"
+        if self.was_clean:
+            raise _damaged(folder, why, _NO_MARK.format(f"continue {folder.name} at offset {end}"))
+        LOG.warning("%s is damaged: %s", folder, why)
 
     def _check_gap(self, folder: Path, end: int, base: int) -> None:
         """Reject missing segments. After a crash, keep the later segments, as Kafka does.

@@ -103,7 +103,7 @@ class SegmentedStorage(LogStorage):
         bounded: True to enforce retention.bytes also in `drop_surplus`, not only in `expire`.
         sync_journal: called before each flush. Without the journal, a flushed log cannot be used:
             its topic, the producer ids and the transactions in it are in the journal.
-        recovery_point: the segments before this offset have been flushed.
+        recovery_point: all records before this offset have been flushed.
         store_recovery_point: called when the recovery point changes.
     """
 
@@ -343,6 +343,7 @@ class SegmentedStorage(LogStorage):
     def close(self) -> None:
         """See `LogStorage`."""
         self.flush()
+        self._set_recovery_point(self.end_offset)
         for segment in self.segments:
             segment.close()
 

@@ -452,6 +452,24 @@ def test_missing_segments(
         EmbeddedBroker(data_dir=folder).start()
 
 
+@pytest.mark.parametrize("kept", [0, 3])
+def test_missing_last_segments(folder: str, kept: int, caplog: pytest.LogCaptureFixture) -> None:
+    complete = write_segments(folder, 5)
+    for path in sorted(broker_folder(folder, "t").glob("*.log"))[kept:]:
+        for suffix in (".log", ".index", ".timeindex"):
+            path.with_suffix(suffix).unlink()
+    problem = f"the offsets {2 * kept} to 9 are missing"
+    with pytest.raises(ConfigError, match=problem):
+        EmbeddedBroker(data_dir=folder).start()
+    (Path(folder) / CLEAN_MARK).unlink()
+    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        assert problem in caplog.text
+        assert kafka.batches("t", 0) == complete[:kept]
+        assert produce(client, "t", batch(1)).base_offset == 2 * kept
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert kafka.end_offsets("t") == [2 * kept + 1]
+
+
 def test_missing_segments_below_the_log_start(folder: str) -> None:
     """Their deletion might have been interrupted."""
     complete = write_segments(folder, 5)

@@ -215,8 +215,9 @@ def test_link_targets_are_not_written(folder: Path, suffix: str) -> None:
     other.write_text("mine" * 100)
     link.unlink()
     link.symlink_to(other)
+    problem = "the offsets 0 to 2 are missing" if suffix == ".log" else link.name
     for _ in range(2):
-        with pytest.raises(ConfigError, match=link.name):
+        with pytest.raises(ConfigError, match=problem):
             start(folder).start()
     assert other.read_text() == "mine" * 100
 
@@ -333,7 +334,11 @@ def test_damage_after_a_clean_stop_is_not_truncated(folder: Path) -> None:
             start(folder).start()
         assert contents(folder / "t-0") == before
     (folder / CLEAN_MARK).unlink()
-    (folder / "t-0" / f"{3:020d}.log").write_text("mine")
+    other = folder / "t-0" / f"{3:020d}.log"
+    other.write_text("mine")
+    with pytest.raises(ConfigError, match=rf"{SEGMENT} is damaged"):
+        start(folder).start()
+    other.unlink()
     with start(folder) as kafka:
         assert kafka.batches("t", 0) == complete[:2]
 
