@@ -132,11 +132,16 @@ class GroupOffsets(UserDict[tuple[str, int], CommittedOffset]):
     def __init__(self, journal: Journal, group_id: str) -> None:
         self._journal = journal
         self._group_id = group_id
-        self.data = {
-            (str(topic), int(partition)): CommittedOffset(**value)
-            for (group, topic, partition), value in journal.all(KIND).items()
-            if group == group_id
-        }
+        self.data = {}
+
+    @classmethod
+    def load_all(cls, journal: Journal) -> dict[str, GroupOffsets]:
+        """Return the stored offsets of all groups by group id."""
+        found: dict[str, GroupOffsets] = {}
+        for (group, topic, partition), value in journal.all(KIND).items():
+            offsets = found.setdefault(str(group), cls(journal, str(group)))
+            offsets.data[str(topic), int(partition)] = CommittedOffset(**value)
+        return found
 
     def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
         self._journal.put(KIND, (self._group_id, *topic_partition), asdict(offset))

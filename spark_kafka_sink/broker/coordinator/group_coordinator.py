@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.coordinator.classic_group import KIND, ClassicGroup, GroupOffsets
+from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupOffsets
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType, number, one_of
 
@@ -61,8 +61,8 @@ class GroupCoordinator:
         self._deadline_is_stale = True
         self._cached_deadline: float | None = None
         self._journal = journal or Journal()
-        for group_id in {str(key[0]) for key in self._journal.all(KIND)}:
-            self.get_or_create(group_id)
+        for group_id, stored in GroupOffsets.load_all(self._journal).items():
+            self._groups[group_id] = ClassicGroup(id=group_id, offsets=stored)
         offsets = (each for group in self._groups.values() for each in group.offsets.values())
         self._order = max((each.order for each in offsets), default=0)
 

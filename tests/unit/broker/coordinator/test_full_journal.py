@@ -158,6 +158,21 @@ def test_offsets_of_a_deleted_topic_are_not_inherited(journal: FullJournal, tmp_
     assert not GroupCoordinator(reopened(journal, tmp_path)).get_or_create("g").offsets
 
 
+def test_stored_offsets_are_read_once(journal: FullJournal) -> None:
+    for name in "ab":
+        GroupCoordinator(journal).get_or_create(name).offsets["t", 0] = CommittedOffset(offset=1)
+    read_all = Mock(wraps=journal.all)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "all", read_all)
+        groups = GroupCoordinator(journal)
+        assert [groups.get_or_create(name).offsets for name in "abc"] == [
+            {("t", 0): CommittedOffset(offset=1)},
+            {("t", 0): CommittedOffset(offset=1)},
+            {},
+        ]
+    assert read_all.call_count == 1
+
+
 def test_group_whose_deletion_failed_is_kept(journal: FullJournal, tmp_path: Path) -> None:
     """Otherwise its offsets would reappear after a restart."""
     groups = GroupCoordinator(journal)
