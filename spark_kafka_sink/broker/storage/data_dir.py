@@ -6,7 +6,6 @@ folder that contains data but no journal is rejected.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -115,13 +114,8 @@ class DataDir(StorageBackend):
             [*segments],
             sync_journal=self.journal.sync,
             recovery_point=self.journal.get(RECOVERY_POINT, key) or 0,
-            store_recovery_point=partial(self._store_recovery_point, key),
+            store_recovery_point=partial(self.journal.put, RECOVERY_POINT, key),
         )
-
-    def _store_recovery_point(self, key: TopicPartition, offset: int) -> None:
-        """Store a recovery point. If this fails, the next start verifies more than necessary."""
-        with contextlib.suppress(OSError):
-            self.journal.put(RECOVERY_POINT, key, offset)
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
@@ -137,7 +131,7 @@ class DataDir(StorageBackend):
             if not os.path.lexists(folder):
                 LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
-                self._store_recovery_point((topic, partition), 0)
+                self.journal.put(RECOVERY_POINT, (topic, partition), None)
             segments = self._segments((topic, partition), config, on_batch)
             return self._storage(topic, partition, config, segments)
         except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -258,11 +259,23 @@ class SegmentedStorage(LogStorage):
 
     def truncate(self, offset: int) -> None:
         """See `LogStorage`."""
+        self._lower_recovery_point(offset)
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._delete_segment(-1)
         active = self.segments[-1]
         active.truncate(active.table.holding(offset))
-        self._set_recovery_point(min(self.recovery_point, active.base_offset))
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """Before a truncation, store that records written after it are not flushed.
+
+        Raises:
+            OSError: the journal failed. The log must not be truncated.
+        """
+        kept = (one.base_offset for one in reversed(self.segments) if one.base_offset < offset)
+        base = next(kept, self.start_offset)
+        if base < self.recovery_point:
+            self._set_recovery_point(base)
+            self.sync_journal()
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """See `LogStorage`. Corresponds to Kafka's UnifiedLog.deleteOldSegments."""
@@ -320,7 +333,8 @@ class SegmentedStorage(LogStorage):
             self._flush_error = error
             raise
         self._unflushed = 0
-        self._set_recovery_point(self.segments[-1].base_offset)
+        with suppress(OSError):  # The next start then verifies more than necessary.
+            self._set_recovery_point(self.segments[-1].base_offset)
 
     def _check_flushed(self) -> None:
         if self._flush_error is not None:
@@ -329,8 +343,8 @@ class SegmentedStorage(LogStorage):
 
     def _set_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:
-            self.recovery_point = offset
             self.store_recovery_point(offset)
+            self.recovery_point = offset
 
     def flush_if_due(self, now_ms: int) -> None:
         """See `LogStorage`."""
@@ -343,7 +357,8 @@ class SegmentedStorage(LogStorage):
     def close(self) -> None:
         """See `LogStorage`."""
         self.flush()
-        self._set_recovery_point(self.end_offset)
+        with suppress(OSError):
+            self._set_recovery_point(self.end_offset)
         for segment in self.segments:
             segment.close()
 

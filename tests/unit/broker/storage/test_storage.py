@@ -244,6 +244,45 @@ def test_flushing_by_count_and_by_time(
     assert len(flushed) == 2
 
 
+def test_recovery_point(new_segment: NewSegment) -> None:
+    """A truncation lowers it durably first: records written afterwards are not flushed."""
+    steps: list[str | int] = []
+    is_full = [False]
+
+    def store(offset: int) -> None:
+        if is_full[0]:
+            raise OSError("No space left")
+        steps.append(offset)
+
+    log = UnifiedLog(
+        SegmentedStorage(
+            replace(DEFAULT_LOG_CONFIG, segment_bytes=1),
+            new_segment,
+            sync_journal=lambda: steps.append(f"synced at {log.end_offset}"),
+            store_recovery_point=store,
+        )
+    )
+    for _ in range(5):
+        append(log)
+    log.storage.flush()
+    assert steps == ["synced at 5", 4]
+    is_full[0] = True
+    with pytest.raises(OSError, match="No space"):
+        log.truncate(3)
+    assert log.end_offset == 5
+    is_full[0] = False
+    log.truncate(3)
+    assert steps[2:] == [2, "synced at 5"]
+    assert log.end_offset == 3
+    append(log)
+    log.truncate(3)
+    is_full[0] = True
+    log.storage.flush()  # A lower recovery point than necessary is not a problem.
+    is_full[0] = False
+    log.storage.close()
+    assert steps[4:] == ["synced at 3", "synced at 3", 3]
+
+
 def test_log_is_read_only_after_a_failed_flush(
     new_segment: NewSegment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
