@@ -6,6 +6,7 @@ no driver can ever decide are orphans, regardless of who checks and when:
 
 - the log has decided the transaction's batch or a later one of the same query, and the transaction
   is not in the decision;
+- or another query has replaced the transaction's query;
 - or it has the nonce of a planning whose commit() cannot continue; only its own driver can
   determine that.
 
@@ -82,8 +83,10 @@ def is_orphan(
         return False
     if candidate.nonce in given_up:
         return True
-    if isinstance(state, Nothing) or candidate.query not in {None, state.query}:
+    if isinstance(state, Nothing):
         return False
+    if candidate.query not in {None, state.query}:
+        return candidate.query in state.retired
     return candidate.batch == state.batch or _is_older(candidate, state.batch)
 
 

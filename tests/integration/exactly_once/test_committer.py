@@ -250,8 +250,10 @@ def test_another_query_is_rejected_until_reset(query: Writes) -> None:
         other.committer.commit("0", results)
     assert "resetTransactionalState=true" in str(caught.value)
     assert other.visible() == rows_of("0")
+    unfinished = query.tasks("1")  # of a driver that was killed
     reset = replace(other, options={"resetTransactionalState": "true"})
-    assert reset.committer.commit("0", reset.tasks("0")).status is CommitStatus.COMMITTED
+    outcome = reset.committer.commit("0", reset.tasks("0"))
+    assert (outcome.status, outcome.aborted) == (CommitStatus.COMMITTED, len(unfinished))
     assert query.visible() == rows_of("0") + rows_of("0")
     with pytest.raises(TransactionError, match="has replaced this one"):
         query.committer.commit("1", query.tasks("1"))

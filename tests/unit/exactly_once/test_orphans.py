@@ -32,7 +32,11 @@ def candidate(batch: str, name: str = "lost", query: str | None = "query") -> Ca
         (DECIDED, "7", True),
         (DECIDED, "6", True),
         (DECIDED, "8", False),
-        (Done("other", "7"), "0", False),
+        (Done("other", "7"), "0", False),  # may replace the other query
+        (Done("other", "7"), "1", False),  # may follow such a batch 0, if this state is outdated
+        (Done("other", "0", ("query",)), "0", True),
+        (Done("other", "0", ("query",)), "7", True),
+        (Decided("other", "0", (Txn("theirs"),), ("query",)), "7", True),
     ],
 )
 def test_only_transactions_that_cannot_be_decided_any_more(
