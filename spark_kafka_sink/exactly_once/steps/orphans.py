@@ -23,6 +23,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
@@ -198,13 +199,31 @@ def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> fro
     states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
     deadline = driver.deadline_in(SECONDS)
     listed = driver.admin.list(tasks_pattern(driver.scope), deadline, states)
-    return frozenset(
-        each.transactional_id
+    tasks = [
+        task
         for each in listed
         if (task := Candidate.of(each.transactional_id)) is not None
         and (each.state is TransactionState.ONGOING or task.nonce in given_up)
-        and is_orphan(state, task, given_up=given_up)
-    )
+    ]
+    orphans = {task for task in tasks if is_orphan(state, task, given_up=given_up)}
+    _warn_of_others(driver, state, orphans.symmetric_difference(tasks))
+    return frozenset(task.transactional_id for task in orphans)
+
+
+def _warn_of_others(driver: Driver, state: ScopeState, tasks: Iterable[Candidate]) -> None:
+    """Warn of open transactions of other queries, which this driver must not abort."""
+    if isinstance(state, Nothing):
+        return
+    others = [each.transactional_id for each in tasks if each.query not in {None, state.query}]
+    if others:
+        warn_once(
+            _LOG,
+            "transactions of another query of %s are open and may block readers, for example %s. "
+            "If no other query with the prefix is running, stop this query and end them with "
+            "`kafkaprod transactions abort --undecided`",
+            str(driver.scope),
+            min(others),
+        )
 
 
 def _result(codes: Mapping[str, int]) -> Aborted:

@@ -259,6 +259,18 @@ def test_another_query_is_rejected_until_reset(query: Writes) -> None:
         query.committer.commit("1", query.tasks("1"))
 
 
+def test_open_transactions_of_another_query(
+    query: Writes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other query might still replace this one, so its transactions are not aborted."""
+    other = replace(query, query="00000000-0000-0000-0000-000000000001")
+    open_ids = [each.transactional_id for each in transactions_of(other.tasks("0"))]
+    query.committer.commit("0", query.tasks("0"))
+    views = TransactionOperator(query.config).overview().transactions
+    assert {each.transactional_id for each in views} == set(open_ids)
+    assert f"for example {min(open_ids)}" in caplog.text
+
+
 def test_gap_in_batches_is_rejected(query: Writes) -> None:
     with pytest.raises(TransactionError, match="no record of the previous batches"):
         query.committer.commit("3", query.tasks("3"))
