@@ -44,6 +44,8 @@ _BEGINNINGS = (b"", b"[", b'["')
 """The possible beginnings of an incomplete line."""
 _COMPACT_FROM = 10_000
 """Minimum number of lines for a compaction."""
+_COMPACT_FROM_BYTES = 16 << 20
+"""Size of the file from which a compaction does not depend on the number of lines."""
 
 
 class Journal:
@@ -62,7 +64,7 @@ class Journal:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._values: dict[str, dict[Key, Any]] = {}
-        self._lines = self._size = 0
+        self._lines = self._size = self._compacted_size = 0
         self._torn = self._unsynced = self._has_sync_failed = False
         self._fd: int | None = None
         if path is not None:
@@ -87,8 +89,12 @@ class Journal:
         self._write(self._fd, _line(kind, key, value))
         self._set(kind, key, value)
         self._lines += 1
-        if self._lines > max(_COMPACT_FROM, 4 * sum(map(len, self._values.values()))):
+        if self._is_large():
             self._try_to_compact(self._path)
+
+    def _is_large(self) -> bool:
+        has_many_lines = self._lines > max(_COMPACT_FROM, 4 * sum(map(len, self._values.values())))
+        return has_many_lines or self._size > max(_COMPACT_FROM_BYTES, 4 * self._compacted_size)
 
     def _write(self, fd: int, line: bytes) -> None:
         """Append a line. On failure, restore the file, so that later lines remain valid."""
@@ -193,7 +199,8 @@ class Journal:
             draft.unlink(missing_ok=True)
             raise
         self.release()
-        self._fd, self._lines, self._size = fd, len(lines), sum(map(len, lines))
+        self._fd, self._lines = fd, len(lines)
+        self._size = self._compacted_size = sum(map(len, lines))
         self._unsynced = False
 
     def _try_to_compact(self, path: Path) -> None:
@@ -202,7 +209,7 @@ class Journal:
             self._compact(path)
         except OSError as error:
             LOG.warning("can't compact the journal %s: %s", path, error)
-            self._lines = 0
+            self._lines, self._compacted_size = 0, self._size
 
     def _lines_to_keep(self) -> Iterator[bytes]:
         for kind, values in self._values.items():

@@ -523,6 +523,18 @@ def test_damaged_journal_byte_is_detected(tmp_path: Path) -> None:
             Journal(path)
 
 
+def test_journal_with_long_lines_is_compacted(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    journal = Journal(path)
+    sizes = []
+    for number in range(60):
+        journal.put("k", (number % 2,), f"{number}" + "x" * 1_000_000)
+        sizes.append(path.stat().st_size)
+    assert max(sizes) < 20_000_000
+    journal.close()
+    assert [value[:2] for value in Journal(path).all("k").values()] == ["58", "59"]
+
+
 def test_failed_compaction_loses_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_kafka_sink.broker.storage.journal._COMPACT_FROM", 20)
     journal = Journal(tmp_path / "j.journal")
