@@ -297,7 +297,10 @@ class TopicStore:
                 close()
             except OSError as error:
                 failures.append(error)
-        self._backend.close(clean=not failures)
+        try:
+            self._backend.close(clean=not failures)
+        except OSError as error:
+            failures.append(error)
         if failures:
             raise KafkaProdError(
                 f"not all data of the broker was flushed to the disk: {failures[0]}",

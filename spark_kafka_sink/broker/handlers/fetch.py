@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 FULL_EPOCHS = frozenset({0, -1})
 """Session epochs of requests that list all partitions. Their session ids are ignored."""
+MAX_BYTES = 55 << 20
+"""Maximum size of a response in bytes: Kafka's default for the broker config fetch.max.bytes."""
 INDEX_INTERVAL = 4096
 """Number of bytes between two index entries, which is Kafka's default index.interval.bytes."""
 
@@ -126,7 +128,8 @@ def _partition_fetch(context: RequestContext, item: Any, requested: Any) -> Part
 
 
 def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]) -> Values:
-    left, is_first, shape = context.request.max_bytes, True, BY_PARTITION[ApiKey.FETCH]
+    left, is_first = min(context.request.max_bytes, MAX_BYTES), True
+    shape = BY_PARTITION[ApiKey.FETCH]
     leaders, responses = set(), []
     for item, some in fetches:
         partitions = []

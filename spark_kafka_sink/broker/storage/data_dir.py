@@ -6,6 +6,7 @@ folder that contains data but no journal is rejected.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -38,6 +39,8 @@ LOCK: Final = ".lock"
 _NO_DATA: Final = frozenset({LOCK, "lost+found"})
 _SHOWN: Final = 5
 _LOG_FILE: Final = re.compile(r"\d{20}\.log")
+_NOT_WRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_FREE: Final = "Free space on the disk, or make it writable"
 _NO_MARK: Final = f"delete {CLEAN_MARK} in the data folder to {{}}"
 _TRUNCATE: Final = _NO_MARK.format("truncate the log there")
 _SEGMENT_FILE: Final = re.compile(r"\d{20}(\.log|\.index|\.timeindex)")
@@ -135,10 +138,11 @@ class DataDir(StorageBackend):
             segments = self._segments((topic, partition), config, on_batch)
             return self._storage(topic, partition, config, segments)
         except OSError as error:
+            restore = "Restore the folder from a backup, or make it readable"
             raise ConfigError(
                 f"the partition folder {folder} can't be read: {error.strerror or error}"
                 + (f": {error.filename}" if error.filename else ""),
-                hint="Restore the folder from a backup, or make it readable",
+                hint=_FREE if error.errno in _NOT_WRITABLE else restore,
             ) from error
 
     def _segments(

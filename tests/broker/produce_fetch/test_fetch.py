@@ -180,6 +180,15 @@ def test_large_records(any_raw: RawClient, unique_topic: str) -> None:
     assert [one[61:] for one in batches(got.records)] == [bytes(one[61:]) for one in sent]
 
 
+def test_size_of_a_response(any_raw: RawClient, unique_topic: str) -> None:
+    """Brokers return at most fetch.max.bytes, whatever the client allows."""
+    create(any_raw, unique_topic, max_message_bytes=str(1 << 24))
+    for _ in range(6):
+        produce(any_raw, unique_topic, batch(1, value=bytes(15 << 20)))
+    got = fetch(any_raw, unique_topic, 0, max_bytes=2**31 - 1, partition_max_bytes=2**31 - 1)
+    assert offsets(got.records) == [0, 1, 2]
+
+
 class TestNodes:
     def test_only_the_leader_serves_fetches(self) -> None:
         with EmbeddedBroker(topics={"t": 3}, nodes=3) as kafka:

@@ -612,6 +612,29 @@ def test_stop_closes_everything_if_a_log_cannot_be_flushed(folder: str) -> None:
     assert Path(folder, CLEAN_MARK).exists()
 
 
+def test_clean_mark_cannot_be_written(folder: str) -> None:
+    kafka = EmbeddedBroker(data_dir=folder, topics={"t": 1})
+    kafka.start()
+    (blocked := Path(folder, CLEAN_MARK)).mkdir()
+    with pytest.raises(KafkaProdError, match="not all data"):
+        kafka.stop()
+    blocked.rmdir()
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert kafka.end_offsets("t") == [0]
+
+
+@pytest.mark.parametrize(("error", "hint"), [("ENOSPC", "Free space"), ("EACCES", "Restore")])
+def test_partition_that_cannot_be_opened(
+    folder: str, monkeypatch: pytest.MonkeyPatch, error: str, hint: str
+) -> None:
+    write_segments(folder, 2)
+    failure = OSError(getattr(errno, error), os.strerror(getattr(errno, error)))
+    monkeypatch.setattr(DiskSegment, "trim_indexes", Mock(side_effect=failure))
+    with pytest.raises(ConfigError, match="t-0 can't be read") as caught:
+        EmbeddedBroker(data_dir=folder).start()
+    assert (caught.value.hint or "").startswith(hint)
+
+
 def newest_segment(cluster: Cluster) -> DiskSegment:
     storage = log_in(cluster).storage
     assert isinstance(storage, SegmentedStorage)
