@@ -44,6 +44,7 @@ _ENDED: Final = frozenset(
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS: Final = 5.0
+_DECIDING: Final = "a driver is about to decide the batch"
 _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unknown"
 
 
@@ -74,7 +75,7 @@ def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
     except KafkaProdError as error:
         return Aborted(problem=error.message)
     if driver.is_deciding():
-        return Aborted(problem="a driver is about to decide the batch")
+        return Aborted(problem=_DECIDING)
     record = records.latest(driver.scope)
     return abort_all_orphans(driver, protocol.Nothing() if record is None else record.state, nonces)
 
@@ -109,13 +110,11 @@ def abort_batch(
         if _is_finished_run(driver, tasks, descriptions):
             return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
     state, torn = _settle(driver, owner, record, caller)
+    if torn is not None:
+        return _abort_after_torn(driver, caller, tasks, read, torn)
     ours = [each.transactional_id for each in tasks]
     aborted = abort_ours(driver, tasks, protocol.never_decided(read, ours))
     aborted += abort_orphans(driver, read, caller.nonces)
-    if torn is not None and isinstance(read, protocol.Decided):
-        if protocol.is_same_batch(read, caller):
-            raise torn
-        _LOG.warning("%s", torn)
     status = CommitStatus.ABORTED
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         rolled = isinstance(read, protocol.Decided)
@@ -150,6 +149,41 @@ def _settle(
             state = step.state
             owner = driver.append(owner, _given_up_record(step, record, driver), "give up")
     return state, None
+
+
+def _abort_after_torn(
+    driver: Driver,
+    caller: protocol.Caller,
+    tasks: Sequence[TaskTransaction],
+    read: ScopeState,
+    torn: TornTransactionError,
+) -> CommitOutcome:
+    """Abort a batch after a torn batch, whose record in the log must be kept.
+
+    The log cannot record that the caller's plannings are given up. Instead, the abort flags prevent
+    a commit() that is still running from deciding the batch.
+
+    Raises:
+        TornTransactionError: the torn batch is the caller's.
+    """
+    try:
+        create_abort_flags(driver, caller.nonces)
+        record = driver.read_unfenced().latest(driver.scope)
+    except KafkaProdError as error:
+        aborted = Aborted(problem=error.message)
+    else:
+        if record is None or record.state != read:  # commit() has decided the batch meanwhile.
+            return abort_batch(driver, caller, tasks)
+        if driver.is_deciding():
+            aborted = Aborted(problem=_DECIDING)
+        else:
+            ours = protocol.never_decided(read, [each.transactional_id for each in tasks])
+            aborted = abort_ours(driver, tasks, ours)
+            aborted += abort_all_orphans(driver, read, caller.nonces)
+    if isinstance(read, protocol.Decided) and protocol.is_same_batch(read, caller):
+        raise torn
+    _LOG.warning("%s", torn)
+    return _outcome(driver, CommitStatus.ABORTED, caller.batch, aborted)
 
 
 def _described_again(

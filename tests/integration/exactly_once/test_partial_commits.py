@@ -14,10 +14,11 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.operator import TransactionOperator, accept_loss
 from spark_kafka_sink.exactly_once.protocol import Caller, Done
+from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import MIN_LEFT_MS, connected_driver
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.exactly_once.transactional_id import Scope
+from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
@@ -26,8 +27,13 @@ from tests.integration.exactly_once.simulated_writes import (
     batch_job,
     rows_of,
     stream,
+    transactions_of,
 )
-from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
+from tests.integration.exactly_once.stepped_driver import (
+    CrashError,
+    crashing_driver,
+    stepped_driver,
+)
 from tests.integration.exactly_once.test_atomic import TASKS, plan
 from tools.support.admin import Admin
 
@@ -120,6 +126,25 @@ def test_abort_after_a_torn_batch(query: Writes, is_reset: bool) -> None:
     assert query.visible() == before
     with pytest.raises(TornTransactionError):
         query.committer.recover()
+
+
+def test_commit_continues_while_abort_finds_a_torn_batch(query: Writes) -> None:
+    commit_partially(query)
+    before = query.visible()
+    options = {"resetTransactionalState": "true"}
+    reset = replace(query, query="another", options=options)
+    nonce = new_nonce()
+    tasks = transactions_of(reset.tasks("0", nonce=nonce))
+    caller = replace(reset.caller("0", nonce), reset=True)
+
+    def commit() -> None:
+        with connected_driver(reset.config, reset.scope) as driver:
+            commit_batch(driver, caller, tasks)
+
+    with stepped_driver(reset, "before torn", commit) as driver:
+        outcome = abort_batch(driver, caller, tasks)
+    assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
+    assert query.visible() - before == rows_of("0")
 
 
 def test_outcome_of_each_transaction_is_stored(query: Writes) -> None:
