@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID, uuid4
@@ -27,7 +28,7 @@ from spark_kafka_sink.records.control_batch import EndTransactionMarker, control
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
     from spark_kafka_sink.broker.topic_config import LogConfig, TopicConfig
@@ -153,9 +154,14 @@ class Partition:
         batch, header = validate(records, options)
         if header.producer_id < 0:
             return self._append(batch, header, options)
+        # As long as it is unknown whether a batch was written, all later ones fail for this reason.
+        # With OUT_OF_ORDER_SEQUENCE_NUMBER, clients may send all batches again with a new epoch.
+        with _storage_errors():
+            self.log.storage.settle()
         verdict = self.producers.check_sequence(header)
         if isinstance(verdict, BatchMetadata):
-            self._verify_storage()
+            with _storage_errors():
+                self.log.storage.verify()
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
         if error := self._check_transaction(header, verdict):
             raise RefusedBatchError(error, _explain(self, header))
@@ -168,12 +174,6 @@ class Partition:
             raise
         self._remember(header, result)
         return result
-
-    def _verify_storage(self) -> None:
-        try:
-            self.log.storage.verify()
-        except OSError as error:
-            raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
 
     def _check_transaction(self, header: BatchHeader, verdict: ErrorCode) -> ErrorCode:
         """Return an error if a batch is not allowed in the transaction of its producer."""
@@ -272,8 +272,9 @@ class Partition:
         self.forget_producers()
 
     def expire_producers(self) -> None:
-        """Delete the idle producer ids; see `ProducerStateManager.expire`."""
+        """Delete the state of idle producer ids; see `ProducerStateManager.expire`."""
         self.producers.expire(self.transactions.ongoing)
+        self.transactions.expire_verifications()
 
     def forget_producers(self) -> None:
         """Delete the producer and transaction state."""
@@ -285,11 +286,8 @@ class Partition:
     ) -> AppendResult:
         records, header = recompress(records, header, options.config)
         time = options.now_ms if options.config.stamps_records else None
-        try:
-            with refused_as(ErrorCode.corrupt_message):
-                base = self.log.append(records, header, self.leader_epoch, time)
-        except OSError as error:
-            raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
+        with _storage_errors(), refused_as(ErrorCode.corrupt_message):
+            base = self.log.append(records, header, self.leader_epoch, time)
         self.log.storage.drop_surplus(self.high_watermark)
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 
@@ -304,6 +302,15 @@ class Partition:
             return ErrorCode.none
         fenced = epoch < self.leader_epoch
         return ErrorCode.fenced_leader_epoch if fenced else ErrorCode.unknown_leader_epoch
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    """Raise a RefusedBatchError with KAFKA_STORAGE_ERROR for a failure of the storage."""
+    try:
+        yield
+    except OSError as error:
+        raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
 
 
 def _explain(partition: Partition, header: BatchHeader) -> str:

@@ -217,6 +217,7 @@ class PartitionTransactions:
     def __init__(self) -> None:
         self.ongoing: dict[int, int] = {}
         self.verifying: dict[int, Verification] = {}
+        self._verifying_before: dict[int, Verification] = {}
         self._aborted: list[EndedTransaction] = []
         self._unreplicated: list[EndedTransaction] = []
 
@@ -267,6 +268,13 @@ class PartitionTransactions:
     def forget_before(self, offset: int) -> None:
         """Drop the aborted transactions that ended before the log's start."""
         del self._aborted[: bisect_left(self._aborted, offset, key=lambda ended: ended.last_offset)]
+
+    def expire_verifications(self) -> None:
+        """Delete the pending verifications that have not changed since the previous call."""
+        for producer_id, pending in self._verifying_before.items():
+            if self.verifying.get(producer_id) is pending:
+                del self.verifying[producer_id]
+        self._verifying_before = dict(self.verifying)
 
     def verify(self, header: BatchHeader, *, starts_at_zero: bool) -> None:
         """Register a batch that is being verified or could not be appended; see `Verification`."""

@@ -295,6 +295,10 @@ class RedisLogStorage(LogStorage):
             return number
         return min(number, self._table.holding(self._ids.offset(max(oldest_ms, 0), 0)))
 
+    def settle(self) -> None:
+        """See `LogStorage`."""
+        self._streams.settle()
+
     def verify(self) -> None:
         """See `LogStorage`."""
         self._streams.verify()

@@ -207,6 +207,14 @@ class LogStorage(Protocol):
         """
         return
 
+    def settle(self) -> None:
+        """Ensure that a batch whose write failed is not in the log.
+
+        Raises:
+            OSError: the storage failed.
+        """
+        return
+
     def verify(self) -> None:
         """Check that the storage still has all data that was appended.
 

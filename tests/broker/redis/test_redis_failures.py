@@ -123,6 +123,21 @@ def test_hanging_redis(own_redis: RedisServer) -> None:
         assert values(own_redis) == stored(kafka) == [b"1", b"2", b"2"]
 
 
+def test_batches_after_one_with_an_unknown_outcome(own_redis: RedisServer) -> None:
+    """They fail like it. Otherwise, clients may send all of them again with a new epoch."""
+    with broker_on(own_redis.url("p", timeout_ms=300)) as (kafka, raw):
+        producer = new_producer_id(raw)
+        batches = [batch(1, value=b"%d" % n, producer=(producer, 0, n)) for n in range(3)]
+        produce(raw, "t", batches[0])
+        own_redis.pause()
+        for one in batches[1:]:
+            assert produce(raw, "t", one).error_code is ErrorCode.kafka_storage_error
+        own_redis.resume()
+        for one in batches[1:]:
+            produce_until_success(raw, one)
+        assert stored(kafka) == [b"0", b"1", b"2"]
+
+
 @pytest.mark.parametrize("loss", list(Loss))
 def test_no_loss_or_duplicates_after_lost_connection(
     redis_server: RedisServer, unique_topic: str, loss: Loss
