@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.background import Calls
     from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
     from spark_kafka_sink.client.cluster_snapshot import Cluster, Node
-    from spark_kafka_sink.client.network import Connect
+    from spark_kafka_sink.client.network_client import Connect
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.protocol.versions import ApiKey
     from spark_kafka_sink.security.credentials import Stamp

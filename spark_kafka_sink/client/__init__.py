@@ -9,7 +9,7 @@ In reading order:
 - `request`: requests before they are sent, in flight, and completed
 - `connection`: the protocol state of one connection, without I/O
 - `broker_connection`: one broker's connection, its addresses, metrics and connection attempts
-- `network`: all connections of a client, which share one selector
+- `network_client`: all connections of a client, which share one selector
 - `backoff`: exponential backoff with full jitter
 - `outages`: rate-limited log messages about brokers that are unreachable or unresponsive
 - `cluster_snapshot`: the immutable snapshot of brokers, topics and leaders

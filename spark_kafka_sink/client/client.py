@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.client.broker_connection import ConnectionMetrics
 from spark_kafka_sink.client.metadata_updater import Metadata
-from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.network_client import Network
 from spark_kafka_sink.client.outages import no_backlog
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
@@ -35,7 +35,7 @@ from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.background import Calls
-    from spark_kafka_sink.client.network import Connect
+    from spark_kafka_sink.client.network_client import Connect
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
 

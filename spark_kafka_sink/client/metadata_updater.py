@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
-    from spark_kafka_sink.client.network import Network
+    from spark_kafka_sink.client.network_client import Network
     from spark_kafka_sink.config.model import ProducerConfig
 
 

@@ -49,12 +49,6 @@ class SubjectStrategy(Enum):
     RECORD_NAME = "RecordNameStrategy"
     TOPIC_RECORD_NAME = "TopicRecordNameStrategy"
 
-    def subject(self, topic: str, part: str, record: str) -> str:
-        """Return the subject of a topic's key or value; `record` is the full name of the record."""
-        if self is SubjectStrategy.TOPIC_NAME:
-            return f"{topic}-{part}"
-        return record if self is SubjectStrategy.RECORD_NAME else f"{topic}-{record}"
-
 
 class SchemaIdFraming(Enum):
     """Values of {key,value}.schema.id.serializer, without Java's package."""

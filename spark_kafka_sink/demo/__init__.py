@@ -5,7 +5,7 @@ The demo uses the embedded broker, unless the user specifies a Kafka cluster.
 In reading order:
 
 - `run`: the steps of the demo, its options and its output
-- `spark_job`: the flights, the local Spark session and the write
+- `flights`: the flights, the local Spark session and the write
 - `librdkafka`: create, watch and read the topic with librdkafka
 - `checks`: compare the records read with the flights and with the delivery report
 """

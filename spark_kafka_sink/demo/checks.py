@@ -11,8 +11,8 @@ from spark_kafka_sink.common.text import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_kafka_sink.demo.flights import Row
     from spark_kafka_sink.demo.librdkafka import Received
-    from spark_kafka_sink.demo.spark_job import Row
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 

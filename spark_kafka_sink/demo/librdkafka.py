@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from spark_kafka_sink.common.secret import Secret
-    from spark_kafka_sink.demo.spark_job import Row
+    from spark_kafka_sink.demo.flights import Row
 
 
 _HINT = (

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_kafka_sink.demo.flights import Flights
     from spark_kafka_sink.demo.librdkafka import DemoTopic, Received
-    from spark_kafka_sink.demo.spark_job import Flights
 
 
 LEAST_JAVA = 17
@@ -140,8 +140,8 @@ class _Demo:
         self._log = folder / "spark.log"
 
     def run(self) -> bool:
+        from spark_kafka_sink.demo.flights import Flights
         from spark_kafka_sink.demo.librdkafka import DemoTopic, librdkafka_config
-        from spark_kafka_sink.demo.spark_job import Flights
 
         started = time.monotonic()
         with ExitStack() as stack:
@@ -176,7 +176,7 @@ class _Demo:
             done(f"{kind} at {servers}, topic {topic.name}, {plural(partitions, 'partition')}")
 
     def _spark(self, stack: ExitStack) -> DataFrame:
-        from spark_kafka_sink.demo.spark_job import flights_as_records, quiet_spark
+        from spark_kafka_sink.demo.flights import flights_as_records, quiet_spark
 
         with self._step("spark") as done, self._bar("spark", None):
             spark = stack.enter_context(quiet_spark("kafkaprod demo", self._log))
@@ -188,7 +188,7 @@ class _Demo:
         """Write the records, and show the growth of the topic during the write."""
         from pyspark.errors import PySparkException
 
-        from spark_kafka_sink.demo.spark_job import write_records
+        from spark_kafka_sink.demo.flights import write_records
 
         kafka = {**self._options.kafka, BOOTSTRAP: servers}
         with self._step("written") as done:

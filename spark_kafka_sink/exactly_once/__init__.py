@@ -1,7 +1,7 @@
 """Exactly-once writes on the driver: one durable decision per batch, then one EndTxn per task.
 
 A task leaves its transaction open and reports it to the driver. The driver records all transactions
-of a batch in the decision log and commits them. `protocol`, `commit_outcome` and the rules in
+of a batch in the decision log and commits them. `decision_rules`, `commit_outcome` and the rules in
 `steps.orphans` are pure functions. With atomicBatch=true all tasks of a batch share one transaction
 instead.
 
@@ -9,7 +9,7 @@ In reading order:
 
 - `transactional_id`: scopes, and functions that build, parse and match transactional ids
 - `task_transaction`: the open transaction that a task reports to the driver
-- `protocol`: the state of a scope, and the next step of planning, a task and the driver
+- `decision_rules`: the state of a scope, and the next step of planning, a task and the driver
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
 - `decision_record`: a record of the decision log as data, as JSON text and as chunks
 - `decision_log`: creates, reads and appends to the decision log, which is a compacted topic

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once import shared_transaction
-from spark_kafka_sink.exactly_once.protocol import Caller, abort_needs_fence
+from spark_kafka_sink.exactly_once.decision_rules import Caller, abort_needs_fence
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver

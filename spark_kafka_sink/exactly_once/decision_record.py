@@ -56,7 +56,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once import protocol
+from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
@@ -189,9 +189,9 @@ def malformed(what: str) -> TransactionError:
     )
 
 
-DecidedBatch = protocol.Decided[TaskTransaction]
+DecidedBatch = decision_rules.Decided[TaskTransaction]
 """The decision that a batch consists of exactly these transactions."""
-ScopeState = protocol.LogState[TaskTransaction]
+ScopeState = decision_rules.LogState[TaskTransaction]
 """State of a scope according to the log."""
 
 
@@ -227,7 +227,7 @@ class Record:
     """If the batch is torn, the fate of each transaction in the order of the decision."""
 
     def __post_init__(self) -> None:
-        decided = self.state.transactions if isinstance(self.state, protocol.Decided) else ()
+        decided = self.state.transactions if isinstance(self.state, decision_rules.Decided) else ()
         if self.fates and len(self.fates) != len(decided):
             raise ValueError("each transaction of a torn batch must have one fate")
 
@@ -246,7 +246,7 @@ class Record:
     def done(cls, decided: DecidedBatch, at_ms: int) -> Record:
         """Return the record that marks all transactions in a decision as committed."""
         return cls(
-            state=protocol.finished(decided),
+            state=decision_rules.finished(decided),
             at_ms=at_ms,
             transactions=len(decided.transactions),
             records=sum(each.records for each in decided.transactions),
@@ -274,7 +274,7 @@ def from_text(text: str) -> Record:
 
 def _to_json(record: Record) -> dict[str, object]:
     state = record.state
-    if isinstance(state, protocol.Nothing):
+    if isinstance(state, decision_rules.Nothing):
         return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
     common = {
         "query": state.query,
@@ -285,7 +285,7 @@ def _to_json(record: Record) -> dict[str, object]:
         **({} if state.topics is None else {"topics": state.topics}),
         **({"plannings": _plannings_to_json(state.plannings)} if state.plannings else {}),
     }
-    if isinstance(state, protocol.Done):
+    if isinstance(state, decision_rules.Done):
         counts = {"transactions": record.transactions, "records": record.records}
         marks = {"given_up": state.given_up} if state.given_up else {}
         return {"type": "done", **common, **counts, **marks}
@@ -294,7 +294,7 @@ def _to_json(record: Record) -> dict[str, object]:
     return {"type": "decided", **common, **fates, "transactions": transactions}
 
 
-def _plannings_to_json(plannings: tuple[protocol.Planning, ...]) -> list[list[str]]:
+def _plannings_to_json(plannings: tuple[decision_rules.Planning, ...]) -> list[list[str]]:
     return [[each.run, each.nonce] for each in plannings]
 
 
@@ -321,7 +321,9 @@ def _from_json(fields: JsonObject) -> Record:
     given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
     if kind == "nothing":
         at_ms = fields.number("at")
-        return Record(state=protocol.Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
+        return Record(
+            state=decision_rules.Nothing(given_up), at_ms=at_ms, transactions=0, records=0
+        )
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
     retired = tuple(_text_or_none(each) for each in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
@@ -329,7 +331,7 @@ def _from_json(fields: JsonObject) -> Record:
     topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
     if kind == "done":
         return Record(
-            state=protocol.Done(query, batch, retired, given_up, rows, plannings, topics),
+            state=decision_rules.Done(query, batch, retired, given_up, rows, plannings, topics),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
@@ -340,7 +342,7 @@ def _from_json(fields: JsonObject) -> Record:
     fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
         raise malformed("the numbers of fates and transactions differ")
-    decided = protocol.Decided(query, batch, transactions, retired, rows, plannings, topics)
+    decided = decision_rules.Decided(query, batch, transactions, retired, rows, plannings, topics)
     return Record.of(decided, at_ms, fates)
 
 
@@ -348,12 +350,13 @@ def _texts(values: list[object], name: str) -> tuple[str, ...]:
     return tuple(text_of(each, name) for each in values)
 
 
-def _plannings(values: list[object]) -> tuple[protocol.Planning, ...]:
+def _plannings(values: list[object]) -> tuple[decision_rules.Planning, ...]:
     pairs = [list_of(each, "a planning") for each in values]
     if any(len(pair) != 2 for pair in pairs):
         raise malformed("a planning does not consist of a run and a nonce")
     return tuple(
-        protocol.Planning(text_of(run, "a run"), text_of(nonce, "a nonce")) for run, nonce in pairs
+        decision_rules.Planning(text_of(run, "a run"), text_of(nonce, "a nonce"))
+        for run, nonce in pairs
     )
 
 
@@ -494,7 +497,7 @@ def _number_of(scope: Scope) -> int | None:
 
 def _is_of_foreach_batch(record: Record | None) -> bool:
     """Return True if foreachBatch has written the batch, and its run is known."""
-    if record is None or isinstance(record.state, protocol.Nothing):
+    if record is None or isinstance(record.state, decision_rules.Nothing):
         return False
     return bool(record.state.plannings)
 

@@ -13,7 +13,7 @@ from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError,
 from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Fate, Record, ScopeState
-from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.driver import Driver, connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan

@@ -27,7 +27,7 @@ from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once import decision_record, protocol
+from spark_kafka_sink.exactly_once import decision_record, decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
@@ -229,7 +229,7 @@ def begin_shared(
         TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
     state = recover_scope(driver, lambda _: reset)
-    if driver.scope.kind is not ScopeKind.STREAM and not isinstance(state, protocol.Nothing):
+    if driver.scope.kind is not ScopeKind.STREAM and not isinstance(state, decision_rules.Nothing):
         return state, None
     _check_brokers(driver)
     shared = driver.begin(timeout_ms)
@@ -237,7 +237,10 @@ def begin_shared(
 
 
 def commit_shared(
-    driver: Driver, caller: protocol.Caller, shared: OpenTransaction, results: Sequence[TaskResult]
+    driver: Driver,
+    caller: decision_rules.Caller,
+    shared: OpenTransaction,
+    results: Sequence[TaskResult],
 ) -> CommitOutcome:
     """Make the rows of all tasks visible with one EndTxn, or none of them.
 
@@ -265,7 +268,7 @@ def commit_shared(
 
 def abort_shared(
     driver: Driver,
-    caller: protocol.Caller | None,
+    caller: decision_rules.Caller | None,
     shared: OpenTransaction,
     batch: str,
     results: Sequence[TaskResult],
@@ -287,9 +290,11 @@ def abort_shared(
     """
     driver.end_epoch(shared)
     state = recover_scope(
-        driver, lambda decided: caller is None or not protocol.is_same_batch(decided, caller)
+        driver, lambda decided: caller is None or not decision_rules.is_same_batch(decided, caller)
     )
-    is_written = caller is not None and protocol.judge(state, caller) is protocol.Verdict.SKIP
+    is_written = (
+        caller is not None and decision_rules.judge(state, caller) is decision_rules.Verdict.SKIP
+    )
     return CommitOutcome(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
         batch=batch,
@@ -312,25 +317,30 @@ def _check_brokers(driver: Driver) -> None:
 
 
 def _commit(
-    driver: Driver, caller: protocol.Caller, shared: OpenTransaction, results: Sequence[TaskResult]
+    driver: Driver,
+    caller: decision_rules.Caller,
+    shared: OpenTransaction,
+    results: Sequence[TaskResult],
 ) -> CommitOutcome:
     owners = owners_of(results)
     if not owners and driver.scope.kind is ScopeKind.RUN:
         _try_abort(driver, shared)  # The brokers might have rejected all rows.
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
     record = driver.read_fenced()
-    state: decision_record.ScopeState = protocol.Nothing() if record is None else record.state
-    if isinstance(state, protocol.Decided):  # Since planning, by a driver without atomicBatch.
-        state = recover_scope(driver, lambda decided: protocol.takes_over(decided, caller))
+    state: decision_record.ScopeState = decision_rules.Nothing() if record is None else record.state
+    if isinstance(
+        state, decision_rules.Decided
+    ):  # Since planning, by a driver without atomicBatch.
+        state = recover_scope(driver, lambda decided: decision_rules.takes_over(decided, caller))
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
-    step = protocol.next_commit_step(state, caller, no_tasks)
-    if isinstance(step, protocol.Refuse):
+    step = decision_rules.next_commit_step(state, caller, no_tasks)
+    if isinstance(step, decision_rules.Refuse):
         raise refusal_error(step.refusal, driver.scope, state, caller)
-    if isinstance(step, protocol.AlreadyDone):
+    if isinstance(step, decision_rules.AlreadyDone):
         _try_abort(driver, shared)
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=bool(owners))
-    assert isinstance(step, protocol.Decide)
+    assert isinstance(step, decision_rules.Decide)
 
     def check() -> None:
         check_producers(shared, owners, driver.producers(owners))
@@ -341,7 +351,7 @@ def _commit(
     # between, the record is in a new transaction, which could be committed without the rows.
     second_check = check if owners and not shared.version.bumps_epoch else None
     done = decision_record.Record(
-        state=protocol.finished(step.decided),
+        state=decision_rules.finished(step.decided),
         at_ms=driver.client.wall_ms(),
         transactions=1 if owners else 0,
         records=sum(each.records for each in owners.values()),
@@ -355,13 +365,13 @@ def _commit(
 
 def _fenced(
     driver: Driver,
-    caller: protocol.Caller,
+    caller: decision_rules.Caller,
     results: Sequence[TaskResult],
     error: errors.FencedError,
 ) -> CommitOutcome:
     """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
-    state = recover_scope(driver, lambda decided: not protocol.is_same_batch(decided, caller))
-    if protocol.judge(state, caller) is protocol.Verdict.SKIP:
+    state = recover_scope(driver, lambda decided: not decision_rules.is_same_batch(decided, caller))
+    if decision_rules.judge(state, caller) is decision_rules.Verdict.SKIP:
         outcome = _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=_is_aborted(driver, results))
     raise errors.TransactionError(
@@ -395,7 +405,10 @@ def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
 
 
 def _outcome(
-    driver: Driver, caller: protocol.Caller, status: CommitStatus, state: decision_record.ScopeState
+    driver: Driver,
+    caller: decision_rules.Caller,
+    status: CommitStatus,
+    state: decision_record.ScopeState,
 ) -> CommitOutcome:
     aborted = abort_orphans(driver, state)
     return CommitOutcome(

@@ -83,7 +83,14 @@ def subject_of(
         name = ".".join(filter(None, (part.namespace, part.record_name)))
     else:
         name = source.name
-    return strategy.subject(topic or "", part.part, name)
+    return subject_by(strategy, topic or "", part.part, name)
+
+
+def subject_by(strategy: SubjectStrategy, topic: str, part: str, record: str) -> str:
+    """Return the subject of a topic's key or value; `record` is the full name of the record."""
+    if strategy is SubjectStrategy.TOPIC_NAME:
+        return f"{topic}-{part}"
+    return record if strategy is SubjectStrategy.RECORD_NAME else f"{topic}-{record}"
 
 
 def _record_name(part: PartFormat, text: str) -> str:

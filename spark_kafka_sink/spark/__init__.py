@@ -13,7 +13,7 @@ In reading order:
 - `datasource`: the data source that Spark loads, and the writer that starts Python workers before a
   session's first write
 - `plan`: planning of a write: options of SQL tables, warnings about secrets, checks
-- `required_columns`: the columns that a DataFrame must have
+- `dataframe_schema`: the columns that a DataFrame must have
 - `selection`: the columns that are serialized as key and value
 - `format_plans`: the schemas of key and value: derived, set by an option, or from a registry
 - `writer`: the writers of batches and micro-batches, a task's write, commit and abort

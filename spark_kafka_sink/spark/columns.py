@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.spark.required_columns import Contract
+    from spark_kafka_sink.spark.dataframe_schema import Contract
     from spark_kafka_sink.spark.serialisation import Serialised
 
 

@@ -25,7 +25,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
-from spark_kafka_sink.exactly_once.protocol import Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Nothing
 from spark_kafka_sink.exactly_once.steps.driver import MIN_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.spark.required_columns import Contract
+    from spark_kafka_sink.spark.dataframe_schema import Contract
     from spark_kafka_sink.spark.writer import Messages
 
 

@@ -19,7 +19,7 @@ from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once import transactional_id as ids
-from spark_kafka_sink.exactly_once.protocol import Caller, LogState, Refusal, Verdict, judge
+from spark_kafka_sink.exactly_once.decision_rules import Caller, LogState, Refusal, Verdict, judge
 from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.task_transaction import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.partition_report import PartitionReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.spark.abort_files import WriteOrigin
-    from spark_kafka_sink.spark.required_columns import Contract
+    from spark_kafka_sink.spark.dataframe_schema import Contract
 
 
 _MOST_REPORTED: Final = {

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.formats.plan import FieldPlan
     from spark_kafka_sink.formats.registry import Candidate, Registered, Registry
-    from spark_kafka_sink.spark.required_columns import Contract
+    from spark_kafka_sink.spark.dataframe_schema import Contract
 
 _MOST_CACHED: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"

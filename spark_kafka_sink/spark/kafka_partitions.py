@@ -18,7 +18,7 @@ from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from spark_kafka_sink.protocol.error_codes import error_name
 from spark_kafka_sink.records.columns import read_bytes
-from spark_kafka_sink.spark.required_columns import Contract
+from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.worker_context import with_shipped_files
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.spark import report_folder as folders
 from spark_kafka_sink.spark.abort_files import WriteOrigin
-from spark_kafka_sink.spark.required_columns import Contract, warn_of_misnamed_columns
+from spark_kafka_sink.spark.dataframe_schema import Contract, warn_of_misnamed_columns
 from spark_kafka_sink.spark.worker_context import with_shipped_files
 from spark_kafka_sink.spark.worker_process import (
     latest_query_start,

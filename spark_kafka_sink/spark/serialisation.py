@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.spark.required_columns import Contract
+    from spark_kafka_sink.spark.dataframe_schema import Contract
     from spark_kafka_sink.spark.row_checks import RowChecks
 
 _HINT = (

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+    from spark_kafka_sink.spark.dataframe_schema import Contract
     from spark_kafka_sink.spark.publication import Publication
-    from spark_kafka_sink.spark.required_columns import Contract
 
     Messages = Sequence[WriterCommitMessage | None]
 

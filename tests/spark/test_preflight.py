@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark.required_columns import Contract
+from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.spark_errors import error_of
 from tests.spark.support.sink import Sink
 

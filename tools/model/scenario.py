@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from spark_kafka_sink.exactly_once import commit_outcome, protocol
+from spark_kafka_sink.exactly_once import commit_outcome, decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
-from spark_kafka_sink.exactly_once.protocol import (
+from spark_kafka_sink.exactly_once.decision_rules import (
     AbortOurs,
     AlreadyDone,
     Caller,
@@ -218,15 +218,15 @@ FULL = Scenario(
 class Rules:
     """The decision functions and rules of a protocol; planted bugs replace some of them."""
 
-    judge: Callable[[State, Caller], Verdict | Refusal] = protocol.judge
+    judge: Callable[[State, Caller], Verdict | Refusal] = decision_rules.judge
     commit_step: Callable[
         [State, Caller, tuple[Transaction, ...]],
         RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse,
-    ] = protocol.next_commit_step
+    ] = decision_rules.next_commit_step
     abort_reads: bool = True
     """abort() fences and reads the log if commit() might have run."""
     abort_step: Callable[[State, Caller], RollForward[Transaction] | GiveUp | AbortOurs] = (
-        protocol.next_abort_step
+        decision_rules.next_abort_step
     )
     commit_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.commit_outcome
     is_orphan: Callable[[State, Candidate, frozenset[str]], bool] = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
-from spark_kafka_sink.exactly_once.protocol import (
+from spark_kafka_sink.exactly_once.decision_rules import (
     AbortOurs,
     AlreadyDone,
     Caller,

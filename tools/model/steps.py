@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import count, product
 
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
-from spark_kafka_sink.exactly_once.protocol import (
+from spark_kafka_sink.exactly_once.decision_rules import (
     AlreadyDone,
     Decide,
     GiveUp,

@@ -22,7 +22,7 @@ from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.admin.transaction_admin import DescribeTransactionsHandler
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.exactly_once.decision_record import Record, messages_of
-from spark_kafka_sink.exactly_once.protocol import Decided
+from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, TaskTransactionalId
 from spark_kafka_sink.producer.error_tolerance import Rows

@@ -103,7 +103,7 @@ STAGES = (
         "bytes written to the socket",
         "client.broker_connection:BrokerConnection.flush",
     ),
-    Stage("sender", "wait for the network, responses", "client.network:Network.poll"),
+    Stage("sender", "wait for the network, responses", "client.network_client:Network.poll"),
     Stage(
         "sender",
         "responses are processed",

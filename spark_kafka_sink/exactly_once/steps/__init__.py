@@ -1,4 +1,4 @@
-"""The driver's operations on Kafka, in the order that `protocol` prescribes.
+"""The driver's operations on Kafka, in the order that `decision_rules` prescribes.
 
 In reading order:
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
-from spark_kafka_sink.exactly_once import protocol
+from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import Record, ScopeState
 from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
@@ -77,11 +77,13 @@ def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
     if driver.is_deciding():
         return Aborted(problem=_DECIDING)
     record = records.latest(driver.scope)
-    return abort_all_orphans(driver, protocol.Nothing() if record is None else record.state, nonces)
+    return abort_all_orphans(
+        driver, decision_rules.Nothing() if record is None else record.state, nonces
+    )
 
 
 def abort_batch(
-    driver: Driver, caller: protocol.Caller, tasks: Sequence[TaskTransaction]
+    driver: Driver, caller: decision_rules.Caller, tasks: Sequence[TaskTransaction]
 ) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
@@ -104,8 +106,8 @@ def abort_batch(
         return _all_ended(driver, caller, tasks, descriptions)
     owner = driver.fence()
     record = driver.read_fenced()
-    read: ScopeState = protocol.Nothing() if record is None else record.state
-    if isinstance(read, protocol.Nothing) and driver.scope.kind is ScopeKind.RUN:
+    read: ScopeState = decision_rules.Nothing() if record is None else record.state
+    if isinstance(read, decision_rules.Nothing) and driver.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(driver, tasks, descriptions)
         if _is_finished_run(driver, tasks, descriptions):
             return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
@@ -113,21 +115,21 @@ def abort_batch(
     if torn is not None:
         return _abort_after_torn(driver, caller, tasks, read, torn)
     ours = [each.transactional_id for each in tasks]
-    aborted = abort_ours(driver, tasks, protocol.never_decided(read, ours))
+    aborted = abort_ours(driver, tasks, decision_rules.never_decided(read, ours))
     aborted += abort_orphans(driver, read, caller.nonces)
     status = CommitStatus.ABORTED
-    if protocol.judge(state, caller) is protocol.Verdict.SKIP:
-        rolled = isinstance(read, protocol.Decided)
+    if decision_rules.judge(state, caller) is decision_rules.Verdict.SKIP:
+        rolled = isinstance(read, decision_rules.Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     outcome = _outcome(driver, status, caller.batch, aborted)
-    if status is CommitStatus.ABORTED or not protocol.is_superseded(read, ours):
+    if status is CommitStatus.ABORTED or not decision_rules.is_superseded(read, ours):
         return outcome
     descriptions = _described_again(driver, tasks, descriptions)
     return replace(outcome, superseded=not is_any_committed(tasks, descriptions))
 
 
 def _settle(
-    driver: Driver, owner: OpenTransaction, record: Record | None, caller: protocol.Caller
+    driver: Driver, owner: OpenTransaction, record: Record | None, caller: decision_rules.Caller
 ) -> tuple[ScopeState, TornTransactionError | None]:
     """Commit the decision in the log, and record that the caller's plannings are given up.
 
@@ -136,15 +138,17 @@ def _settle(
     Returns:
         The new state, and the error if the batch in the log is torn.
     """
-    state: ScopeState = protocol.Nothing() if record is None else record.state
-    while not isinstance(step := protocol.next_abort_step(state, caller), protocol.AbortOurs):
-        if isinstance(step, protocol.RollForward):
+    state: ScopeState = decision_rules.Nothing() if record is None else record.state
+    while not isinstance(
+        step := decision_rules.next_abort_step(state, caller), decision_rules.AbortOurs
+    ):
+        if isinstance(step, decision_rules.RollForward):
             known = () if record is None else record.fates
             try:
                 owner = roll_forward(driver, owner, step.decided, None, known)
             except TornTransactionError as error:
                 return state, error
-            state = protocol.finished(step.decided)
+            state = decision_rules.finished(step.decided)
         else:
             state = step.state
             owner = driver.append(owner, _given_up_record(step, record, driver), "give up")
@@ -153,7 +157,7 @@ def _settle(
 
 def _abort_after_torn(
     driver: Driver,
-    caller: protocol.Caller,
+    caller: decision_rules.Caller,
     tasks: Sequence[TaskTransaction],
     read: ScopeState,
     torn: TornTransactionError,
@@ -177,10 +181,10 @@ def _abort_after_torn(
         if driver.is_deciding():
             aborted = Aborted(problem=_DECIDING)
         else:
-            ours = protocol.never_decided(read, [each.transactional_id for each in tasks])
+            ours = decision_rules.never_decided(read, [each.transactional_id for each in tasks])
             aborted = abort_ours(driver, tasks, ours)
             aborted += abort_all_orphans(driver, read, caller.nonces)
-    if isinstance(read, protocol.Decided) and protocol.is_same_batch(read, caller):
+    if isinstance(read, decision_rules.Decided) and decision_rules.is_same_batch(read, caller):
         raise torn
     _LOG.warning("%s", torn)
     return _outcome(driver, CommitStatus.ABORTED, caller.batch, aborted)
@@ -210,7 +214,7 @@ def _is_ended(task: TaskTransaction, description: TransactionDescription | None)
 
 def _all_ended(
     driver: Driver,
-    caller: protocol.Caller,
+    caller: decision_rules.Caller,
     tasks: Sequence[TaskTransaction],
     descriptions: Mapping[str, TransactionDescription],
 ) -> CommitOutcome:
@@ -218,9 +222,9 @@ def _all_ended(
 
     Transactions of lost attempts are aborted.
     """
-    state = recover_scope(driver, lambda decided: not protocol.is_same_batch(decided, caller))
+    state = recover_scope(driver, lambda decided: not decision_rules.is_same_batch(decided, caller))
     orphans = abort_orphans(driver, state, caller.nonces)
-    if protocol.judge(state, caller) is protocol.Verdict.SKIP or _is_finished_run(
+    if decision_rules.judge(state, caller) is decision_rules.Verdict.SKIP or _is_finished_run(
         driver, tasks, descriptions
     ):
         outcome = _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
@@ -242,7 +246,7 @@ def _is_finished_run(
     return driver.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
 
 
-def _given_up_record(step: protocol.GiveUp, record: Record | None, driver: Driver) -> Record:
+def _given_up_record(step: decision_rules.GiveUp, record: Record | None, driver: Driver) -> Record:
     """Return the scope's record with the nonces that `step` adds."""
     transactions, records = (0, 0) if record is None else (record.transactions, record.records)
     return Record(

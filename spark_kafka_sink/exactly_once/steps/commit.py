@@ -15,10 +15,10 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.exactly_once import protocol
+from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, Record, ScopeState
-from spark_kafka_sink.exactly_once.protocol import Refusal
+from spark_kafka_sink.exactly_once.decision_rules import Refusal
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
@@ -77,19 +77,23 @@ _HINTS: Final = {
 
 
 def refusal_error(
-    refusal: Refusal, scope: Scope, state: ScopeState, caller: protocol.Caller
+    refusal: Refusal, scope: Scope, state: ScopeState, caller: decision_rules.Caller
 ) -> TransactionError:
     """Return the error for a batch that must not be written, given the state of the log."""
     known = (
         "the decision log has no record"
-        if isinstance(state, protocol.Nothing)
+        if isinstance(state, decision_rules.Nothing)
         else f"the decision log has {_batch(state.batch, state.query)}"
     )
-    if caller.rows is not None and isinstance(state, protocol.Done) and state.rows is not None:
+    if (
+        caller.rows is not None
+        and isinstance(state, decision_rules.Done)
+        and state.rows is not None
+    ):
         known += f" with {plural(state.rows, 'row')}, but now has {caller.rows:,}"
     if (
         caller.topics is not None
-        and isinstance(state, protocol.Done)
+        and isinstance(state, decision_rules.Done)
         and state.topics != caller.topics
     ):
         known += f", for topics {_topics(state.topics)}, now for {_topics(caller.topics)}"
@@ -106,7 +110,7 @@ def _batch(number: str, query: str | None) -> str:
     return f"batch {number}" if query is None else f"batch {number} of query {query}"
 
 
-def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
+def _remedy(refusal: Refusal, scope: Scope, caller: decision_rules.Caller) -> str:
     """Return the last part of a hint, which contains the scope or the batch."""
     if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
         return f"resetTransactionalState={caller.batch}, which accepts only this batch"
@@ -127,9 +131,9 @@ def _topics(names: tuple[str, ...] | None) -> str:
     return f"{', '.join(names[:_SHOWN])}{more}"
 
 
-def _plannings(state: ScopeState, caller: protocol.Caller) -> str:
+def _plannings(state: ScopeState, caller: decision_rules.Caller) -> str:
     """Describe both writes by the nonces of their plannings."""
-    known = () if isinstance(state, protocol.Nothing) else state.plannings
+    known = () if isinstance(state, decision_rules.Nothing) else state.plannings
     first = next((each.nonce for each in known if each.run == caller.run), None)
     if first is None or caller.planning is None:
         return ""
@@ -157,7 +161,7 @@ class _Call:
     """The state of one commit() call for a batch."""
 
     driver: Driver
-    caller: protocol.Caller
+    caller: decision_rules.Caller
     tasks: tuple[TaskTransaction, ...]
     may_be_decided: bool = False
     """True if an append of this call has decided the batch, or may have decided it; its
@@ -180,12 +184,12 @@ class _Call:
         """
         if self.may_be_decided:
             return
-        ours = protocol.never_decided(state, (each.transactional_id for each in self.tasks))
+        ours = decision_rules.never_decided(state, (each.transactional_id for each in self.tasks))
         abort_ours(self.driver, self.tasks, ours)
 
 
 def commit_batch(
-    driver: Driver, caller: protocol.Caller, tasks: Sequence[TaskTransaction]
+    driver: Driver, caller: decision_rules.Caller, tasks: Sequence[TaskTransaction]
 ) -> CommitOutcome:
     """Decide the batch and make it visible, or detect that another driver has done so.
 
@@ -227,29 +231,30 @@ def _commit(call: _Call) -> CommitOutcome:
     driver, caller = call.driver, call.caller
     owner = driver.fence()
     record = driver.read_fenced()
-    state: ScopeState = protocol.Nothing() if record is None else record.state
+    state: ScopeState = decision_rules.Nothing() if record is None else record.state
     read = state
     rolled: DecidedBatch | None = None
     try:
         while isinstance(
-            step := protocol.next_commit_step(state, caller, call.tasks), protocol.RollForward
+            step := decision_rules.next_commit_step(state, caller, call.tasks),
+            decision_rules.RollForward,
         ):
             rolled = step.decided
             known = () if record is None else record.fates
             owner = recovery.roll_forward(driver, owner, rolled, caller, known)
-            state = protocol.finished(rolled)
-        if isinstance(step, protocol.Decide):
+            state = decision_rules.finished(rolled)
+        if isinstance(step, decision_rules.Decide):
             if call.is_finished():
                 return _outcome(driver, step.decided, CommitStatus.COMMITTED)
             return _decide(call, owner, step.decided)
-        if isinstance(step, protocol.AlreadyDone) and record is not None:
+        if isinstance(step, decision_rules.AlreadyDone) and record is not None:
             _append_found(driver, owner, record, step.found)
     except UnclearFenceError:
         raise
     except FencedError:
         call.abort_ours(read)
         raise
-    if isinstance(step, protocol.Refuse):
+    if isinstance(step, decision_rules.Refuse):
         call.abort_ours(read)
         raise refusal_error(step.refusal, driver.scope, state, caller)
     return _already_done(driver, state, rolled, record, call.tasks)
@@ -278,12 +283,14 @@ def _already_done(
     tasks: Sequence[TaskTransaction],
 ) -> CommitOutcome:
     ours = [each.transactional_id for each in tasks]
-    superseded = protocol.is_superseded(rolled or state, ours) and _is_uncommitted(driver, tasks)
-    aborted = abort_ours(driver, tasks, protocol.never_decided(rolled or state, ours))
+    superseded = decision_rules.is_superseded(rolled or state, ours) and _is_uncommitted(
+        driver, tasks
+    )
+    aborted = abort_ours(driver, tasks, decision_rules.never_decided(rolled or state, ours))
     aborted += abort_orphans(driver, rolled or state)
     return CommitOutcome(
         status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
-        batch=state.batch if not isinstance(state, protocol.Nothing) else "",
+        batch=state.batch if not isinstance(state, decision_rules.Nothing) else "",
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
@@ -317,7 +324,7 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
         call.may_be_decided = True
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
-            call.abort_ours(protocol.Nothing())
+            call.abort_ours(decision_rules.Nothing())
         raise
     fates = recovery.commit_all(driver, decided)
     if fates:

@@ -28,7 +28,7 @@ from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.protocol import Decided, LogState, Nothing, T_co
+from spark_kafka_sink.exactly_once.decision_rules import Decided, LogState, Nothing, T_co
 from spark_kafka_sink.exactly_once.transactional_id import (
     abort_flag_id,
     parse_task_id,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.exactly_once import protocol
+from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.decision_record import (
     DecidedBatch,
@@ -169,7 +169,7 @@ def roll_forward(
     driver: Driver,
     owner: OpenTransaction,
     decided: DecidedBatch,
-    caller: protocol.Caller | None,
+    caller: decision_rules.Caller | None,
     known: tuple[Fate, ...],
 ) -> OpenTransaction:
     """Commit the decision of an earlier driver, and record that the batch is done.
@@ -197,7 +197,7 @@ def roll_forward(
     )
     fates = known or commit_all(driver, decided)
     driver.restart()
-    if fates and caller is not None and protocol.takes_over(decided, caller):
+    if fates and caller is not None and decision_rules.takes_over(decided, caller):
         _LOG.warning("%s", torn_error(driver.scope, decided, fates))
         return owner
     if fates:
@@ -260,8 +260,8 @@ def recover_scope(driver: Driver, ignores_loss: Callable[[DecidedBatch], bool]) 
         TornTransactionError: rows of a decided batch are lost.
     """
     record = driver.read_unfenced().latest(driver.scope)
-    state: ScopeState = protocol.Nothing() if record is None else record.state
-    step = protocol.next_planning_step(state)
+    state: ScopeState = decision_rules.Nothing() if record is None else record.state
+    step = decision_rules.next_planning_step(state)
     if step is None or record is None:
         return state
     decided = step.decided
@@ -271,7 +271,7 @@ def recover_scope(driver: Driver, ignores_loss: Callable[[DecidedBatch], bool]) 
         if not ignores_loss(decided):
             raise error
         _LOG.warning("%s", error)
-    return protocol.finished(decided)
+    return decision_rules.finished(decided)
 
 
 def recover_runs(driver: Driver) -> None:
@@ -310,7 +310,7 @@ def _other_runs(
             continue
         if record is None or record.is_torn:
             continue
-        if isinstance(record.state, protocol.Decided):
+        if isinstance(record.state, decision_rules.Decided):
             decided[scope] = record.state
         elif driver.client.wall_ms() - record.at_ms > RUN_KEPT_MS:
             over.append(scope)

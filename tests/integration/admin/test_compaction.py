@@ -14,7 +14,7 @@ from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import Record
-from spark_kafka_sink.exactly_once.protocol import Decided
+from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from tests.integration.admin.conftest import connected

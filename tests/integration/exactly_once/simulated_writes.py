@@ -12,7 +12,7 @@ from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
-from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.decision_rules import Caller
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,

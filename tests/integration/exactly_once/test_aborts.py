@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.common.errors import FencedError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import Record
-from spark_kafka_sink.exactly_once.protocol import Caller, Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Caller, Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,

@@ -16,8 +16,8 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
+from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
-from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import Driver

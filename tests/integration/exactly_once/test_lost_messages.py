@@ -13,7 +13,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.protocol import Caller, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Caller, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope

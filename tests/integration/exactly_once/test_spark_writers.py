@@ -23,13 +23,14 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import Record
+from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
-from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import create_abort_flags
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark import exactly_once_task, worker_context
 from spark_kafka_sink.spark.abort_files import PlanFile, WriteOrigin
+from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.exactly_once_driver import (
     ExactlyOnceEnd,
     plan_micro_batch,
@@ -40,7 +41,6 @@ from spark_kafka_sink.spark.exactly_once_task import (
     TransactionalTaskWriter,
     TransactionMessage,
 )
-from spark_kafka_sink.spark.required_columns import Contract
 from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter
 from tests.support.waiting import wait_until_equal

@@ -10,7 +10,7 @@ from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecords
-from spark_kafka_sink.exactly_once.protocol import Caller, Done
+from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import Driver

@@ -12,7 +12,7 @@ from spark_kafka_sink.client.channel.transport import TcpTransport
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.client.network import Connect
+    from spark_kafka_sink.client.network_client import Connect
 
 
 async def _pass_on(

@@ -12,7 +12,7 @@ from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import borrow_session, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.columns import read_rows
-from spark_kafka_sink.spark.required_columns import Contract
+from spark_kafka_sink.spark.dataframe_schema import Contract
 from tests.integration.support.producer_writes import rows
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.background import Calls
     from spark_kafka_sink.client.client import Loop
     from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-    from spark_kafka_sink.client.network import Connect
+    from spark_kafka_sink.client.network_client import Connect
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import MAX_PARTITIONS, Cluster, Node
-from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.network_client import Network
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.protocol.messages import build

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster_snapshot import Node
-from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.network_client import Network
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.security.tls.context import ContextCache
 from tests.support.clock import ManualClock

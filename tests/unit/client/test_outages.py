@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from spark_kafka_sink.client.cluster_snapshot import Node
-from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.network_client import Network
 from spark_kafka_sink.client.outages import INTERVAL, MAX_LINES, Outages
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.clock import ManualClock

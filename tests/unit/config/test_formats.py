@@ -12,6 +12,7 @@ from spark_kafka_sink.config.schema_registry import (
     SchemaIdFraming,
     SubjectStrategy,
 )
+from spark_kafka_sink.formats.schemas_and_subjects import subject_by
 
 SERVERS = {"kafka.bootstrap.servers": "a:1", "topic": "t"}
 REGISTRY = {"value.format": "avro-confluent", "schema.registry.url": "http://r:8081"}
@@ -121,7 +122,7 @@ def test_classes_with_and_without_package() -> None:
     ],
 )
 def test_subject_strategies_match_java(strategy: SubjectStrategy, subject: str) -> None:
-    assert strategy.subject("orders", "key", "a.Order") == subject
+    assert subject_by(strategy, "orders", "key", "a.Order") == subject
 
 
 def test_one_option_selects_the_schema() -> None:

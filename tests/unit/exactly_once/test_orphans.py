@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
 
 

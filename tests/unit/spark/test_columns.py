@@ -24,7 +24,7 @@ from spark_kafka_sink.spark.columns import (
     read_timestamps,
     read_topics,
 )
-from spark_kafka_sink.spark.required_columns import Contract
+from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.row_checks import RowChecks
 from spark_kafka_sink.spark.writer import TaskWriter
 

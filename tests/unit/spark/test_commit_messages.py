@@ -21,7 +21,7 @@ from spark_kafka_sink.spark.commit_messages import (
     committed_report,
     finished_report,
 )
-from spark_kafka_sink.spark.required_columns import Contract
+from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import batch_writer, stream_writer
 

@@ -25,9 +25,9 @@ from spark_kafka_sink.report.text_and_html import summarize
 from spark_kafka_sink.spark import publication
 from spark_kafka_sink.spark.abort_files import ErrorFile, PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.report_folder import ReportFolder, micro_batch_path
-from spark_kafka_sink.spark.required_columns import Contract
 from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import batch_writer, stream_writer
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark.required_columns import Contract
+from spark_kafka_sink.spark.dataframe_schema import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

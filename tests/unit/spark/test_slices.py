@@ -19,7 +19,7 @@ from spark_kafka_sink.spark.columns import (
     read_chunks,
     slices,
 )
-from spark_kafka_sink.spark.required_columns import Contract
+from spark_kafka_sink.spark.dataframe_schema import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

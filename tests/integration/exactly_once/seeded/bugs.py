@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once import protocol
+from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.steps import commit
 from tools.torture.streams.injection.hooks import PATCHES, Bug
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pytest
 
 BUGS: dict[Bug, ModuleType] = {
-    Bug.MARKER_NOT_CHECKED: protocol,
-    Bug.ABORT_DOES_NOT_READ: protocol,
+    Bug.MARKER_NOT_CHECKED: decision_rules,
+    Bug.ABORT_DOES_NOT_READ: decision_rules,
     Bug.DECIDED_AFTER_END: commit,
 }
 """The module whose functions each bug replaces."""

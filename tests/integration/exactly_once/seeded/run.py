@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
-from spark_kafka_sink.exactly_once import protocol
-from spark_kafka_sink.exactly_once.protocol import Refusal, Verdict
+from spark_kafka_sink.exactly_once import decision_rules
+from spark_kafka_sink.exactly_once.decision_rules import Refusal, Verdict
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
@@ -143,7 +143,7 @@ def _tasks(
     broker: EmbeddedBroker, query: Writes, batch: str, attempt: Attempt, nonce: str
 ) -> list[TaskResult]:
     """Plan the batch and run its tasks, with a second attempt if the first one is lost."""
-    verdict = protocol.judge(query.committer.recover(), query.caller(batch, nonce))
+    verdict = decision_rules.judge(query.committer.recover(), query.caller(batch, nonce))
     if isinstance(verdict, Refusal):
         raise TypeError(f"batch {batch} is refused: {verdict}")
     if verdict is Verdict.SKIP:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.channel.background import BackgroundCalls, CallResult
-from spark_kafka_sink.client.network import MAX_LOGIN_THREADS
+from spark_kafka_sink.client.network_client import MAX_LOGIN_THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

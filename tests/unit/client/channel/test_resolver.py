@@ -12,7 +12,7 @@ import pytest
 
 from spark_kafka_sink.client.channel.transport import State, literal, resolve
 from spark_kafka_sink.client.cluster_snapshot import Node
-from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.network_client import Network
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Peer
 from tests.support.harness.offline import config

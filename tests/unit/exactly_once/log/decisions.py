@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from spark_kafka_sink.exactly_once.decision_record import Fate, Record
-from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion

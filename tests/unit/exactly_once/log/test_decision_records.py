@@ -17,7 +17,7 @@ from spark_kafka_sink.exactly_once.decision_record import (
     messages_of,
     replacing,
 )
-from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.transactional_id import Scope, Target
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, records
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.exactly_once.protocol import Decided
+from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.torn import settled
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
 from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch

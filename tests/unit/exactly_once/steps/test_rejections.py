@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing, Planning, Refusal
+from spark_kafka_sink.exactly_once.decision_rules import Caller, Done, Nothing, Planning, Refusal
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, Target
 from tests.unit.exactly_once.log.decisions import ORDERS

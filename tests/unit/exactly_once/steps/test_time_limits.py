@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.exactly_once.protocol import Nothing
+from spark_kafka_sink.exactly_once.decision_rules import Nothing
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
 from spark_kafka_sink.exactly_once.steps.recovery import APPEND_SECONDS

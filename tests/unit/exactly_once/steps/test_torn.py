@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.admin.transaction_admin import TransactionDescription
 from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.exactly_once.protocol import Decided
+from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.torn import fates_of, torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.protocol.error_codes import ErrorCode

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _EXACTLY_ONCE = "spark_kafka_sink.exactly_once"
-_PROTOCOL = f"{_EXACTLY_ONCE}.protocol"
+_DECISION_RULES = f"{_EXACTLY_ONCE}.decision_rules"
 _ADMIN = "spark_kafka_sink.admin.transaction_admin"
 _PRODUCER_FENCED = 90
 
@@ -60,7 +60,7 @@ class Patch:
 
 def _never_skip(original: Function) -> Function:
     def judge(state: Any, caller: Any) -> Any:
-        from spark_kafka_sink.exactly_once.protocol import Verdict
+        from spark_kafka_sink.exactly_once.decision_rules import Verdict
 
         verdict = original(state, caller)
         return Verdict.WRITE if verdict is Verdict.SKIP else verdict
@@ -93,7 +93,7 @@ def _read_once(original: Function) -> Function:
 
 def _always_abort(_: Function) -> Function:
     def next_abort_step(state: Any, caller: Any) -> Any:
-        from spark_kafka_sink.exactly_once.protocol import AbortOurs
+        from spark_kafka_sink.exactly_once.decision_rules import AbortOurs
 
         return AbortOurs()
 
@@ -129,15 +129,15 @@ def _fenced_is_none(original: Function) -> Function:
 
 
 PATCHES: dict[Bug, tuple[Patch, ...]] = {
-    Bug.MARKER_NOT_CHECKED: (Patch(_PROTOCOL, "judge", _never_skip),),
-    Bug.QUERY_NOT_COMPARED: (Patch(_PROTOCOL, "judge", _any_query),),
+    Bug.MARKER_NOT_CHECKED: (Patch(_DECISION_RULES, "judge", _never_skip),),
+    Bug.QUERY_NOT_COMPARED: (Patch(_DECISION_RULES, "judge", _any_query),),
     Bug.READ_BEFORE_FENCE: (
         Patch(f"{_EXACTLY_ONCE}.steps.driver", "Driver.fence", _fence_after_reading),
         Patch(f"{_EXACTLY_ONCE}.steps.driver", "Driver.read", _read_once),
     ),
     Bug.ABORT_DOES_NOT_READ: (
-        Patch(_PROTOCOL, "next_abort_step", _always_abort),
-        Patch(_PROTOCOL, "never_decided", _abort_all),
+        Patch(_DECISION_RULES, "next_abort_step", _always_abort),
+        Patch(_DECISION_RULES, "never_decided", _abort_all),
     ),
     Bug.DECIDED_AFTER_END: (Patch(f"{_EXACTLY_ONCE}.steps.commit", "_decide", _end_first),),
     Bug.ATTEMPT_LEFT_OUT: (

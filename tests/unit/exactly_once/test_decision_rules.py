@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from spark_kafka_sink.exactly_once.protocol import (
+from spark_kafka_sink.exactly_once.decision_rules import (
     MAX_GIVEN_UP,
     AbortOurs,
     AlreadyDone,

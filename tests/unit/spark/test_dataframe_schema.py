@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark.required_columns import Contract, warn_of_misnamed_columns
+from spark_kafka_sink.spark.dataframe_schema import Contract, warn_of_misnamed_columns
 
 CONFIG = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
 STRUCT = StructType([StructField("id", LongType())])

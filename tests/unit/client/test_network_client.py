@@ -13,7 +13,7 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.channel.transport import RECEIVE_SIZE, TcpTransport, resolve
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster_snapshot import Node
-from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.network_client import Network
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
 from tests.support.clock import ManualClock
