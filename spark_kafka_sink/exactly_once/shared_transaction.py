@@ -328,9 +328,8 @@ def _commit(
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
     record = driver.read_fenced()
     state: decision_record.ScopeState = decision_rules.Nothing() if record is None else record.state
-    if isinstance(
-        state, decision_rules.Decided
-    ):  # Since planning, by a driver without atomicBatch.
+    if isinstance(state, decision_rules.Decided):
+        # A driver without atomicBatch has decided the batch since planning.
         state = recover_scope(driver, lambda decided: decision_rules.takes_over(decided, caller))
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
     step = decision_rules.next_commit_step(state, caller, no_tasks)

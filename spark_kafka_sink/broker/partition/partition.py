@@ -154,8 +154,9 @@ class Partition:
         batch, header = validate(records, options)
         if header.producer_id < 0:
             return self._append(batch, header, options)
-        # As long as it is unknown whether a batch was written, all later ones fail for this reason.
-        # With OUT_OF_ORDER_SEQUENCE_NUMBER, clients may send all batches again with a new epoch.
+        # While it is unknown whether an earlier batch was written, all later batches fail with the
+        # storage's error. After OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka sends all of them again
+        # with a new epoch.
         with _storage_errors():
             self.log.storage.settle()
         verdict = self.producers.check_sequence(header)

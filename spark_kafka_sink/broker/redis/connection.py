@@ -271,7 +271,7 @@ class RedisConnection:
         *replies, owner = self._exchange([*commands, ("HGET", self._owned, OWNER_FIELD)])
         if isinstance(owner, self._errors.ResponseError):
             raise owner
-        if owner != json.dumps(self._name).encode():
+        if owner != _owner_value(self._name):
             raise ChangedDataError(
                 f"the data with the prefix {self._location.prefix!r} of {self._address} was "
                 "deleted, or another broker has used it. Restart the broker"
@@ -299,11 +299,9 @@ class RedisConnection:
             )
             # Without permission to list the clients, assume that there is no other broker.
             if isinstance(clients, bytes) and isinstance(own_id, int):
-                other = None
-                if self._owned is None and isinstance(owner, bytes):
-                    other = json.loads(owner)
                 text = clients.decode(errors="replace")
-                former = _check_alone(self._location, self._name, own_id, text, other)
+                stored = owner if self._owned is None else None
+                former = _check_alone(self._location, self._name, own_id, text, stored)
                 # Otherwise, Redis might still apply a change that was sent on a previous
                 # connection.
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
@@ -394,6 +392,11 @@ def last_id(info: Sequence[Any]) -> bytes:
     return found
 
 
+def _owner_value(name: str | None) -> bytes:
+    """Return the value of `OWNER_FIELD` for a broker's name."""
+    return json.dumps(name).encode()
+
+
 def _client_fields(line: str) -> dict[str, str]:
     """Parse a line of CLIENT LIST. Since Redis 7.2 it has `lib-name` in addition to `name`."""
     words = (word.partition("=") for word in line.split())
@@ -401,9 +404,16 @@ def _client_fields(line: str) -> dict[str, str]:
 
 
 def _check_alone(
-    location: RedisLocation, name: str, own_id: int, clients: str, owner: str | None
+    location: RedisLocation, name: str, own_id: int, clients: str, owner: object
 ) -> list[str]:
-    """Check that no older connection, and no connection of `owner`, is of a different broker.
+    """Check that no older connection belongs to a different broker.
+
+    Args:
+        location: the prefix and the address for the error.
+        name: this broker's name.
+        own_id: id of this connection.
+        clients: the reply to CLIENT LIST.
+        owner: the owner in the journal, as stored. No connection may belong to it, of any age.
 
     Returns:
         The ids of this broker's former connections that Redis has not yet closed.
@@ -416,7 +426,7 @@ def _check_alone(
     own_db = next((one["db"] for one in listed if one["id"] == str(own_id)), None)
     for one in listed:
         is_named = one["name"].startswith(named) and one["name"] != name
-        is_first = int(one["id"]) < own_id or one["name"] == owner
+        is_first = int(one["id"]) < own_id or _owner_value(one["name"]) == owner
         if is_named and one["db"] == own_db and is_first:
             error = OtherBrokerError(
                 f"another broker, connected from {one['addr']}, uses the prefix "

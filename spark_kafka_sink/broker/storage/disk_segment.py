@@ -285,8 +285,9 @@ class DiskSegment(LogSegment):
                 _check_absent(path)
         handles.get(self.path, create=is_new)
         self._handles = handles
-        self.is_dirty = self._has_leftover = False
+        self.is_dirty = False
         """True if data was written since the last flush."""
+        self._has_leftover = False
 
     @property
     def modified_ms(self) -> int:

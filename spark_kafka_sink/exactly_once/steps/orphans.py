@@ -206,7 +206,7 @@ def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> fro
         and (each.state is TransactionState.ONGOING or task.nonce in given_up)
     ]
     orphans = {task for task in tasks if is_orphan(state, task, given_up=given_up)}
-    _warn_of_others(driver, state, orphans.symmetric_difference(tasks))
+    _warn_of_others(driver, state, set(tasks) - orphans)
     return frozenset(task.transactional_id for task in orphans)
 
 
