@@ -77,6 +77,18 @@ def test_state_of_idle_producers_is_deleted(start_broker: Callable[..., Embedded
         assert produce(client, "t", batch(1, producer=(5, 0, 2))).base_offset == 4
 
 
+def test_epochs_without_a_transactional_id_are_deleted_at_a_start(
+    start_broker: Callable[..., EmbeddedBroker],
+) -> None:
+    with start_broker() as kafka:
+        play(kafka.bootstrap_servers, "init\nwrite 0\noffset 0 7\nend commit 0 v=4")
+        used = kafka.run(lambda cluster: cluster.journal.all("offset_epoch"))
+        kafka.run(lambda cluster: cluster.journal.put("offset_epoch", (77,), 3))
+    with start_broker() as kafka:
+        assert len(used) == 1
+        assert kafka.run(lambda cluster: cluster.journal.all("offset_epoch")) == used
+
+
 def test_marker_without_records_fences_after_a_restart(
     start_broker: Callable[..., EmbeddedBroker],
 ) -> None:

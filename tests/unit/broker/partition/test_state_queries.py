@@ -14,6 +14,7 @@ from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG
 from spark_kafka_sink.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
 
 
@@ -98,3 +99,12 @@ def test_marker_of_a_producer_whose_records_are_deleted(deleted: int, base: int 
             partition.append(transactional(2), OPTIONS)
     else:
         assert partition.append(transactional(2), OPTIONS).base_offset == base
+
+
+def test_pending_verifications_expire() -> None:
+    transactions = PartitionTransactions()
+    for producer_id in (1, 2):
+        header = BatchHeader(producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        transactions.verify(header, starts_at_zero=False)
+        transactions.expire_verifications()
+    assert set(transactions.verifying) == {2}
