@@ -22,6 +22,12 @@ import json, pathlib
 report = json.loads(pathlib.Path("report.json").read_text())
 assert report["status"] == "succeeded", report["status"]
 print(f"release check: {report['records']:,} records acknowledged")
+
+# Java reads its JAR files until it exits.
+from pyspark import SparkContext
+java = SparkContext._gateway.proc
+java.stdin.close()
+java.wait()
 """
 
 
