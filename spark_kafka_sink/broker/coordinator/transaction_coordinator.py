@@ -360,7 +360,9 @@ class TransactionCoordinator:
         txn = self._by_id.get(transactional_id)
         error = transitions.check_producer(txn, producer)
         if txn is not None and not error:
-            self._save(transitions.add(txn, topic_partitions, self._now()))
+            changed = transitions.add(txn, topic_partitions, self._now())
+            if changed is not txn:
+                self._save(changed)
         return error
 
     def verify(

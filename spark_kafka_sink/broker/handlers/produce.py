@@ -159,6 +159,7 @@ def produce(context: RequestContext) -> Answer:
     """Handle the Produce API."""
     unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
+    _add_to_transaction(context, topics)
     responses = [_topic(context, item, data, unconfirmed) for item, data in topics]
     partitions = [p for response in responses for p in response["partition_responses"]]
     for one in unconfirmed:
@@ -170,6 +171,29 @@ def produce(context: RequestContext) -> Answer:
     leaders = {p["current_leader"]["leader_id"] for p in partitions if "current_leader" in p}
     values = {"responses": responses, "node_endpoints": context.endpoints(leaders)}
     return values if context.request.acks == 1 else _when_replicated(context, unconfirmed, values)
+
+
+def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData]) -> None:
+    """Add the request's partitions to the transaction, if the broker has to do so.
+
+    Each change of a transaction is saved with all its partitions, so adding them one at a time
+    would take quadratic time. If this fails, `_verify` gets the same error for each partition.
+    """
+    transactional_id = context.request.transactional_id
+    if context.version < IMPLICIT_ADD_VERSION or transactional_id is None:
+        return
+    added: dict[ProducerIdAndEpoch, list[TopicPartition]] = {}
+    for item, partitions in topics:
+        topic = context.find_topic(item)
+        for data in partitions if topic else ():
+            partition = topic.partition(data.index) if topic else None
+            header = transactional_header(data.records)
+            if partition is not None and header and partition.leader == context.node:
+                producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+                if header.producer_id >= 0 and not partition.is_ongoing(header):
+                    added.setdefault(producer, []).append(partition.key)
+    for producer, keys in added.items():
+        context.cluster.transaction_coordinator.add(transactional_id, producer, keys)
 
 
 def _when_replicated(

@@ -61,18 +61,9 @@ class Player(Views):
         )
 
     def do_write(self, step: Step) -> str:
-        """`write producer [+count] [seq=] [p=] [v=] [id=] [plain] [corrupt]`: error and offset."""
+        """`write producer [+count] [seq=] [p=0,1] [v=] [id=] [plain] [corrupt]`: error @offset."""
         producer_id, epoch = self.producer(step.words[0])
-        count = next((int(word) for word in step.words if word.startswith("+")), 1)
-        partition = int(step.flags.get("p", 0))
-        key = (producer_id, epoch, partition)
-        first = int(step.flags.get("seq", self.sequences[key]))
-        data = batch(count, producer=(producer_id, epoch, first))
-        if "plain" not in step.words:
-            data[22] |= 0x10
-            data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
-        if "corrupt" in step.words:
-            data[-1] ^= 0xFF
+        partitions = [int(p) for p in step.flags.get("p", "0").split(",")]
         name = step.flags.get("id", self.id)
         response = self.client.call(
             ApiKey.PRODUCE,
@@ -84,14 +75,29 @@ class Player(Views):
                 {
                     "name": self.topic,
                     "topic_id": self.topic_id,
-                    "partition_data": [{"index": partition, "records": data}],
+                    "partition_data": [
+                        {"index": p, "records": self._batch(step, (producer_id, epoch, p))}
+                        for p in partitions
+                    ],
                 }
             ],
         )
-        found = response.responses[0].partition_responses[0]
-        if found.error_code == 0:
-            self.sequences[key] = first + count
-        return f"{int(found.error_code)} @{found.base_offset}"
+        found = {one.index: one for one in response.responses[0].partition_responses}
+        for partition in (p for p in partitions if found[p].error_code == 0):
+            key = (producer_id, epoch, partition)
+            self.sequences[key] = int(step.flags.get("seq", self.sequences[key])) + _count(step)
+        return " ".join(f"{int(found[p].error_code)} @{found[p].base_offset}" for p in partitions)
+
+    def _batch(self, step: Step, key: tuple[int, int, int]) -> bytearray:
+        producer_id, epoch, _ = key
+        first = int(step.flags.get("seq", self.sequences[key]))
+        data = batch(_count(step), producer=(producer_id, epoch, first))
+        if "plain" not in step.words:
+            data[22] |= 0x10
+            data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
+        if "corrupt" in step.words:
+            data[-1] ^= 0xFF
+        return data
 
     def do_add(self, step: Step) -> str:
         """`add producer [p=0,1] [v=] [id=] [verify]`: an error per partition."""
@@ -238,6 +244,10 @@ class Player(Views):
         name, epoch = word.split(":")
         known = name.startswith("P")
         return self.producers[int(name[1:])] if known else int(name), int(epoch)
+
+
+def _count(step: Step) -> int:
+    return next((int(word) for word in step.words if word.startswith("+")), 1)
 
 
 def play(

@@ -10,6 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.storage.data_dir import JOURNAL
+from spark_kafka_sink.broker.storage.journal import TRANSACTION
 from tests.broker.support.inspection import topic_in
 from tests.broker.transactions.player import Player, play
 from tools.support.raw_client import RawClient, batch, fetch, offsets, produce
@@ -87,6 +89,16 @@ def test_epochs_without_a_transactional_id_are_deleted_at_a_start(
     with start_broker() as kafka:
         assert len(used) == 1
         assert kafka.run(lambda cluster: cluster.journal.all("offset_epoch")) == used
+
+
+def test_partitions_of_a_request_are_saved_together(tmp_path: Path) -> None:
+    """Every change of a transaction saves all its partitions."""
+    every = ",".join(map(str, range(40)))
+    with EmbeddedBroker(data_dir=str(tmp_path), topics={"t": 40}) as kafka:
+        play(kafka.bootstrap_servers, f"init\nwrite 0 p={every}\nwrite 0 p={every}")
+    lines = (tmp_path / JOURNAL).read_text(encoding="utf-8").splitlines()
+    saved = [line for line in lines if line.startswith(f'["{TRANSACTION}"')]
+    assert [line.count('"t"') for line in saved] == [0, 40]
 
 
 def test_marker_without_records_fences_after_a_restart(
