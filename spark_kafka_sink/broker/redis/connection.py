@@ -133,9 +133,11 @@ class RedisFailedError(OSError):
 
 
 class OtherBrokerError(RedisFailedError):
-    """A different broker uses the prefix. `hint` describes the solution."""
+    """A different broker uses the prefix, or Redis does not tell whether one does."""
 
-    hint = ""
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class ChangedDataError(RedisFailedError):
@@ -259,6 +261,23 @@ class RedisConnection:
         self._connection.send_packed_command([b"".join(self._connection.pack_commands(commands))])
         return [self._reply() for _ in commands]
 
+    def _exchange_allowed(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands that detect other brokers.
+
+        Raises:
+            OtherBrokerError: Redis rejected a command.
+        """
+        replies = self._exchange(commands)
+        for words, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, self._errors.ResponseError):
+                command = " ".join(map(str, words[:2]))
+                raise OtherBrokerError(
+                    f"{self._address} rejects {command}, without which the broker "
+                    f"can't detect other brokers with the same prefix: {reply}",
+                    hint="Allow the Redis user to run CLIENT SETNAME, ID, LIST and KILL",
+                )
+        return replies
+
     def _exchange_owned(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands, then check that this broker still owns the journal.
 
@@ -289,7 +308,7 @@ class RedisConnection:
             return
         self._connection.connect()
         if self._name is not None:
-            _, own_id, clients, owner = self._exchange(
+            _, own_id, clients, owner = self._exchange_allowed(
                 [
                     ("CLIENT", "SETNAME", self._name),
                     ("CLIENT", "ID"),
@@ -297,14 +316,11 @@ class RedisConnection:
                     ("HGET", self._location.journal, OWNER_FIELD),
                 ]
             )
-            # Without permission to list the clients, assume that there is no other broker.
-            if isinstance(clients, bytes) and isinstance(own_id, int):
-                text = clients.decode(errors="replace")
-                stored = owner if self._owned is None else None
-                former = _check_alone(self._location, self._name, own_id, text, stored)
-                # Otherwise, Redis might still apply a change that was sent on a previous
-                # connection.
-                self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
+            text = clients.decode(errors="replace")
+            stored = owner if self._owned is None else None
+            former = _check_alone(self._location, self._name, own_id, text, stored)
+            # Otherwise, Redis might still apply a change that was sent on a previous connection.
+            self._exchange_allowed([("CLIENT", "KILL", "ID", one) for one in former])
             if self._owned is not None:
                 self._correct(self._owned)
         (info,) = self._exchange([("INFO", "server")])
@@ -428,15 +444,12 @@ def _check_alone(
         is_named = one["name"].startswith(named) and one["name"] != name
         is_first = int(one["id"]) < own_id or _owner_value(one["name"]) == owner
         if is_named and one["db"] == own_db and is_first:
-            error = OtherBrokerError(
+            raise OtherBrokerError(
                 f"another broker, connected from {one['addr']}, uses the prefix "
-                f"{location.prefix!r} of {location.address}"
+                f"{location.prefix!r} of {location.address}",
+                hint="Stop that broker, or set another prefix. If its machine is lost, close its "
+                f"connection: redis-cli CLIENT KILL ID {one['id']}",
             )
-            error.hint = (
-                "Stop that broker, or set another prefix. If its machine is lost, close its "
-                f"connection: redis-cli CLIENT KILL ID {one['id']}"
-            )
-            raise error
     return [one["id"] for one in listed if one["name"] == name and one["id"] != str(own_id)]
 
 

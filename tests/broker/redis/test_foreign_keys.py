@@ -62,6 +62,18 @@ def test_streams_of_another_writer_are_rejected(own_redis: RedisServer) -> None:
         assert own_redis.client.dbsize() == 2
 
 
+def test_user_who_may_not_list_clients_is_rejected(redis_server: RedisServer, prefix: str) -> None:
+    """Two brokers with one prefix would both append retries of a batch."""
+    allow: dict[str, Any] = {"username": "u", "passwords": ["+secret"], "keys": "*"}
+    redis_server.client.acl_setuser(**allow, enabled=True, categories=["+@all"])
+    url = redis_server.url(prefix=prefix, timeout_ms=500).replace("//", "//u:secret@")
+    with EmbeddedBroker(storage=url):
+        pass
+    redis_server.client.acl_setuser(**allow, enabled=True, categories=["-@dangerous"])
+    with pytest.raises(ConfigError, match=r"rejects CLIENT LIST.*no permissions"):
+        EmbeddedBroker(storage=url).start()
+
+
 @pytest.mark.parametrize("has_data", [False, True])
 def test_hash_with_only_the_counter_of_waits_is_not_a_journal(
     redis_server: RedisServer, prefix: str, has_data: bool
