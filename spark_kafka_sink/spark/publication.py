@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.enums import Summary
+from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.export.exporters import export_metrics
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -171,13 +172,22 @@ class Publication:
 
     def _write(self, report: DeliveryReport) -> None:
         path = self._own_path(report.query_id)
-        if path is None:
+        if path is None or self._is_reported(path, report):
             return
         try:
             write_report(path, report.to_json(), folder=self._folder)
         except Exception:
             delete_local_report(path, folder=self._folder)  # Its status would remain "running".
             raise
+
+    def _is_reported(self, path: str, report: DeliveryReport) -> bool:
+        """Return True if the file is the report of the run that wrote this micro-batch."""
+        if self.batch_id is None or report.transaction_outcome != CommitStatus.ALREADY_WRITTEN:
+            return False
+        found = _read_stored(path, self._folder)
+        if found is None or found.status is not WriteStatus.SUCCEEDED:
+            return False
+        return (found.query_id, found.batch_id) == (report.query_id, report.batch_id)
 
     @property
     def _folder(self) -> str | None:
@@ -198,7 +208,8 @@ class Publication:
             return self.path
         if not query_id:
             path = micro_batch_path(shared, self.batch_id)
-            is_taken = _is_of_known_query(path, self._folder)
+            stored = _read_stored(path, self._folder)
+            is_taken = stored is not None and stored.query_id
             own = path_within(shared, _UNKNOWN_QUERY) if is_taken else shared
             return micro_batch_path(own, self.batch_id)
         own = own_report_path(shared, StreamIdentity("", query_id), folder.application)
@@ -214,12 +225,12 @@ def _lines(outcome: str, report: DeliveryReport, summary: Summary) -> str:
     return f"{outcome}:\n{summarize(report)}" if summary is Summary.FULL else ""
 
 
-def _is_of_known_query(path: str, folder: str | None) -> bool:
-    """Return True if the file is a report that contains a query's id."""
+def _read_stored(path: str, folder: str | None) -> DeliveryReport | None:
+    """Return the report in the file, or None if there is none."""
     try:
-        return bool(DeliveryReport.from_json(read_report(path, folder=folder)).query_id)
+        return DeliveryReport.from_json(read_report(path, folder=folder))
     except ReportError:
-        return False
+        return None
 
 
 def check_report_folder(config: SinkConfig) -> None:
