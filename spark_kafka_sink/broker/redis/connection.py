@@ -132,8 +132,8 @@ class RedisFailedError(OSError):
     """Redis cannot be reached, does not reply in time, or rejects a command."""
 
 
-class OtherBrokerError(RedisFailedError):
-    """A different broker uses the prefix, or Redis does not tell whether one does."""
+class RejectedStartError(RedisFailedError):
+    """A different broker uses the prefix, or the user may not run a required command."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -204,7 +204,7 @@ class RedisConnection:
         while True:
             try:
                 self.call("PING")
-            except OtherBrokerError as error:
+            except RejectedStartError as error:
                 if time.monotonic() > deadline:
                     raise ConfigError(str(error), hint=error.hint) from error
                 time.sleep(_CLAIM_SECONDS)
@@ -246,7 +246,7 @@ class RedisConnection:
             self._disconnect()
             self._paused_until = time.monotonic() + PAUSE_SECONDS
             raise self._failed("timed out") from error
-        except (OtherBrokerError, ChangedDataError) as error:
+        except (RejectedStartError, ChangedDataError) as error:
             self._disconnect()
             if isinstance(error, ChangedDataError) and not self._is_changed:
                 self._is_changed, self._is_failing = True, False
@@ -262,19 +262,18 @@ class RedisConnection:
         return [self._reply() for _ in commands]
 
     def _exchange_allowed(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands that detect other brokers.
+        """Send commands that detect other brokers, or a promoted replica.
 
         Raises:
-            OtherBrokerError: Redis rejected a command.
+            RejectedStartError: Redis rejected a command.
         """
         replies = self._exchange(commands)
         for words, reply in zip(commands, replies, strict=True):
             if isinstance(reply, self._errors.ResponseError):
                 command = " ".join(map(str, words[:2]))
-                raise OtherBrokerError(
-                    f"{self._address} rejects {command}, without which the broker "
-                    f"can't detect other brokers with the same prefix: {reply}",
-                    hint="Allow the Redis user to run CLIENT SETNAME, ID, LIST and KILL",
+                raise RejectedStartError(
+                    f"{self._address} rejects {command}, which the broker requires: {reply}",
+                    hint="Allow the Redis user to run INFO, and CLIENT SETNAME, ID, LIST and KILL",
                 )
         return replies
 
@@ -301,7 +300,7 @@ class RedisConnection:
         """Connect if necessary, and check that no other broker uses the prefix.
 
         Raises:
-            OtherBrokerError: a different broker uses the prefix.
+            RejectedStartError: a different broker uses the prefix.
             ChangedDataError: this broker no longer owns the data.
         """
         if self._is_open:
@@ -319,12 +318,13 @@ class RedisConnection:
             text = clients.decode(errors="replace")
             stored = owner if self._owned is None else None
             former = _check_alone(self._location, self._name, own_id, text, stored)
-            # Otherwise, Redis might still apply a change that was sent on a previous connection.
-            self._exchange_allowed([("CLIENT", "KILL", "ID", one) for one in former])
+            # Otherwise, Redis might still apply a change that was sent on a previous connection. It
+            # does not close the connection that sends the command.
+            self._exchange_allowed([("CLIENT", "KILL", "ID", one) for one in (*former, own_id)])
             if self._owned is not None:
                 self._correct(self._owned)
-        (info,) = self._exchange([("INFO", "server")])
-        found = _RUN_ID.search(info) if isinstance(info, bytes) else None
+        (info,) = self._exchange_allowed([("INFO", "server")])
+        found = _RUN_ID.search(info)
         self.server = found and found[1]
         self._is_open = True
 
@@ -435,7 +435,7 @@ def _check_alone(
         The ids of this broker's former connections that Redis has not yet closed.
 
     Raises:
-        OtherBrokerError: a connection of a different broker exists.
+        RejectedStartError: a connection of a different broker exists.
     """
     named = name.rpartition(":")[0] + ":"
     listed = [_client_fields(line) for line in clients.splitlines()]
@@ -444,7 +444,7 @@ def _check_alone(
         is_named = one["name"].startswith(named) and one["name"] != name
         is_first = int(one["id"]) < own_id or _owner_value(one["name"]) == owner
         if is_named and one["db"] == own_db and is_first:
-            raise OtherBrokerError(
+            raise RejectedStartError(
                 f"another broker, connected from {one['addr']}, uses the prefix "
                 f"{location.prefix!r} of {location.address}",
                 hint="Stop that broker, or set another prefix. If its machine is lost, close its "

@@ -590,7 +590,7 @@ class RedisReplicas:
             LOG.debug("WAIT failed: %s", error)
         else:
             # The records can be on a server that this one has replaced.
-            if self._connection.server == self._primary.server:
+            if self._connection.server == self._primary.server is not None:
                 return int(count) >= self._replicas
         with self._changed:
             self._changed.wait_for(lambda: self._stopping, WAIT_MS / 1000)

@@ -62,15 +62,19 @@ def test_streams_of_another_writer_are_rejected(own_redis: RedisServer) -> None:
         assert own_redis.client.dbsize() == 2
 
 
-def test_user_who_may_not_list_clients_is_rejected(redis_server: RedisServer, prefix: str) -> None:
-    """Two brokers with one prefix would both append retries of a batch."""
-    allow: dict[str, Any] = {"username": "u", "passwords": ["+secret"], "keys": "*"}
-    redis_server.client.acl_setuser(**allow, enabled=True, categories=["+@all"])
+@pytest.mark.parametrize("command", ["client|list", "client|kill", "info"])
+def test_user_without_permission_for_a_required_command_is_rejected(
+    redis_server: RedisServer, prefix: str, command: str
+) -> None:
+    """Otherwise, two brokers could use one prefix, or a replaced primary could acknowledge."""
+    user: dict[str, Any] = {"username": "u", "passwords": ["+secret"], "keys": "*"}
+    redis_server.client.acl_setuser(**user, enabled=True, categories=["+@all"])
     url = redis_server.url(prefix=prefix, timeout_ms=500).replace("//", "//u:secret@")
     with EmbeddedBroker(storage=url):
         pass
-    redis_server.client.acl_setuser(**allow, enabled=True, categories=["-@dangerous"])
-    with pytest.raises(ConfigError, match=r"rejects CLIENT LIST.*no permissions"):
+    redis_server.client.acl_setuser(**user, enabled=True, commands=[f"-{command}"])
+    shown = command.replace("|", " ").upper()
+    with pytest.raises(ConfigError, match=f"rejects {shown}.*no permissions"):
         EmbeddedBroker(storage=url).start()
 
 
