@@ -122,7 +122,7 @@ def last_report(
     """Return the report of the last write that ended, including failed ones.
 
     A batch write has ended when `save()` returns or raises. A write that failed before its first
-    task has no report.
+    task, for example in an earlier stage, has no report: the previous write's report is returned.
 
     Args:
         query: a ``StreamingQuery``, or its name or id, to get the report of its latest micro-batch.
