@@ -119,11 +119,13 @@ JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
 LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
 _RUN_ID = re.compile(rb"run_id:(\w+)")
+_REPLICATION_ID = re.compile(rb"master_replid:(\w+)")
 _CLAIM_SECONDS = 0.02
 OWNER_FIELD = '["owner"]'
 """Journal field that contains the name of the broker that last used the journal."""
 WAITS_FIELD = '["waits"]'
 """Journal field with a counter, which is written before each WAIT."""
+_REPLICATION: Final[Command] = ("INFO", "replication")
 PAUSE_SECONDS = 0.5
 """Seconds after a timeout during which commands fail immediately."""
 
@@ -175,6 +177,7 @@ class RedisConnection:
         """Last id that each stream is known to have reached, by key."""
         self.server: bytes | None = None
         """The run id of the server at the last connect, after all checks."""
+        self._replication_id: bytes | None = None
         self._paused_until = 0.0
         self._is_changed = self._is_failing = self._is_open = False
         self._connection, self._errors = _prepare(location)
@@ -280,20 +283,28 @@ class RedisConnection:
     def _exchange_owned(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands, then check that this broker still owns the journal.
 
+        A primary that becomes a replica keeps its connections, but loads the state of another
+        server. It gets a new replication id.
+
         Raises:
             ChangedDataError: this broker no longer owns the journal.
             RedisError: Redis rejected the check.
+            OSError: the replication id has changed.
         """
         if self._owned is None:
             return self._exchange(commands)
-        *replies, owner = self._exchange([*commands, ("HGET", self._owned, OWNER_FIELD)])
-        if isinstance(owner, self._errors.ResponseError):
-            raise owner
+        checks: list[Command] = [("HGET", self._owned, OWNER_FIELD), _REPLICATION]
+        *replies, owner, info = self._exchange([*commands, *checks])
+        for reply in (owner, info):
+            if isinstance(reply, self._errors.ResponseError):
+                raise reply
         if owner != _owner_value(self._name):
             raise ChangedDataError(
                 f"the data with the prefix {self._location.prefix!r} of {self._address} was "
                 "deleted, or another broker has used it. Restart the broker"
             )
+        if _found(_REPLICATION_ID, info) != self._replication_id:
+            raise OSError("it may have loaded the state of another server")
         return replies
 
     def _open(self) -> None:
@@ -306,6 +317,8 @@ class RedisConnection:
         if self._is_open:
             return
         self._connection.connect()
+        server, replication = self._exchange_allowed([("INFO", "server"), _REPLICATION])
+        self._replication_id = _found(_REPLICATION_ID, replication)
         if self._name is not None:
             _, own_id, clients, owner = self._exchange_allowed(
                 [
@@ -323,9 +336,7 @@ class RedisConnection:
             self._exchange_allowed([("CLIENT", "KILL", "ID", one) for one in (*former, own_id)])
             if self._owned is not None:
                 self._correct(self._owned)
-        (info,) = self._exchange_allowed([("INFO", "server")])
-        found = _RUN_ID.search(info)
-        self.server = found and found[1]
+        self.server = _found(_RUN_ID, server)
         self._is_open = True
 
     def _check_streams(self) -> None:
@@ -400,6 +411,12 @@ class RedisConnection:
     def close(self) -> None:
         """Close the connection."""
         self._disconnect()
+
+
+def _found(pattern: re.Pattern[bytes], info: bytes) -> bytes | None:
+    """Return the value that the pattern finds in the reply to INFO, or None."""
+    found = pattern.search(info)
+    return found and found[1]
 
 
 def last_id(info: Sequence[Any]) -> bytes:

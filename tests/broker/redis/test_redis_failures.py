@@ -275,6 +275,28 @@ def test_lost_batch_is_not_acknowledged_by_the_replicas(
         assert values(own_redis) == []
 
 
+def test_older_state_of_a_former_replica_is_detected(
+    own_redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Redis loads the state of its promoted replica, but keeps the broker's connection."""
+    data = batch(1, producer=(7, 0, 1), value=b"2")
+    with broker_on(own_redis.url()) as (_, raw):
+        with RedisServer(tmp_path, replica_of=own_redis) as replica:
+            produce(raw, "t", batch(1, producer=(7, 0, 0), value=b"1"))
+            wait_until_equal(lambda: values(replica), [b"1"])
+            replica.client.replicaof("NO", "ONE")
+            assert produce(raw, "t", data).error_code is ErrorCode.none
+            own_redis.client.replicaof("127.0.0.1", replica.port)
+            wait_until_equal(lambda: values(own_redis), [b"1"])
+            own_redis.client.replicaof("NO", "ONE")
+        for _ in range(3):
+            assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
+        assert "without the last changes of" in "".join(warned(caplog))
+    with broker_on(own_redis.url()) as (kafka, raw):
+        assert produce(raw, "t", data).error_code is ErrorCode.none
+        assert stored(kafka) == [b"1", b"2"]
+
+
 def test_deleted_batch_is_skipped_and_logged(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
