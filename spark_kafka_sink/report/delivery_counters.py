@@ -121,7 +121,8 @@ class DeliveryCounters:
     by an earlier driver), `already written`, `empty`, or `aborted`. Records of an aborted batch
     count as `persisted`, although consumers with isolation.level=read_committed receive none of
     them. If another run has written the batch, this run's records are not counted. If transactions
-    may still be open, their ids and the reason are included. Empty without exactly-once.
+    may still be open, their ids and the reason are included. A sum of reports contains all their
+    outcomes, such as `aborted + committed`. Empty without exactly-once.
     """
     query_name: str = ""
     """Name of the streaming query; empty if it has none, and for a batch write."""
@@ -309,6 +310,7 @@ class DeliveryCounters:
             started_at=min((at for one in reports if (at := one.started_at)), default=""),
             duration_max_ms=max((one.duration_max_ms for one in reports), default=0),
             errors=_merge_errors(reports),
+            transaction_outcome=_merge_outcomes(reports),
             request_latency=Histogram.merge_all(one.request_latency for one in reports),
             queue_latency=Histogram.merge_all(one.queue_latency for one in reports),
             slowest=tuple(slowest[:SLOWEST_KEPT]),
@@ -403,9 +405,11 @@ _FACTS = (
     *("batch_id", "started_at", "written_at", "duration_ms", "startup_ms"),
 )
 _TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
-_LATEST = ("error", "transaction_outcome", "query_name", "query_id", "written_at")
+_LATEST = ("error", "query_name", "query_id", "written_at")
 """Text fields for which a merged report contains the greatest value."""
-_TEXTS = (*_LATEST, "started_at")
+_TEXTS = (*_LATEST, "started_at", "transaction_outcome")
+_AND = " + "
+"""Separates the outcomes of a merged report."""
 _SUMMED = ("duration_ms", "startup_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
 
 
@@ -461,6 +465,13 @@ def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int],
     for report in reports:
         counts.update(dict(report.errors))
     return tuple(sorted(counts.items()))
+
+
+def _merge_outcomes(reports: Iterable[DeliveryCounters]) -> str:
+    """Return all different outcomes; the reports can be merged themselves."""
+    return _AND.join(
+        sorted({each for one in reports for each in one.transaction_outcome.split(_AND) if each})
+    )
 
 
 def _load(text: str | bytes) -> dict[str, Any]:

@@ -102,6 +102,18 @@ def test_transaction_outcomes_are_kept() -> None:
     assert report.merge(DeliveryReport()).transaction_outcome == "rolled forward"
 
 
+def test_sum_contains_all_transaction_outcomes() -> None:
+    """The records of an aborted batch count as persisted, so its outcome must remain."""
+    outcomes = ("committed", "aborted", "", "rolled forward", "committed")
+    reports = [DeliveryReport(transaction_outcome=each) for each in outcomes]
+    first = DeliveryReport.merge_all(reports[:3])
+    for merged in (
+        DeliveryReport.merge_all(reports),
+        DeliveryReport.merge_all([first, *reports[3:]]),
+    ):
+        assert merged.transaction_outcome == "aborted + committed + rolled forward"
+
+
 def test_newer_version_is_rejected_with_a_hint() -> None:
     data = json.loads(DeliveryReport().to_json()) | {"version": VERSION + 1}
     with pytest.raises(ReportError, match=f"version {VERSION + 1}"):
