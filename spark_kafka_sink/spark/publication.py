@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
+_WRITTEN = frozenset(CommitStatus) - {CommitStatus.ABORTED}
 _UNKNOWN_QUERY = "unknown-query"
 _DELIVERED = "the tasks that finished delivered these rows, which stay in Kafka"
 _WOULD_BE_WRITTEN = "the tasks that finished would have written these rows"
@@ -172,22 +173,28 @@ class Publication:
 
     def _write(self, report: DeliveryReport) -> None:
         path = self._own_path(report.query_id)
-        if path is None or self._is_reported(path, report):
+        if path is None:
             return
         try:
-            write_report(path, report.to_json(), folder=self._folder)
+            write_report(path, self._with_counts(path, report).to_json(), folder=self._folder)
         except Exception:
             delete_local_report(path, folder=self._folder)  # Its status would remain "running".
             raise
 
-    def _is_reported(self, path: str, report: DeliveryReport) -> bool:
-        """Return True if the file is the report of the run that wrote this micro-batch."""
+    def _with_counts(self, path: str, report: DeliveryReport) -> DeliveryReport:
+        """Return the file's report if it counts a micro-batch that is now already written.
+
+        Its status is `failed` if the run that wrote the batch has failed afterwards.
+        """
         if self.batch_id is None or report.transaction_outcome != CommitStatus.ALREADY_WRITTEN:
-            return False
+            return report
         found = _read_stored(path, self._folder)
-        if found is None or found.status is not WriteStatus.SUCCEEDED:
-            return False
-        return (found.query_id, found.batch_id) == (report.query_id, report.batch_id)
+        if found is None or (found.query_id, found.batch_id) != (report.query_id, report.batch_id):
+            return report
+        outcome = found.transaction_outcome.partition(",")[0]
+        if outcome not in _WRITTEN:
+            return report
+        return replace(found, status=WriteStatus.SUCCEEDED, error="", transaction_outcome=outcome)
 
     @property
     def _folder(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_kafka_sink import last_report
+from spark_kafka_sink import DeliveryReport, last_report
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
@@ -258,6 +258,9 @@ def test_failed_commit_after_the_decision_is_rolled_forward(
         _run(stream)
     assert _outcomes(stream) == ["committed", "rolled forward"]
     assert _read(stream) == list(range(20))
+    assert [each.status for each in stream.reports()] == ["succeeded", "failed"]
     _run(stream)
-    assert _outcomes(stream) == ["committed", "already written"]
+    assert _outcomes(stream) == ["committed", "rolled forward"]
+    whole = sum(stream.reports(), DeliveryReport())
+    assert (whole.status, whole.error, whole.persisted) == ("succeeded", "", 20)
     assert _read(stream) == list(range(20))
