@@ -268,11 +268,11 @@ class RedisConnection:
         """Send commands that detect other brokers, or a promoted replica.
 
         Raises:
-            RejectedStartError: Redis rejected a command.
+            RejectedStartError: Redis rejected an INFO or CLIENT command.
         """
         replies = self._exchange(commands)
         for words, reply in zip(commands, replies, strict=True):
-            if isinstance(reply, self._errors.ResponseError):
+            if words[0] != "HGET" and isinstance(reply, self._errors.ResponseError):
                 command = " ".join(map(str, words[:2]))
                 raise RejectedStartError(
                     f"{self._address} rejects {command}, which the broker requires: {reply}",

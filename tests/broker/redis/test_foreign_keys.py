@@ -78,6 +78,13 @@ def test_user_without_permission_for_a_required_command_is_rejected(
         EmbeddedBroker(storage=url).start()
 
 
+def test_journal_of_another_type_is_rejected(redis_server: RedisServer, prefix: str) -> None:
+    redis_server.client.set(f"{prefix}::journal", "x")
+    with pytest.raises(ConfigError, match=r"it is a string, not a hash.*another prefix"):
+        EmbeddedBroker(storage=redis_server.url(prefix=prefix)).start()
+    assert redis_server.client.get(f"{prefix}::journal") == b"x"
+
+
 @pytest.mark.parametrize("has_data", [False, True])
 def test_hash_with_only_the_counter_of_waits_is_not_a_journal(
     redis_server: RedisServer, prefix: str, has_data: bool
