@@ -81,7 +81,8 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
     target = Target(topic=config.topic, name=options.write_name)
     scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
     plan = _plan(config, scope)
-    if not plan.must_write(None, scope.name):
+    task = TransactionalTaskWriter(config, contract, plan, origin)
+    if not task.must_write:
         # Planning cannot determine whether foreachBatch of the same query repeats its own batch.
         _LOG.warning(
             "batchId %s was already written %s under transactionalIdPrefix %s: nothing will be "
@@ -92,7 +93,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
             prefix,
         )
     end = ExactlyOnceEnd(config, origin, scope, Planned(nonce=plan.nonce, shared=plan.shared))
-    return KafkaProdWriter(TransactionalTaskWriter(config, contract, plan, origin), end)
+    return KafkaProdWriter(task, end)
 
 
 def plan_micro_batch(

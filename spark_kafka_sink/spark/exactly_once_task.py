@@ -290,6 +290,11 @@ class TransactionalTaskWriter(TaskWriter):
         super().__init__(config, contract, origin)
         self.plan = plan
 
+    @property
+    def must_write(self) -> bool:
+        """See `TaskWriter`."""
+        return self.plan.must_write(None, self.plan.scope.name)
+
     def write(self, batches: Iterable[pa.RecordBatch]) -> TransactionMessage:
         """Write all rows, unless the batch is already decided.
 

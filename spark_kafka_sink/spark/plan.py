@@ -74,17 +74,18 @@ def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPro
     _check_security(config.producer)
     _check_brokers(config, contract)
     contract, config = _with_schemas(contract, schema, config)
-    writer = None
     if config.exactly_once.exactly_once:
         from spark_kafka_sink.spark.exactly_once_driver import plan_write  # rarely needed
 
         writer = plan_write(config, contract, origin)
-    if config.report_path is not None:
+    else:
+        task = TaskWriter(config, contract, origin)
+        writer = KafkaProdWriter(task, WriteEnd(config, origin))
+    if config.report_path is not None and writer.task.must_write:
         from spark_kafka_sink.spark.publication import Publication  # imports the report's modules
 
         Publication.of(config, origin).announce()
-    task = TaskWriter(config, contract, origin)
-    return writer or KafkaProdWriter(task, WriteEnd(config, origin))
+    return writer
 
 
 def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaProdStreamWriter:

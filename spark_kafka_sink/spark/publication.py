@@ -186,7 +186,8 @@ class Publication:
 
         Its status is `failed` if the run that wrote the batch has failed afterwards.
         """
-        if self.batch_id is None or report.transaction_outcome != CommitStatus.ALREADY_WRITTEN:
+        is_known = report.query_id and report.batch_id is not None
+        if not is_known or report.transaction_outcome != CommitStatus.ALREADY_WRITTEN:
             return report
         found = _read_stored(path, self._folder)
         if found is None or (found.query_id, found.batch_id) != (report.query_id, report.batch_id):

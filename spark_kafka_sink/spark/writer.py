@@ -77,6 +77,11 @@ class TaskWriter:
         self.session_folder = session_folder()
         self.progress = ProgressAddress.find(report_folder())
 
+    @property
+    def must_write(self) -> bool:
+        """False if planning has found that the rows of a batch job are already written."""
+        return True
+
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows and wait for their acknowledgement. Raises if a row fails."""
         with self.origin.error_file.storing_errors():
