@@ -273,6 +273,11 @@ class ConnectionFailures:
         if self.fatal is None and self._is_fatal(streak, now):
             self.fatal = diagnosis.error
 
+    def forget_rejections(self) -> None:
+        """Let the client try again, although retrying seemed pointless."""
+        self.fatal = None
+        self._streaks.clear()
+
     def diagnosis(self, address: str) -> Diagnosis | None:
         """Return why the latest attempt at an address failed; None after a success."""
         streak = self._streaks.get(address)

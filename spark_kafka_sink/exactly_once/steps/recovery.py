@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import FencedError, KafkaProdError
+from spark_kafka_sink.common.errors import AuthenticationError, FencedError, KafkaProdError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
@@ -38,15 +38,16 @@ REPORT_SECONDS: Final = 5.0
 def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
     """Commit the decision of the driver's own scope; a repeated call changes nothing.
 
-    There is no deadline: requests are retried until each has a final response. An unfinished
-    decision would block readers, and lose its rows when the transactions time out.
+    Requests are retried until each has a final response, because an unfinished decision blocks
+    readers, and its rows are lost when the transactions time out. The only deadline is max.block.ms
+    for brokers that reject the login, for example while a server for tokens is down.
 
     Returns:
         The fate of each transaction if the batch is torn; empty if all are committed.
 
     Raises:
-        KafkaProdError: a coordinator rejects the request; the decision remains valid, and the next
-            driver retries.
+        KafkaProdError: a coordinator rejects the request or the login; the decision remains valid,
+            and the next driver retries.
     """
     with driver.watch.step("commit"):
         return _fates(driver, decided, _end_all(driver, decided))
@@ -115,9 +116,21 @@ def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
     """Commit all transactions, and return the final error code for each transactional id."""
     waiting = {each.transactional_id: each.transaction for each in decided.transactions}
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
+    is_rejected = False
     while waiting:
         deadline = driver.client.deadline(REPORT_SECONDS)
-        answers = driver.admin.end(list(waiting.values()), commit=True, deadline=deadline)
+        try:
+            answers = driver.admin.end(list(waiting.values()), commit=True, deadline=deadline)
+        except AuthenticationError as error:
+            if not is_rejected:
+                driver.restart()
+            elif driver.is_overdue:
+                raise
+            is_rejected = True
+            driver.client.failures.forget_rejections()
+            _LOG.warning("batch %s of %s is decided: %s", decided.batch, driver.scope, error)
+            continue
+        is_rejected = False
         codes |= answers
         for name, code in answers.items():
             if not _is_unsettled(code):

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.common.errors import BrokerUnavailableError
+from spark_kafka_sink.common.errors import AuthenticationError, BrokerUnavailableError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
@@ -113,6 +113,32 @@ def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptu
         f"batch 1 of {query.scope} is decided, but EndTxn has not succeeded for 3 of 3 "
         "transactions (errors: COORDINATOR_LOAD_IN_PROGRESS (3); for example, transaction p-"
     ) in caplog.text
+    assert query.visible() == rows_of("0", "1")
+
+
+class _RejectedAdmin(TransactionAdmin):
+    """The brokers have rejected the login for several seconds before the first EndTxn requests."""
+
+    rejected = True
+
+    def end(
+        self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
+    ) -> dict[str, int]:
+        """See `TransactionAdmin`."""
+        if self.rejected:
+            self.rejected = False
+            self._client.failures.fatal = AuthenticationError("the password is wrong")
+        return super().end(transactions, commit=commit, deadline=deadline)
+
+
+def test_rejected_login_after_the_decision_is_retried(
+    query: Writes, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks = transactions_of(query.tasks("1"))
+    with connected_driver(query.config, query.scope) as driver:
+        driver.admin = _RejectedAdmin(driver.client)
+        commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
+    assert f"batch 1 of {query.scope} is decided: the password is wrong" in caplog.text
     assert query.visible() == rows_of("0", "1")
 
 
