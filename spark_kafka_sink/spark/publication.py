@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.enums import Summary
-from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.export.exporters import export_metrics
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
-_WRITTEN = frozenset(CommitStatus) - {CommitStatus.ABORTED}
 _UNKNOWN_QUERY = "unknown-query"
 _DELIVERED = "the tasks that finished delivered these rows, which stay in Kafka"
 _WOULD_BE_WRITTEN = "the tasks that finished would have written these rows"
@@ -186,14 +184,17 @@ class Publication:
 
         Its status is `failed` if the run that wrote the batch has failed afterwards.
         """
-        is_known = report.query_id and report.batch_id is not None
-        if not is_known or report.transaction_outcome != CommitStatus.ALREADY_WRITTEN:
+        if not report.transaction_outcome or not report.query_id or report.batch_id is None:
+            return report
+        from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus  # rarely needed
+
+        if report.transaction_outcome != CommitStatus.ALREADY_WRITTEN:
             return report
         found = _read_stored(path, self._folder)
         if found is None or (found.query_id, found.batch_id) != (report.query_id, report.batch_id):
             return report
         outcome = found.transaction_outcome.partition(",")[0]
-        if outcome not in _WRITTEN:
+        if outcome not in set(CommitStatus) - {CommitStatus.ABORTED}:
             return report
         return replace(found, status=WriteStatus.SUCCEEDED, error="", transaction_outcome=outcome)
 
