@@ -180,23 +180,23 @@ class Publication:
             raise
 
     def _with_counts(self, path: str, report: DeliveryReport) -> DeliveryReport:
-        """Return the file's report if it counts a micro-batch that is now already written.
+        """Return the file's counts if they are those of a micro-batch that is already written.
 
-        Its status is `failed` if the run that wrote the batch has failed afterwards.
+        A run that repeats such a micro-batch has no counts, whether it succeeds or fails.
         """
         if not report.transaction_outcome or not report.query_id or report.batch_id is None:
             return report
         from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus  # rarely needed
 
-        if report.transaction_outcome != CommitStatus.ALREADY_WRITTEN:
-            return report
         found = _read_stored(path, self._folder)
         if found is None or (found.query_id, found.batch_id) != (report.query_id, report.batch_id):
             return report
         outcome = found.transaction_outcome.partition(",")[0]
-        if outcome not in set(CommitStatus) - {CommitStatus.ABORTED}:
+        is_visible = outcome in set(CommitStatus) - {CommitStatus.ABORTED}
+        is_new = report.transaction_outcome in {CommitStatus.COMMITTED, CommitStatus.EMPTY}
+        if is_new or not is_visible:
             return report
-        return replace(found, status=WriteStatus.SUCCEEDED, error="", transaction_outcome=outcome)
+        return replace(found, status=report.status, error=report.error, transaction_outcome=outcome)
 
     @property
     def _folder(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_kafka_sink import DeliveryReport, last_report
+from spark_kafka_sink import DeliveryReport, WriteStatus, last_report
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from tests.spark.exactly_once.exactly_once_writes import committed_numbers, options
@@ -72,9 +72,19 @@ def test_batch_without_spark_commit_is_not_written_again(stream: Stream) -> None
             ("committed", 10),
             ("committed", 10),
         ]
+    _remove_commit(stream, 1)
+    failing = stream.files().selectExpr(
+        "IF(value LIKE '%5', raise_error('broken'), value) AS value"
+    )
+    with pytest.raises(StreamingQueryException, match="broken"):
+        stream.run(failing, **options(stream.topic))
+    report = stream.reports()[1]
+    assert (report.status, report.transaction_outcome, report.rows) == ("failed", "committed", 10)
+    assert report.error.startswith("a task failed")
     _put_files(stream, 2, 3)
     _run(stream)
     assert _outcomes(stream) == ["committed"] * 3
+    assert {each.status for each in stream.reports()} == {WriteStatus.SUCCEEDED}
     assert _read(stream) == list(range(30))
 
 
