@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.common.errors import AuthenticationError, FencedError, KafkaProdError
+from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
@@ -40,7 +40,7 @@ def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
 
     Requests are retried until each has a final response, because an unfinished decision blocks
     readers, and its rows are lost when the transactions time out. The only deadline is max.block.ms
-    for brokers that reject the login, for example while a server for tokens is down.
+    for a login that fails, for example while a server for tokens is down.
 
     Returns:
         The fate of each transaction if the batch is torn; empty if all are committed.
@@ -121,20 +121,20 @@ def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
         deadline = driver.client.deadline(REPORT_SECONDS)
         try:
             answers = driver.admin.end(list(waiting.values()), commit=True, deadline=deadline)
-        except AuthenticationError as error:
+        except KafkaProdError as error:
+            if driver.client.failures.fatal is None or (is_rejected and driver.is_overdue):
+                raise
             if not is_rejected:
                 driver.restart()
-            elif driver.is_overdue:
-                raise
             is_rejected = True
             driver.client.failures.forget_rejections()
             _LOG.warning("batch %s of %s is decided: %s", decided.batch, driver.scope, error)
             continue
-        is_rejected = False
         codes |= answers
         for name, code in answers.items():
             if not _is_unsettled(code):
                 del waiting[name]
+                is_rejected = False
         if waiting:
             _report(driver, decided, {name: codes[name] for name in waiting})
     return codes

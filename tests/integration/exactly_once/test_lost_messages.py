@@ -11,13 +11,18 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.common.errors import AuthenticationError, BrokerUnavailableError
+from spark_kafka_sink.common.errors import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    ConfigError,
+    KafkaProdError,
+)
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
@@ -117,28 +122,56 @@ def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptu
 
 
 class _RejectedAdmin(TransactionAdmin):
-    """The brokers have rejected the login for several seconds before the first EndTxn requests."""
+    """The login fails for some time before EndTxn; between failures, requests are not sent."""
 
-    rejected = True
+    failures = 3
+    error: KafkaProdError = AuthenticationError("the password is wrong")
 
     def end(
         self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
     ) -> dict[str, int]:
         """See `TransactionAdmin`."""
-        if self.rejected:
-            self.rejected = False
-            self._client.failures.fatal = AuthenticationError("the password is wrong")
-        return super().end(transactions, commit=commit, deadline=deadline)
+        if self.failures == 0:
+            return super().end(transactions, commit=commit, deadline=deadline)
+        self.failures -= 1
+        if self.failures % 2:
+            unsent = int(ClientErrorCode.not_sent)
+            return {each.transactional_id: unsent for each in transactions}
+        self._client.failures.fatal = self.error
+        self._client.pause(0.2, None)
+        raise AssertionError
 
 
-def test_rejected_login_after_the_decision_is_retried(
-    query: Writes, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "error", [AuthenticationError("the password is wrong"), ConfigError("the file is missing")]
+)
+def test_failed_login_after_the_decision_is_retried(
+    query: Writes, caplog: pytest.LogCaptureFixture, error: KafkaProdError
 ) -> None:
     tasks = transactions_of(query.tasks("1"))
     with connected_driver(query.config, query.scope) as driver:
-        driver.admin = _RejectedAdmin(driver.client)
+        driver.admin = admin = _RejectedAdmin(driver.client)
+        admin.error = error
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
-    assert f"batch 1 of {query.scope} is decided: the password is wrong" in caplog.text
+    assert f"batch 1 of {query.scope} is decided: {error}" in caplog.text
+    assert query.visible() == rows_of("0", "1")
+
+
+def test_failing_login_after_the_decision_ends_the_commit(query: Writes) -> None:
+    limited = stream(
+        query.bootstrap_servers,
+        query.topic,
+        query.scope.prefix,
+        **QUICK | {"kafka.max.block.ms": "1000"},
+    )
+    results = limited.tasks("1")
+    with connected_driver(limited.config, limited.scope) as driver:
+        driver.admin = admin = _RejectedAdmin(driver.client)
+        admin.failures = 1_000
+        with pytest.raises(AuthenticationError):
+            commit_batch(driver, Caller(query=QUERY, batch="1"), transactions_of(results))
+    assert 900 < admin.failures < 1_000
+    assert query.committer.abort("1", results, complete=True).status is CommitStatus.ROLLED_FORWARD
     assert query.visible() == rows_of("0", "1")
 
 
