@@ -185,13 +185,14 @@ def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData])
     added: dict[ProducerIdAndEpoch, list[TopicPartition]] = {}
     for item, partitions in topics:
         topic = context.find_topic(item)
-        for data in partitions if topic else ():
-            partition = topic.partition(data.index) if topic else None
+        for data in partitions:
+            partition = topic and topic.partition(data.index)
             header = transactional_header(data.records)
-            if partition is not None and header and partition.leader == context.node:
+            if not partition or not header or partition.leader != context.node:
+                continue
+            if header.producer_id >= 0 and not partition.is_ongoing(header):
                 producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-                if header.producer_id >= 0 and not partition.is_ongoing(header):
-                    added.setdefault(producer, []).append(partition.key)
+                added.setdefault(producer, []).append(partition.key)
     for producer, keys in added.items():
         context.cluster.transaction_coordinator.add(transactional_id, producer, keys)
 

@@ -134,8 +134,8 @@ class RedisFailedError(OSError):
     """Redis cannot be reached, does not reply in time, or rejects a command."""
 
 
-class RejectedStartError(RedisFailedError):
-    """A different broker uses the prefix, or the user may not run a required command."""
+class ClaimError(RedisFailedError):
+    """The broker can't claim the prefix: another one uses it, or a command is not allowed."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -207,7 +207,7 @@ class RedisConnection:
         while True:
             try:
                 self.call("PING")
-            except RejectedStartError as error:
+            except ClaimError as error:
                 if time.monotonic() > deadline:
                     raise ConfigError(str(error), hint=error.hint) from error
                 time.sleep(_CLAIM_SECONDS)
@@ -249,7 +249,7 @@ class RedisConnection:
             self._disconnect()
             self._paused_until = time.monotonic() + PAUSE_SECONDS
             raise self._failed("timed out") from error
-        except (RejectedStartError, ChangedDataError) as error:
+        except (ClaimError, ChangedDataError) as error:
             self._disconnect()
             if isinstance(error, ChangedDataError) and not self._is_changed:
                 self._is_changed, self._is_failing = True, False
@@ -265,16 +265,17 @@ class RedisConnection:
         return [self._reply() for _ in commands]
 
     def _exchange_allowed(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands that detect other brokers, or a promoted replica.
+        """Send commands that detect other brokers and promoted replicas.
 
         Raises:
-            RejectedStartError: Redis rejected an INFO or CLIENT command.
+            ClaimError: Redis rejected an INFO or CLIENT command.
         """
         replies = self._exchange(commands)
         for words, reply in zip(commands, replies, strict=True):
+            # A journal that is not a hash is reported when it is loaded.
             if words[0] != "HGET" and isinstance(reply, self._errors.ResponseError):
                 command = " ".join(map(str, words[:2]))
-                raise RejectedStartError(
+                raise ClaimError(
                     f"{self._address} rejects {command}, which the broker requires: {reply}",
                     hint="Allow the Redis user to run INFO, and CLIENT SETNAME, ID, LIST and KILL",
                 )
@@ -311,7 +312,7 @@ class RedisConnection:
         """Connect if necessary, and check that no other broker uses the prefix.
 
         Raises:
-            RejectedStartError: a different broker uses the prefix.
+            ClaimError: a different broker uses the prefix.
             ChangedDataError: this broker no longer owns the data.
         """
         if self._is_open:
@@ -331,8 +332,8 @@ class RedisConnection:
             text = clients.decode(errors="replace")
             stored = owner if self._owned is None else None
             former = _check_alone(self._location, self._name, own_id, text, stored)
-            # Otherwise, Redis might still apply a change that was sent on a previous connection. It
-            # does not close the connection that sends the command.
+            # Otherwise, Redis might still apply a change that was sent on a previous connection.
+            # KILL with the own id has no effect, but shows whether the command is allowed.
             self._exchange_allowed([("CLIENT", "KILL", "ID", one) for one in (*former, own_id)])
             if self._owned is not None:
                 self._correct(self._owned)
@@ -452,7 +453,7 @@ def _check_alone(
         The ids of this broker's former connections that Redis has not yet closed.
 
     Raises:
-        RejectedStartError: a connection of a different broker exists.
+        ClaimError: a connection of a different broker exists.
     """
     named = name.rpartition(":")[0] + ":"
     listed = [_client_fields(line) for line in clients.splitlines()]
@@ -461,7 +462,7 @@ def _check_alone(
         is_named = one["name"].startswith(named) and one["name"] != name
         is_first = int(one["id"]) < own_id or _owner_value(one["name"]) == owner
         if is_named and one["db"] == own_db and is_first:
-            raise RejectedStartError(
+            raise ClaimError(
                 f"another broker, connected from {one['addr']}, uses the prefix "
                 f"{location.prefix!r} of {location.address}",
                 hint="Stop that broker, or set another prefix. If its machine is lost, close its "

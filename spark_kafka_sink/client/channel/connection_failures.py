@@ -273,8 +273,8 @@ class ConnectionFailures:
         if self.fatal is None and self._is_fatal(streak, now):
             self.fatal = diagnosis.error
 
-    def forget_rejections(self) -> None:
-        """Let the client try again, although retrying seemed pointless."""
+    def clear(self) -> None:
+        """Forget the fatal error and what led to it, so that the client connects again."""
         self.fatal = None
         self._streaks.clear()
 

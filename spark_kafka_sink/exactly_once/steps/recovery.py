@@ -40,14 +40,14 @@ def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
 
     Requests are retried until each has a final response, because an unfinished decision blocks
     readers, and its rows are lost when the transactions time out. The only deadline is max.block.ms
-    for a login that fails, for example while a server for tokens is down.
+    for a login that fails, for example while a token server is down.
 
     Returns:
         The fate of each transaction if the batch is torn; empty if all are committed.
 
     Raises:
-        KafkaProdError: a coordinator rejects the request or the login; the decision remains valid,
-            and the next driver retries.
+        KafkaProdError: a coordinator rejects the request, or the login fails; the decision remains
+            valid, and the next driver retries.
     """
     with driver.watch.step("commit"):
         return _fates(driver, decided, _end_all(driver, decided))
@@ -116,25 +116,30 @@ def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
     """Commit all transactions, and return the final error code for each transactional id."""
     waiting = {each.transactional_id: each.transaction for each in decided.transactions}
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
-    is_rejected = False
+    is_failing = False
     while waiting:
         deadline = driver.client.deadline(REPORT_SECONDS)
         try:
             answers = driver.admin.end(list(waiting.values()), commit=True, deadline=deadline)
         except KafkaProdError as error:
-            if driver.client.failures.fatal is None or (is_rejected and driver.is_overdue):
+            if driver.client.failures.fatal is None or (is_failing and driver.is_overdue):
                 raise
-            if not is_rejected:
+            if not is_failing:
                 driver.restart()
-            is_rejected = True
-            driver.client.failures.forget_rejections()
-            _LOG.warning("batch %s of %s is decided: %s", decided.batch, driver.scope, error)
+            is_failing = True
+            driver.client.failures.clear()
+            _LOG.warning(
+                "batch %s of %s is decided, but the login fails. It is tried again: %s",
+                decided.batch,
+                driver.scope,
+                error,
+            )
             continue
         codes |= answers
         for name, code in answers.items():
             if not _is_unsettled(code):
                 del waiting[name]
-                is_rejected = False
+                is_failing = False
         if waiting:
             _report(driver, decided, {name: codes[name] for name in waiting})
     return codes

@@ -121,7 +121,7 @@ def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptu
     assert query.visible() == rows_of("0", "1")
 
 
-class _RejectedAdmin(TransactionAdmin):
+class _LoginFailingAdmin(TransactionAdmin):
     """The login fails for some time before EndTxn; between failures, requests are not sent."""
 
     failures = 3
@@ -139,7 +139,7 @@ class _RejectedAdmin(TransactionAdmin):
             return {each.transactional_id: unsent for each in transactions}
         self._client.failures.fatal = self.error
         self._client.pause(0.2, None)
-        raise AssertionError
+        raise AssertionError("the client did not raise its fatal error")
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,13 @@ def test_failed_login_after_the_decision_is_retried(
 ) -> None:
     tasks = transactions_of(query.tasks("1"))
     with connected_driver(query.config, query.scope) as driver:
-        driver.admin = admin = _RejectedAdmin(driver.client)
+        driver.admin = admin = _LoginFailingAdmin(driver.client)
         admin.error = error
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
-    assert f"batch 1 of {query.scope} is decided: {error}" in caplog.text
+    assert (
+        f"batch 1 of {query.scope} is decided, but the login fails. It is tried again: {error}"
+        in caplog.text
+    )
     assert query.visible() == rows_of("0", "1")
 
 
@@ -166,7 +169,7 @@ def test_failing_login_after_the_decision_ends_the_commit(query: Writes) -> None
     )
     results = limited.tasks("1")
     with connected_driver(limited.config, limited.scope) as driver:
-        driver.admin = admin = _RejectedAdmin(driver.client)
+        driver.admin = admin = _LoginFailingAdmin(driver.client)
         admin.failures = 1_000
         with pytest.raises(AuthenticationError):
             commit_batch(driver, Caller(query=QUERY, batch="1"), transactions_of(results))

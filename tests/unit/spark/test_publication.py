@@ -261,6 +261,40 @@ def test_interrupted_micro_batch_mentions_that_a_stop_is_no_error(tmp_path: Path
     assert "writes the micro-batch again" in error
 
 
+@pytest.mark.parametrize(
+    ("stored", "outcome", "is_kept"),
+    [
+        ("committed", "already written", True),
+        ("rolled forward, but 1 transaction may be open", "already written", True),
+        ("already written", "rolled forward", True),
+        ("committed", "aborted", True),
+        ("committed", "2 transactions may be open", True),
+        ("committed", "committed", False),
+        ("committed", "", False),
+        ("aborted", "already written", False),
+        ("aborted, but 1 transaction may be open", "rolled forward", False),
+        ("2 transactions may be open", "already written", False),
+        ("", "already written", False),
+    ],
+)
+def test_repeated_micro_batch_keeps_the_counts_of_visible_rows(
+    tmp_path: Path, stored: str, outcome: str, *, is_kept: bool
+) -> None:
+    written = DeliveryReport(
+        transaction_outcome=stored, query_id="q", batch_id=7, retries=50, status=WriteStatus.FAILED
+    )
+    repeated = DeliveryReport(transaction_outcome=outcome, query_id="q")
+    path = tmp_path / "batch-7.json"
+    published = Publication.of(_task(reportPath=str(tmp_path)).config, WriteOrigin(), 7)
+    for other in ({"query_id": "another"}, {"batch_id": 6}, {}):
+        write_report(str(path), replace(written, **other).to_json())
+        published.succeed(repeated)
+        found = _read(path)
+        assert found.status is WriteStatus.SUCCEEDED
+        assert found.retries == (50 if is_kept and not other else 0)
+    assert found.transaction_outcome == (stored.partition(",")[0] if is_kept else outcome)
+
+
 def test_unwritable_path_fails_the_announcement(tmp_path: Path) -> None:
     for path in ("/dev/full", str(tmp_path), "dbfs:/x", "s3a://b/x"):
         with pytest.raises(ReportError):

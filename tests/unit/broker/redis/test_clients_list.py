@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.broker.redis.connection import RedisLocation, RejectedStartError, _check_alone
+from spark_kafka_sink.broker.redis.connection import ClaimError, RedisLocation, _check_alone
 
 LOCATION = RedisLocation.parse("redis://localhost")
 OWN_ID = 9
@@ -27,7 +27,7 @@ class TestClientsList:
     def test_another_broker(self, tail: str, client_id: int, owner: bytes | None) -> None:
         clients = client(OWN_ID, NAME, tail)
         clients += client(client_id, "kafkaprod-broker:korvet:0b", tail)
-        with pytest.raises(RejectedStartError, match=rf"connected from 127\.0\.0\.1:5{client_id}"):
+        with pytest.raises(ClaimError, match=rf"connected from 127\.0\.0\.1:5{client_id}"):
             _check_alone(LOCATION, NAME, OWN_ID, clients, owner)
 
     def test_younger_broker(self, tail: str) -> None:
