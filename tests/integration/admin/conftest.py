@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.admin.topic_admin import NewTopic, TopicAdmin
 from spark_kafka_sink.config.model import ProducerConfig
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
@@ -41,6 +41,7 @@ def connected(kafka: AnyKafka) -> BlockingClient:
 
 @pytest.fixture
 def topic(client: BlockingClient, unique_topic: str) -> str:
-    """Create a topic with one partition and without retention by time."""
-    TopicAdmin(client).create_compacted(unique_topic, None, {}, client.deadline(60))
+    """Create a topic with one partition that keeps all records, whatever their age and key."""
+    new = NewTopic(name=unique_topic, configs={"retention.ms": "-1"})
+    TopicAdmin(client).create(new, client.deadline(60))
     return unique_topic

@@ -13,6 +13,7 @@ from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
 from spark_kafka_sink.protocol.transactions import TransactionState, TransactionVersion
 from tests.integration.admin.conftest import AnyKafka, connected
+from tests.support.waiting import wait_until_equal
 from tools.support.java import run_tool
 from tools.support.readers import by_confluent
 from tools.support.transactions import TIMEOUT_MS, open_transaction, open_transactions
@@ -143,14 +144,8 @@ def test_a_thousand_transactions_end_within_three_seconds(
     assert ended == dict.fromkeys(names, 0)
     assert took < 3.0
     begin_again(client, transactions[-1])
-    while len(found := visible(kafka, topic)) < MANY:  # Markers are written after the responses.
-        still_open = admin.list(f"{topic}/.*", client.deadline(60))
-        producers = admin.describe_producers([TopicPartition(topic, 0)], client.deadline(60))
-        blocking = [
-            one for one in producers[TopicPartition(topic, 0)] if one.transaction_start is not None
-        ]
-        assert time.monotonic() < started + 60, (len(found), still_open, blocking)
-    assert sorted(found) == sorted(names)
+    # Markers are written after the responses.
+    wait_until_equal(lambda: sorted(visible(kafka, topic)), sorted(names))
 
 
 def test_wait_for_a_new_coordinator(real_kafka3: KafkaCluster, unique_topic: str) -> None:
