@@ -148,10 +148,11 @@ _MOST: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class ErrorFile:
-    """Stores the error of a write or of a micro-batch.
+    """Stores the errors of a write or of a micro-batch: of each partition's last attempt.
 
-    Each planning has its own file, because a task can store an error after abort() has ended.
-    `path` is in the driver's report folder. It is empty if nothing is stored.
+    Each planning has its own files, because a task can store an error after abort() has ended.
+    `path` is in the driver's report folder; the files of partitions have its name and a suffix. It
+    is empty if nothing is stored.
     """
 
     path: str = ""
@@ -175,38 +176,55 @@ class ErrorFile:
         return cls.of_write()
 
     @contextmanager
-    def storing_errors(self) -> Iterator[None]:
-        """Store an error of this package that the block raises, so that `abort` can read it."""
+    def storing_errors(self, partition: int | None = None) -> Iterator[None]:
+        """Store an error of this package that the block raises, so that `abort` can read it.
+
+        The error of an earlier attempt is removed, as the write may end with a different failure.
+
+        Args:
+            partition: the partition that the task writes; None for commit().
+        """
+        if self.path:
+            with suppress(OSError):
+                self._file(partition).unlink(missing_ok=True)
         try:
             yield
         except KafkaProdError as error:
-            self.store(error)
+            self.store(error, partition)
             raise
 
-    def store(self, error: KafkaProdError) -> None:
-        """Store an error; it replaces an earlier error. Never raises."""
-        file = Path(self.path)
+    def store(self, error: KafkaProdError, partition: int | None = None) -> None:
+        """Store an error; it replaces the partition's earlier error. Never raises."""
+        file = self._file(partition)
         if not self.path or not file.parent.parent.is_dir():
             return
-        draft = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
+        draft = file.with_name(f"{uuid.uuid4().hex}.draft")
         with suppress(OSError):
             file.parent.mkdir(exist_ok=True)
             draft.write_text(describe_error(error))
             draft.replace(file)
 
+    def _file(self, partition: int | None) -> Path:
+        return Path(self.path if partition is None else f"{self.path}-{partition}")
+
     def take(self) -> str | None:
-        """Return and delete the last stored error, or return None if there is none.
+        """Return the last stored error, or None if there is none; delete all.
 
         Runs on the driver.
         """
         if not self.path:
             return None
-        file = Path(self.path)
+        text = None
+        path = Path(self.path)
         with suppress(OSError, ValueError):
-            text = file.read_text()
-            file.unlink(missing_ok=True)
-            return text or None
-        return None
+            for file in sorted(path.parent.glob(f"{path.name}*"), key=_modified_ns):
+                text = file.read_text()
+                file.unlink(missing_ok=True)
+        return text or None
+
+
+def _modified_ns(file: Path) -> int:
+    return file.stat().st_mtime_ns
 
 
 def describe_error(error: KafkaProdError) -> str:

@@ -84,7 +84,7 @@ class TaskWriter:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows and wait for their acknowledgement. Raises if a row fails."""
-        with self.origin.error_file.storing_errors():
+        with self.origin.error_file.storing_errors(task_info().partition_id):
             spare_garbage_collections()
             startup = self.origin.startup_ms + _loaded_ms()
             return replace(self.write(batches), startup_ms=startup)

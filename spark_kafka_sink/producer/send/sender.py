@@ -227,18 +227,18 @@ class Sender:
     def _measure(
         self, node_id: int, drained: list[DrainedBatch], now: float, *, is_sent: bool
     ) -> None:
-        """Record the metrics of a request, and of the batches that it is the first to contain."""
+        """Record the metrics of a request, and of its batches that are sent for the first time."""
         report = self._report
         broker = report.meters.brokers.of(self._metadata.cluster.nodes[node_id])
         if is_sent:
             report.meters.request(sum(batch.records for _, batch in drained))
             broker.retries += any(batch.attempts > 1 for _, batch in drained)
         for _, batch in drained:
+            topic, partition = batch.partition
+            report.set_leader(topic, partition, node_id)
             if batch.attempts > 1:
                 continue
-            topic, partition = batch.partition
             report.queue_latency(now - batch.created)
-            report.set_leader(topic, partition, node_id)
             sent = BatchSent(
                 topic=topic,
                 records=batch.records,

@@ -134,6 +134,7 @@ def test_moved_partition_is_written_to_its_new_leader(hint: bool) -> None:
         sim.finish()
         check_log(sim, values)
         assert {seen.node for seen in sim.cluster.seen[6:]} == {2}
+        assert [part.leader for part in sim.report().partitions] == [2]
         after = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
         assert (after == before) is hint
 

@@ -38,6 +38,20 @@ def test_last_error_is_returned_once(tmp_path: Path) -> None:
     assert list((tmp_path / "reports").iterdir()) == []
 
 
+def test_error_of_an_earlier_attempt_is_removed(tmp_path: Path) -> None:
+    """After a retry, the write may fail for another reason, of which this package knows nothing."""
+    file = ErrorFile(str(tmp_path / "w.error"))
+    for partition in (0, 11, 1):
+        with pytest.raises(ColumnError), file.storing_errors(partition):
+            raise ColumnError(f"in partition {partition}")
+    with file.storing_errors(1):
+        pass
+    with pytest.raises(ZeroDivisionError), file.storing_errors(11):
+        raise ZeroDivisionError
+    assert file.take() == "ColumnError: in partition 0"
+    assert list(tmp_path.iterdir()) == []
+
+
 def _plan(stream: StreamIdentity) -> WriteOrigin:
     """Return the origin of a micro-batch as planning pickles it to the tasks."""
     origin = WriteOrigin.of_stream(stream)
@@ -66,7 +80,7 @@ def test_error_of_an_earlier_run_is_not_taken(application: Path) -> None:
     assert _taken(STREAM) is None
     earlier.error_file.store(ERROR)
     _plan(STREAM)
-    assert not list(application.glob("*.error"))
+    assert not list(application.glob("*.error*"))
     earlier.error_file.store(ERROR)
     assert _taken(STREAM) is None
 
