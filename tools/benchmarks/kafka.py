@@ -21,8 +21,8 @@ PARTITIONS = 8
 class MeasuredKafka(KafkaCluster):
     """A single node with a heap of 1 GiB, which deletes the files of deleted topics immediately.
 
-    Index files are small: Kafka maps them entirely, and Linux 6.18 fills them with zeros at the
-    first access. For 1,000 new partitions with files of 10 MiB, this takes longer than the write.
+    Index files are small: for 1,000 new partitions with the default size of 10 MiB, the first
+    access to these files takes longer than the write itself (system time, on Linux 6.18).
     """
 
     def __init__(self, config: Mapping[str, str] | None = None) -> None:

@@ -135,7 +135,7 @@ class RedisFailedError(OSError):
 
 
 class ClaimError(RedisFailedError):
-    """The broker can't claim the prefix: another one uses it, or a command is not allowed."""
+    """The broker cannot claim the prefix: another one uses it, or a command is not allowed."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

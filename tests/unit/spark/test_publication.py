@@ -21,8 +21,9 @@ from spark_kafka_sink.report import text_and_html
 from spark_kafka_sink.report.delivery_counters import PoisonCount, WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report, write_report
+from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.report.text_and_html import summarize
-from spark_kafka_sink.spark import publication
+from spark_kafka_sink.spark import publication, writer
 from spark_kafka_sink.spark.abort_files import ErrorFile, PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.dataframe_schema import Contract
@@ -32,7 +33,10 @@ from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import batch_writer, stream_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
+
+    import pyarrow as pa
 
 REPORT = DeliveryReport(tasks=1, retries=2)
 DONE = DeliveryMessage(REPORT)
@@ -226,6 +230,32 @@ def test_report_of_each_outcome(tmp_path: Path) -> None:
     done = _read(path)
     assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
     assert running.written_at <= failed.written_at <= done.written_at
+
+
+def test_report_of_a_failure_elsewhere_has_no_error_of_a_retried_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partition 0 fails and is retried; meanwhile, partition 1 succeeds."""
+
+    def fail(_: int) -> pa.RecordBatch:
+        raise ReportError("of the first attempt")
+
+    def run(partition: int, rows: Iterator[pa.RecordBatch]) -> None:
+        monkeypatch.setattr(writer, "task_info", lambda: TaskInfo(partition_id=partition))
+        task.run(rows)
+
+    path = tmp_path / "report.json"
+    task = _task(reportPath=str(path))
+    task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path / "w.error")))
+    with pytest.raises(ReportError):
+        run(0, map(fail, [0]))
+    run(1, iter(()))
+    assert task.origin.error_file.take() == "ReportError: of the first attempt"
+    with pytest.raises(ReportError):
+        run(0, map(fail, [0]))
+    run(0, iter(()))
+    batch_writer(task).abort([DONE, None])
+    assert "see the exception that Spark raised" in _read(path).error
 
 
 def test_stale_report_is_deleted_if_the_final_one_cannot_be_written(
