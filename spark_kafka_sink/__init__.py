@@ -41,9 +41,10 @@ To read the code, follow the path of a record, which docs/design.md describes fi
 
 - On the driver, `config` and `spark` parse the options and plan the write.
 - In a task, `spark` passes the rows to `producer` (with its subpackages append, buffer and send,
-  and transactions for exactly-once writes), which uses `records`, `client` and `protocol`.
+  and transactions for exactly-once writes), which uses `records`, `client` and `protocol` of
+  `kafka`.
 - At the end, `report` merges the tasks' reports on the driver. For exactly-once writes,
-  `exactly_once` commits the tasks' open transactions with requests of `admin`.
+  `exactly_once` commits the tasks' open transactions with requests of `kafka.admin`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,6 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.version import __version__
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.admin.topic_reader import read_records
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
     from spark_kafka_sink.common.delivery_status import DeliveryStatus
     from spark_kafka_sink.common.errors import (
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         TransactionError,
         UnknownTopicError,
     )
+    from spark_kafka_sink.kafka.admin.topic_reader import read_records
     from spark_kafka_sink.report.advisor import Advice, advise
     from spark_kafka_sink.report.delivery_counters import WriteStatus
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -141,7 +142,7 @@ _MODULES = {
     "last_report": "spark_kafka_sink.spark.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.registration",
     "progress": "spark_kafka_sink.spark.write_progress",
-    "read_records": "spark_kafka_sink.admin.topic_reader",
+    "read_records": "spark_kafka_sink.kafka.admin.topic_reader",
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.text_and_html",

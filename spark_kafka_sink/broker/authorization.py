@@ -24,14 +24,14 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
 from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Denial, Operation, ResourceType
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
     from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 _TRANSACTION_KEY: Final = 1

@@ -37,7 +37,7 @@ from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
-from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_committed
+from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, read_committed
 
 if TYPE_CHECKING:
     import socket

@@ -25,8 +25,8 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.common.errors import ConfigError, ProtocolError
-from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.error_codes import UnknownErrorCode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.net.dispatcher import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.request_shapes import PartitionShape
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 T = TypeVar("T")

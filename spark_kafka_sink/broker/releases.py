@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
-from spark_kafka_sink.protocol.frame import RecordBuffers
-from spark_kafka_sink.protocol.messages import Values
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
+from spark_kafka_sink.kafka.protocol.messages import Values
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

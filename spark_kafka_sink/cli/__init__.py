@@ -8,4 +8,5 @@ In reading order:
 - `read`: `kafkaprod read` and `kafkaprod verify`
 - `transactions`: `kafkaprod transactions`
 - `broker`: options of `kafkaprod broker`, and the process that runs the embedded broker
+- `demo`: `kafkaprod demo`
 """

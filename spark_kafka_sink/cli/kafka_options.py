@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.cli.demo.run import BOOTSTRAP
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.common.text import shown_name
@@ -18,9 +18,9 @@ from spark_kafka_sink.config.names import KNOWN_NAMES, SERIALIZERS, SINK_NAMES, 
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
-from spark_kafka_sink.demo.run import BOOTSTRAP
 from spark_kafka_sink.diagnostics.broker_queries import connect, quiet_log
 from spark_kafka_sink.diagnostics.doctor import SECONDS
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -116,7 +116,7 @@ def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
         KafkaProdError: no broker returned metadata within `timeout` seconds. The message contains
             the reason, and the hint explains what to check.
     """
-    with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
+    with quiet_log("spark_kafka_sink.kafka.client"), BlockingClient(config) as client:
         failure = connect(client, timeout)
     if failure is not None and failure.error is not None:
         raise failure.error

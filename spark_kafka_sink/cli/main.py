@@ -13,11 +13,11 @@ from rich.markup import escape
 
 from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.cli.broker import BrokerArguments, serve
+from spark_kafka_sink.cli.demo.run import BOOTSTRAP, DemoOptions, run_demo
 from spark_kafka_sink.cli.read import read, verify
 from spark_kafka_sink.cli.transactions import transactions
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
-from spark_kafka_sink.demo.run import BOOTSTRAP, DemoOptions, run_demo
 from spark_kafka_sink.diagnostics.broker_queries import Intent, quiet_log
 from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst

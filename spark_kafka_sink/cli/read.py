@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.topic_admin import IsolationLevel
-from spark_kafka_sink.admin.topic_reader import OffsetRange, TopicReader
-from spark_kafka_sink.admin.verify_report import PartitionCheck, Verdict, verify_report
 from spark_kafka_sink.cli.kafka_options import (
     TIMEOUT_S,
     GivenOptions,
@@ -31,6 +27,10 @@ from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.diagnostics.broker_queries import quiet_log
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.topic_admin import IsolationLevel
+from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
+from spark_kafka_sink.kafka.admin.verify_report import PartitionCheck, Verdict, verify_report
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.tables import make_table, wide_console
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from spark_kafka_sink.records.consumer_record import ConsumerRecord
+    from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
 LIMIT: Final = 100
 _FOLLOWED: Final = -10
@@ -252,7 +252,7 @@ def _client(arguments: ReadArguments | VerifyArguments) -> Iterator[BlockingClie
             options = connection_options(arguments.config, given, servers, allow_sink_options=True)
             config = ProducerConfig.parse(options)
             wait_for_broker(config, arguments.timeout)
-            with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
+            with quiet_log("spark_kafka_sink.kafka.client"), BlockingClient(config) as client:
                 yield client
     except KeyboardInterrupt:
         raise typer.Exit from None

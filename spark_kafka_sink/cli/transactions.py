@@ -18,7 +18,7 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Nothing
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
-from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.report.tables import make_table, wide_console
 
 if TYPE_CHECKING:

@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin import topic_admin
-from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.client.channel.connection_failures import Diagnosis, Verdict
-from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.similar_names import similar
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.diagnostics import topics as topic_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
+from spark_kafka_sink.kafka.admin import topic_admin
+from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
+from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis, Verdict
+from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
 
 @dataclass(slots=True)
@@ -395,7 +395,7 @@ def judge_transactional_ids(
     Returns:
         A finding if the write is exactly-once and the result is conclusive.
     """
-    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin  # rarely needed
+    from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin  # rarely needed
 
     wanted = config.exactly_once
     if not wanted.exactly_once or config.dry_run:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient, Call, CallOutcome
 from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics import broker_queries
@@ -14,19 +13,20 @@ from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.formats.registry import Candidate, Registry
 from spark_kafka_sink.formats.schemas_and_subjects import given_source, message_of, subject_of
-from spark_kafka_sink.protocol.messages import encode_request
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.security.acl import principal_of
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call, CallOutcome
+from spark_kafka_sink.kafka.protocol.messages import encode_request
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.security.acl import principal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.client.channel.connection_failures import Diagnosis
-    from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.config.formats import PartFormat
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
     from spark_kafka_sink.config.schema_registry import RegistryConfig
+    from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 
 SECONDS: Final = 5.0
 _MAX_POLL_S: Final = 1.0

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics import broker_queries
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -82,7 +82,7 @@ def examine(intent: broker_queries.Intent) -> list[Finding]:
             broker_queries.create_topics(client, config)
             return []
         seconds, start = min(SECONDS, config.producer.max_block_ms / 1000), client.now()
-        with broker_queries.quiet_log("spark_kafka_sink.client"):
+        with broker_queries.quiet_log("spark_kafka_sink.kafka.client"):
             failure = broker_queries.connect(
                 client, seconds, seconds if mode is Preflight.FAIL else REFUSED_S
             )

@@ -15,32 +15,32 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
-from spark_kafka_sink.admin.appender import ProduceHandler
-from spark_kafka_sink.admin.lookups import LeaderLookup
-from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.diagnostics.topics import denied, guide_of
+from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
+from spark_kafka_sink.kafka.admin.appender import ProduceHandler
+from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.security.acl import Acl, Operation, ResourceType
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.protocol import error_codes
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_records, slice_records
-from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 INVALID_ACKS: Final = 2
 KEY: Final = b"kafkaprod-doctor"

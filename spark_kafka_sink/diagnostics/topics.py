@@ -15,14 +15,14 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.diagnostics.finding import Finding, Step
-from spark_kafka_sink.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
-from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
+from spark_kafka_sink.kafka.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
+from spark_kafka_sink.kafka.security.acl import Acl, AclGuide, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.admin.topic_admin import TopicDescription
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.kafka.admin.topic_admin import TopicDescription
 
 
 _ALL: Final = 1 << 2

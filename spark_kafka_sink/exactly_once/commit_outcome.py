@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
-from spark_kafka_sink.protocol.error_codes import COORDINATOR_UNAVAILABLE, FENCED, ErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import COORDINATOR_UNAVAILABLE, FENCED, ErrorCode
 
 
 class EndOutcome(Enum):

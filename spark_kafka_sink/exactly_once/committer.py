@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
 
 

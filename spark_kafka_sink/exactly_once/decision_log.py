@@ -10,20 +10,20 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.appender import TransactionalAppender
-from spark_kafka_sink.admin.log_reader import LogReader, PendingTransaction, Position
-from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common.errors import UnknownTopicError
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Message, scope_of
+from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
+from spark_kafka_sink.kafka.admin.log_reader import LogReader, PendingTransaction, Position
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
     from spark_kafka_sink.exactly_once.transactional_id import Scope
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 DRIVER_TIMEOUT_MS: Final = 15_000
 """The drivers' transaction.timeout.ms; a driver's transaction lasts for one append.

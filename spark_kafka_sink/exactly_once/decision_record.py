@@ -64,7 +64,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     driver_id,
     parse_driver_id,
 )
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.topic_admin import LATEST, ListOffsetsHandler
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
@@ -18,18 +16,20 @@ from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.driver import Driver, connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
 from spark_kafka_sink.exactly_once.steps.torn import fates_by_partition, torn_error
-from spark_kafka_sink.protocol.transactions import OPEN_STATES
+from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
+from spark_kafka_sink.kafka.admin.topic_admin import LATEST, ListOffsetsHandler
+from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.admin.transaction_admin import (
+    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.kafka.admin.transaction_admin import (
         ActiveProducer,
         TransactionDescription,
     )
-    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-    from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 
 class Standing(StrEnum):

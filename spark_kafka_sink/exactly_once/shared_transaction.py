@@ -21,9 +21,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
-from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionAdmin
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
@@ -40,15 +37,18 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
 )
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer, TransactionAdmin
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.records.record_batch import next_sequence
 from spark_kafka_sink.producer.transactions.state import FIRST_EPOCH, second_attempt_error
-from spark_kafka_sink.records.record_batch import next_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.exactly_once.steps.driver import Driver
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 
 def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -> None:

@@ -11,7 +11,7 @@ from spark_kafka_sink.common.text import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 
 _LISTED: Final = 100_000

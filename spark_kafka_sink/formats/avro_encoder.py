@@ -42,7 +42,7 @@ from spark_kafka_sink.formats.writer import (
     write_valid,
     zigzag,
 )
-from spark_kafka_sink.records.varint import varint
+from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
 from spark_kafka_sink.formats.plan import Source
-from spark_kafka_sink.records.varint import varint
+from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import PartFormat
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.formats.registry import Registry
-    from spark_kafka_sink.records.consumer_record import ConsumerRecord
+    from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
 _USER: Final = "decoding records"
 _ID_BYTES: Final = 5

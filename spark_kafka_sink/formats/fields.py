@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.records.columns import offsets_of, read_bytes
+from spark_kafka_sink.kafka.records.columns import offsets_of, read_bytes
 
 if TYPE_CHECKING:
     import re

@@ -26,8 +26,8 @@ from spark_kafka_sink.config.security.model import (
     SaslConfig,
 )
 from spark_kafka_sink.formats.protobuf_schema import files_of, set_of
-from spark_kafka_sink.security.credentials import resolved_login, revealed
-from spark_kafka_sink.security.tokens.token import TokenCache
+from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
+from spark_kafka_sink.kafka.security.tokens.token import TokenCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -507,9 +507,8 @@ def _bearer_fields(
 
 def _tokens(login: ClientCredentialsLogin) -> Callable[[], str]:
     """Return a function that provides a valid token of an issuer, after requesting the first."""
-    from spark_kafka_sink.security.tokens.token_endpoint import (  # Requires the `oauth` extra.
-        ClientCredentialsSource,
-    )
+    # Requires the `oauth` extra.
+    from spark_kafka_sink.kafka.security.tokens.token_endpoint import ClientCredentialsSource
 
     cache, source, policy = TokenCache(), ClientCredentialsSource(login), RefreshPolicy()
     cache.token(source, policy)
@@ -518,7 +517,7 @@ def _tokens(login: ClientCredentialsLogin) -> Callable[[], str]:
 
 def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
     """Return the TLS settings of the client, with the certificates in short-lived files."""
-    from spark_kafka_sink.security.tls import context, stores  # slow import, only for TLS
+    from spark_kafka_sink.kafka.security.tls import context, stores  # slow import, only for TLS
 
     settings: dict[str, str] = {}
     if config.truststore is not None:

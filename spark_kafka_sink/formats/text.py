@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.clock import fixed_offset
 from spark_kafka_sink.formats.fields import values_of
 from spark_kafka_sink.formats.writer import RowWriter, spread
-from spark_kafka_sink.records.columns import (
+from spark_kafka_sink.kafka.records.columns import (
     REGISTER_SIZE,
     VarintBytes,
     binary_array,

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.formats.fields import Cells
-from spark_kafka_sink.records.columns import (
+from spark_kafka_sink.kafka.records.columns import (
     INLINE_SIZE,
     REGISTER_SIZE,
     InlineView,
@@ -32,7 +32,7 @@ from spark_kafka_sink.records.columns import (
     nullable_lengths,
     offsets_of,
 )
-from spark_kafka_sink.records.views import Constant, Entries, join_views
+from spark_kafka_sink.kafka.records.views import Constant, Entries, join_views
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.security.acl import Acl, AclGuide, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.kafka.client.client import Client
 
 _CLUSTER = ErrorCode.cluster_authorization_failed
 _TOPIC = ErrorCode.topic_authorization_failed

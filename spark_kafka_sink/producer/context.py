@@ -10,6 +10,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
 from spark_kafka_sink.config.throttling import ThrottlingConfig
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Compressor
@@ -19,16 +20,15 @@ from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.error_tolerance import BadRows
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder
 from spark_kafka_sink.report.recreated_topics import WrittenTopics
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
 

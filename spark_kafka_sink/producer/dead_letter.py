@@ -19,18 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.option import MAX_INT
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.records.columns import lengths_of, nullable_lengths
+from spark_kafka_sink.kafka.records.encoder import encode_headers, size_bounds
 from spark_kafka_sink.producer.error_tolerance import RowError, Rows
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.records.columns import lengths_of, nullable_lengths
-from spark_kafka_sink.records.encoder import encode_headers, size_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.kafka.records.decoder import Record
     from spark_kafka_sink.producer.acl import AclAdvisor
-    from spark_kafka_sink.records.decoder import Record
 
     Headers = tuple[tuple[str, bytes | None], ...]
     Errors = NDArray[np.int8]

@@ -12,18 +12,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
+from spark_kafka_sink.kafka.records.compression import compress, decompress
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.send.sender import Sender
-from spark_kafka_sink.records.compression import compress, decompress
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.codec_cost import CodecCost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.request import Request
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch

@@ -26,7 +26,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.common.text import plural, shown
-from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, PoisonCount
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.records.columns import Columns
     from spark_kafka_sink.producer.acl import AclAdvisor
-    from spark_kafka_sink.records.columns import Columns
 
 
 _KEY_BYTES = 32

@@ -14,17 +14,17 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.backoff import RetryTimer
-from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.protocol import error_codes
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from spark_kafka_sink.kafka.client.backoff import RetryTimer
+from spark_kafka_sink.kafka.client.request import Request
+from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
 
 LAST_EPOCH = (1 << 15) - 1

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.client import THREAD_CHECK_S, Client
-from spark_kafka_sink.client.client_pool import ClientPool
+from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S, Client
+from spark_kafka_sink.kafka.client.client_pool import ClientPool
 from spark_kafka_sink.producer.append.admission import AdmissionControl
 from spark_kafka_sink.producer.append.partitioner import Partitioner, StickyPartitioner
 from spark_kafka_sink.producer.append.planner import ChunkEncoder, RoutedChunk
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.producer.append.planner import Chunk
     from spark_kafka_sink.producer.error_tolerance import Rows
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo

@@ -4,6 +4,7 @@ The reports of tasks are combined into the report of a write.
 
 In reading order:
 
+- `metrics`: the metrics of a running producer, which are part of the report
 - `delivery_report`: the report of a task or of a whole write
 - `delivery_counters`: the counters of a report and its JSON form
 - `partition_report`: the counters of one partition
@@ -20,4 +21,6 @@ In reading order:
 - `advice`: advice, the figures on which it is based, and the rules about Arrow batches
 - `advisor`: the rules that derive advice from a finished report
 - `storage`: writes and reads reports on any pyarrow file system
+- `export`: export metrics to Prometheus, OpenTelemetry and files of Java's metrics
+- `plots`: figures of reports, with matplotlib
 """

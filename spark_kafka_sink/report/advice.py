@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.text import plural
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics, TopicMetrics
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
+    from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics, TopicMetrics
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 

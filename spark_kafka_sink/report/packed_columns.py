@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from spark_kafka_sink.metrics.histogram import Histogram
-from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics
+from spark_kafka_sink.report.metrics.histogram import Histogram
+from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
 from spark_kafka_sink.report.partition_report import (
     HIGHEST,
     LOWEST,

@@ -19,8 +19,8 @@ from spark_kafka_sink.report.delivery_counters import DeliveryCounters, WriteSta
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.codec_cost import CodecCost
+    from spark_kafka_sink.report.metrics.histogram import Histogram
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 

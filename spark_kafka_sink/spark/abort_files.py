@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 
@@ -134,7 +134,7 @@ def _planned(kept: dict[str, Any]) -> Planned:
 
 
 def _opened(kept: dict[str, Any]) -> OpenTransaction:
-    from spark_kafka_sink.protocol.transactions import (
+    from spark_kafka_sink.kafka.protocol.transactions import (
         OpenTransaction,  # rarely needed
         TransactionVersion,
     )

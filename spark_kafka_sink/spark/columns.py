@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.clock import fixed_offset
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
+from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.error_tolerance import RowError, Rows, row_name
-from spark_kafka_sink.records.columns import Columns, read_bytes
-from spark_kafka_sink.records.encoder import encode_headers
 from spark_kafka_sink.spark.row_checks import RowChecks
 from spark_kafka_sink.spark.worker_context import setting
 

@@ -17,8 +17,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
-from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.text import plural
@@ -33,6 +31,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     Target,
     new_nonce,
 )
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.spark import commit_messages
 from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
 from spark_kafka_sink.spark.exactly_once_task import (

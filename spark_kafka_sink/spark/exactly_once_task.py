@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.producer.error_tolerance import Rows
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.partition_report import PartitionReport
     from spark_kafka_sink.report.recreated_topics import WrittenTopic
     from spark_kafka_sink.spark.abort_files import WriteOrigin
@@ -431,7 +431,7 @@ class _Counted:
 
 
 def _with_topics(known: frozenset[str], column: pa.Array[Any]) -> frozenset[str] | None:
-    from spark_kafka_sink.records.columns import read_bytes  # The driver does not need Arrow.
+    from spark_kafka_sink.kafka.records.columns import read_bytes  # The driver does not need Arrow.
 
     names = read_bytes(column.unique()).to_pylist()
     # A name that is not UTF-8 is an error of its row, which is found later.

@@ -11,13 +11,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.protocol.error_codes import error_name
+from spark_kafka_sink.kafka.records.columns import read_bytes
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
-from spark_kafka_sink.protocol.error_codes import error_name
-from spark_kafka_sink.records.columns import read_bytes
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.worker_context import with_shipped_files
 

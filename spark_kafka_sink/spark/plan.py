@@ -163,7 +163,7 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     Raises:
         ConfigError: a key store cannot be opened, or a library is missing.
     """
-    from spark_kafka_sink.security import preflight  # Not needed in tasks or commits.
+    from spark_kafka_sink.kafka.security import preflight  # Not needed in tasks or commits.
 
     check = preflight.STREAMS.check if of_stream else preflight.check_security
     check(with_shipped_files(config).security)

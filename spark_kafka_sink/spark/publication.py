@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.enums import Summary
-from spark_kafka_sink.export.exporters import export_metrics
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.storage import (
     check_folder,
     delete_local_report,

@@ -18,8 +18,8 @@ from pathlib import Path
 from pyspark import SparkFiles, TaskContext
 
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
+from spark_kafka_sink.kafka.security.credentials import located
 from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS
-from spark_kafka_sink.security.credentials import located
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
 """The default values in Spark 4.1 and 4.3."""

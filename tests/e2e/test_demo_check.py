@@ -7,13 +7,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, cast
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.demo.checks import check, check_report
-from spark_kafka_sink.demo.flights import Flights
-from spark_kafka_sink.demo.librdkafka import Received
+from spark_kafka_sink.cli.demo.checks import check, check_report
+from spark_kafka_sink.cli.demo.flights import Flights
+from spark_kafka_sink.cli.demo.librdkafka import Received
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.demo.flights import Row
+    from spark_kafka_sink.cli.demo.flights import Row
 
 SOURCE: dict[str | None, list[Row]] = {"a": [(1, "x"), (2, None)], None: [(3, "z"), (4, "z")]}
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.records import encoder
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.decoder import read_records
-from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records import encoder
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.compression import compress
+from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from tests.golden.jvm_records import GoldenBatch, GoldenRecord
 
 _TRANSACTIONAL = 0x10

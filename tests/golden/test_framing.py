@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spark_kafka_sink.protocol.codec import encode
-from spark_kafka_sink.protocol.messages import request_header, response_frame
-from spark_kafka_sink.protocol.versions import ApiKey
-from tests.unit.protocol.entities import MESSAGES, entities
+from spark_kafka_sink.kafka.protocol.codec import encode
+from spark_kafka_sink.kafka.protocol.messages import request_header, response_frame
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.unit.kafka.protocol.entities import MESSAGES, entities
 
 if TYPE_CHECKING:
     from tools.support.java import Jvm

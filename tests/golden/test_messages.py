@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.codec import decode, encode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.golden.json_view import same
 from tests.golden.jvm_messages import parse, versions
-from tests.unit.protocol.entities import MESSAGES, entities
+from tests.unit.kafka.protocol.entities import MESSAGES, entities
 
 if TYPE_CHECKING:
     from tools.support.java import Jvm

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.records.key_hashes import murmur2, positive_murmur2
+from spark_kafka_sink.kafka.records.key_hashes import murmur2, positive_murmur2
 
 if TYPE_CHECKING:
     from tools.support.java import Jvm

@@ -15,8 +15,8 @@ from spark_kafka_sink.config.security.model import (
     TokenLogin,
     UnsecuredTokenLogin,
 )
-from spark_kafka_sink.security.sasl.factory import exchange_for
-from tests.unit.security.sasl.logins import password_login
+from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
+from tests.unit.kafka.security.sasl.logins import password_login
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_kafka_sink.kafka.protocol.frame import FrameReader
+from spark_kafka_sink.kafka.protocol.messages import read_request_header
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
-from spark_kafka_sink.protocol.frame import FrameReader
-from spark_kafka_sink.protocol.messages import read_request_header
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from tests.golden.jvm_messages import parse
 from tests.golden.jvm_records import read_batches, write_batch
 from tests.support.harness.fake import FakeCluster

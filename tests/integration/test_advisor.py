@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.producer.session import (
     ProducerSession,
     borrow_session,
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.report.advice import Advice, Direction
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.task_report import TaskInfo

@@ -1,8 +1,8 @@
 """RecordBatch v2 written one record and one byte at a time, from Kafka's protocol guide.
 
-Slow and plain on purpose, and independent of `spark_kafka_sink.records`: what is compared with it
-must not share its mistakes. Sources: ``DefaultRecord.writeTo``, ``DefaultRecordBatch.writeHeader``,
-``Utils.murmur2``.
+Slow and plain on purpose, and independent of `spark_kafka_sink.kafka.records`: what is
+compared with it must not share its mistakes. Sources: ``DefaultRecord.writeTo``,
+``DefaultRecordBatch.writeHeader``, ``Utils.murmur2``.
 """
 
 from __future__ import annotations

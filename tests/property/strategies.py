@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_headers
 from tests.property.reference import Message
 
 if TYPE_CHECKING:

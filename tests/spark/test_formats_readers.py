@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_kafka_sink.records.consumer_record import ConsumerRecord
+    from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
 TOPIC = "rows"
 COLUMNS = """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.batch_split import Answer
     from spark_kafka_sink.producer.send.partition_state import PartitionState

@@ -49,10 +49,10 @@ def test_errors_and_the_broker_are_loaded_without_spark() -> None:
 def test_plain_write_does_not_load_cryptography() -> None:
     code = (
         "import sys, spark_kafka_sink.spark.datasource, spark_kafka_sink.spark.writer; "
-        "from spark_kafka_sink.client.client import Client; "
+        "from spark_kafka_sink.kafka.client.client import Client; "
         "from spark_kafka_sink.config.model import ProducerConfig; "
         "Client(ProducerConfig.parse({'kafka.bootstrap.servers': 'h:9092'})).close(); "
-        "print({'cryptography', 'spark_kafka_sink.security.tls'} & set(sys.modules))"
+        "print({'cryptography', 'spark_kafka_sink.kafka.security.tls'} & set(sys.modules))"
     )
     assert run(code) == "set()\n"
 
@@ -103,8 +103,8 @@ def test_planning_worker_loads_no_producer_and_no_report_columns(
 
 def test_planning_worker_queries_brokers_without_records_and_transactions() -> None:
     found = run("import sys, spark_kafka_sink.diagnostics.preflight; print(*sys.modules)").split()
-    assert "spark_kafka_sink.admin.transaction_admin" not in found
-    assert not [name for name in found if name.startswith("spark_kafka_sink.records")]
+    assert "spark_kafka_sink.kafka.admin.transaction_admin" not in found
+    assert not [name for name in found if name.startswith("spark_kafka_sink.kafka.records")]
     assert "crc32c" not in found
 
 
@@ -112,7 +112,8 @@ def test_task_loads_only_the_libraries_that_it_uses() -> None:
     code = (
         "import spark_kafka_sink.spark.writer, spark_kafka_sink.spark.columns, "
         "spark_kafka_sink.producer.session; "
-        "from spark_kafka_sink.client.channel.transport import resolve; resolve('localhost', 9092)"
+        "from spark_kafka_sink.kafka.client.channel.transport import resolve; "
+        "resolve('localhost', 9092)"
     )
     libraries = {"cramjam", "lz4", "zstandard", "cryptography", "encodings.idna", "pandas"}
     logins = {"spark_kafka_sink.config.security.sasl", "spark_kafka_sink.config.security.options"}

@@ -11,14 +11,14 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
-from spark_kafka_sink import plots
-from spark_kafka_sink.metrics.histogram import Histogram, bucket_of
-from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics, TopicMetrics
-from spark_kafka_sink.plots.figures import DIVIDED, MULTIPLIED
-from spark_kafka_sink.plots.panels import PARTITIONS_SHOWN, time_shares
+from spark_kafka_sink.report import plots
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.metrics.histogram import Histogram, bucket_of
+from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics, TopicMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.plots.figures import DIVIDED, MULTIPLIED
+from spark_kafka_sink.report.plots.panels import PARTITIONS_SHOWN, time_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from spark_kafka_sink.plots.panels import (
+from spark_kafka_sink.report.plots.panels import (
     BAD,
     GOOD,
     PALE,

@@ -47,20 +47,24 @@ from spark_kafka_sink.config.security.names import (
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS, SecurityOptions
 from spark_kafka_sink.config.throttling import ThrottlingOptions
 from spark_kafka_sink.config.topic_creation import TopicCreationOptions
-from spark_kafka_sink.export.java_metrics import Metric, java_metrics
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder, derive_schema
 from spark_kafka_sink.formats.protobuf_schema import ProtoField, ProtoSchema
-from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
+from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.producer.error_tolerance import RowError
 from spark_kafka_sink.producer.send.response_handler import Action, Facts, decide
-from spark_kafka_sink.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,
     TASKS_KEPT,
     DeliveryCounters,
     PoisonCount,
+)
+from spark_kafka_sink.report.export.java_metrics import Metric, java_metrics
+from spark_kafka_sink.report.metrics.producer_metrics import (
+    BrokerMetrics,
+    ProducerMetrics,
+    TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo

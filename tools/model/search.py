@@ -23,7 +23,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     next_commit_step,
 )
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate
-from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tools.model.scenario import (
     GHOST,
     ONE,

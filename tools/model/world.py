@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, LogState, Nothing, Planning
-from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 T = TypeVar("T")
 

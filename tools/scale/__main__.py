@@ -19,19 +19,19 @@ from typing import Any
 import pyarrow as pa
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-from spark_kafka_sink.admin.transaction_admin import DescribeTransactionsHandler
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.exactly_once.decision_record import Record, messages_of
 from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, TaskTransactionalId
+from spark_kafka_sink.kafka.admin.transaction_admin import DescribeTransactionsHandler
+from spark_kafka_sink.kafka.protocol.codec import decode, encode
+from spark_kafka_sink.kafka.protocol.messages import build
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import borrow_session, discard_session
-from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.messages import build
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.protocol.versions import ApiKey, response_type
-from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage, committed_report
 from spark_kafka_sink.spark.exactly_once_task import TransactionMessage, results_of

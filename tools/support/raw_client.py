@@ -11,10 +11,10 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from spark_kafka_sink.protocol.messages import build, read_response, request_frame
-from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
-from spark_kafka_sink.records.decoder import read_records
-from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.kafka.protocol.messages import build, read_response, request_frame
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from tools.support.waiting import poll
 
 SOCKET_SECONDS = 60

@@ -12,9 +12,14 @@ import threading
 import time
 from typing import Any
 
-from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
-from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.versions import (
+    CLIENT_VERSIONS,
+    ApiKey,
+    request_type,
+    response_type,
+)
 
 SERVED = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE)
 HIGHEST_PRODUCE = 12

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.appender import AddPartitionsHandler, ProduceHandler
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.transaction_admin import InitProducerIdHandler
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.protocol.transactions import OpenTransaction
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_records, slice_records
-from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader
+from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
+from spark_kafka_sink.kafka.admin.appender import AddPartitionsHandler, ProduceHandler
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.transaction_admin import InitProducerIdHandler
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
+from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader
 
 
 def batch(

@@ -25,17 +25,17 @@ from kio.schema.index import schema_name_map
 from kio.static.primitive import i16, i32Timedelta
 
 with atheris.instrument_imports(include=["spark_kafka_sink"]):
-    from spark_kafka_sink.client.channel.transport import State
-    from spark_kafka_sink.client.connection import Connection
-    from spark_kafka_sink.client.request import Request
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.config.enums import Codec
-    from spark_kafka_sink.protocol.codec import decode, encode
-    from spark_kafka_sink.protocol.frame import FrameReader
-    from spark_kafka_sink.protocol.messages import read_request_header, read_response
-    from spark_kafka_sink.protocol.versions import ApiKey, response_type
-    from spark_kafka_sink.records.compression import decompress
-    from spark_kafka_sink.records.decoder import read_records
+    from spark_kafka_sink.kafka.client.channel.transport import State
+    from spark_kafka_sink.kafka.client.connection import Connection
+    from spark_kafka_sink.kafka.client.request import Request
+    from spark_kafka_sink.kafka.protocol.codec import decode, encode
+    from spark_kafka_sink.kafka.protocol.frame import FrameReader
+    from spark_kafka_sink.kafka.protocol.messages import read_request_header, read_response
+    from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
+    from spark_kafka_sink.kafka.records.compression import decompress
+    from spark_kafka_sink.kafka.records.decoder import read_records
 
 
 TYPES = tuple(

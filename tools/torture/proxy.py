@@ -20,15 +20,15 @@ from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import (
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.messages import (
     build,
     read_request_header,
     read_request_start,
     read_response,
     response_frame,
 )
-from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 
 T = TypeVar("T")
 

@@ -20,10 +20,10 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.codec import decode
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 _VERSION_BYTES = 2

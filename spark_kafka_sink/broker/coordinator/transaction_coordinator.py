@@ -34,8 +34,8 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
 )
 from spark_kafka_sink.broker.partition.log_validator import RefusedBatchError
 from spark_kafka_sink.broker.storage.journal import TRANSACTION, Journal
-from spark_kafka_sink.protocol.transactions import TransactionState
-from spark_kafka_sink.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping

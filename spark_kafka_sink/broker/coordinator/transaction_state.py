@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -34,13 +34,13 @@ from spark_kafka_sink.broker.handlers import (
 )
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.releases import releases
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.broker.request_shapes import Result
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 NAMED_VERSION = 3

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 ROOT: Final = "spark_kafka_sink.broker"

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:

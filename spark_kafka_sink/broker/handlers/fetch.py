@@ -37,13 +37,13 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
 from spark_kafka_sink.common.debug_log import warn_once
-from spark_kafka_sink.protocol.frame import RecordBuffers
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 LOG = logging.getLogger(__name__)

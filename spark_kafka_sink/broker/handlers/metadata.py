@@ -38,7 +38,7 @@ from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, Resour
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 def _bits(*operations: Operation) -> int:

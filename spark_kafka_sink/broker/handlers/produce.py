@@ -37,9 +37,9 @@ from spark_kafka_sink.broker.partition.log_validator import (
     transactional_header,
 )
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, unknown_topic
-from spark_kafka_sink.protocol.codec import optional_timestamp
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.record_batch import last_offset_delta
+from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.request_shapes import Result
     from spark_kafka_sink.broker.topic_partition import TopicPartition
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, Result, id_of, name_of
-from spark_kafka_sink.protocol.messages import Values
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.messages import Values
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.security.acl import Operation, ResourceType
     from spark_kafka_sink.broker.topic_partition import TopicPartition
-    from spark_kafka_sink.protocol.versions import VersionRange
+    from spark_kafka_sink.kafka.protocol.versions import VersionRange
 
 
 class Outcome(Enum):

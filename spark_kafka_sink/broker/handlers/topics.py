@@ -41,7 +41,7 @@ from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.broker.partition.partition import Topic
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 HIGH_WATERMARK = -1

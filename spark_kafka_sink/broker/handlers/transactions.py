@@ -56,16 +56,16 @@ from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, m
 from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, result_of
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
 from spark_kafka_sink.broker.security.acl import Operation, ResourceType
-from spark_kafka_sink.protocol.codec import timestamp
-from spark_kafka_sink.protocol.transactions import TransactionState
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.kafka.protocol.codec import timestamp
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.topic_partition import TopicPartition
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 _FENCED_SINCE = {

@@ -25,14 +25,14 @@ from spark_kafka_sink.broker.handlers.request_context import REASON
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.broker.security.authenticator import MAX_RECEIVE_BYTES
-from spark_kafka_sink.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 _FIRST_ROOM = 4 * 1024 * 1024

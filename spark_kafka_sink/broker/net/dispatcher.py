@@ -21,10 +21,10 @@ from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupport
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome, RequestContext
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol import messages
-from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.produce import plain_produce_request, plain_produce_response
-from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.protocol import messages
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.produce import plain_produce_request, plain_produce_response
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 @dataclass(slots=True, eq=False)

@@ -23,7 +23,7 @@ from spark_kafka_sink.broker.net.dispatcher import (
     ResponseChannel,
 )
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable

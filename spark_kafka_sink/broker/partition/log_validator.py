@@ -21,9 +21,9 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.records import decoder
-from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.record_batch import (
+from spark_kafka_sink.kafka.records import decoder
+from spark_kafka_sink.kafka.records.compression import compress
+from spark_kafka_sink.kafka.records.record_batch import (
     HEADER_SIZE,
     MAGIC,
     NO_TIMESTAMP,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.broker.topic_config import LogConfig
-    from spark_kafka_sink.records.varint import Numbers
+    from spark_kafka_sink.kafka.records.varint import Numbers
 
 
 _EARLY = {

@@ -24,8 +24,12 @@ from spark_kafka_sink.broker.partition.producer_state import (
     ProducerStateManager,
 )
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
-from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch, read_marker
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.control_batch import (
+    EndTransactionMarker,
+    control_batch,
+    read_marker,
+)
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
     from spark_kafka_sink.broker.topic_config import LogConfig, TopicConfig
     from spark_kafka_sink.broker.topic_partition import TopicPartition
-    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.messages import Values
 
 
 LOG = logging.getLogger(__name__)

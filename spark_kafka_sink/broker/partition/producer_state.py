@@ -21,8 +21,8 @@ from kio.schema.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from spark_kafka_sink.records.control_batch import EndTransactionMarker
-    from spark_kafka_sink.records.record_batch import BatchHeader
+    from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
+    from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 
 MAX_CACHED_BATCHES = 5

@@ -43,9 +43,9 @@ from spark_kafka_sink.broker.storage.log_storage import (
     StoredBatch,
 )
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
-from spark_kafka_sink.protocol.transactions import OPEN_STATES
-from spark_kafka_sink.records.decoder import read_records, records_section
-from spark_kafka_sink.records.record_batch import NO_TIMESTAMP, BatchHeader
+from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
+from spark_kafka_sink.kafka.records.decoder import read_records, records_section
+from spark_kafka_sink.kafka.records.record_batch import NO_TIMESTAMP, BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -23,8 +23,8 @@ import numpy as np
 from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisFailedError, last_id
 from spark_kafka_sink.broker.redis.entries import EntryIds, id_parts, read_columns
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.records.encoder import encode_records, slice_records
-from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

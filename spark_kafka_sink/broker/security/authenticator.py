@@ -16,8 +16,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.storage.log_storage import BatchFacts, OnBatch
 from spark_kafka_sink.broker.storage.segmented_storage import LogSegment
-from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

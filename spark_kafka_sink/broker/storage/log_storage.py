@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal

@@ -21,15 +21,15 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
 )
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 _ENDED: Final = frozenset(
     {

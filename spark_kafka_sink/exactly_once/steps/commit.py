@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.appender import UnclearFenceError
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     FencedError,
@@ -24,15 +23,16 @@ from spark_kafka_sink.exactly_once.steps.driver import is_any_committed
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.admin.appender import UnclearFenceError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 
 _SHOWN: Final = 5

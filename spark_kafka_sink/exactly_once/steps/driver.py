@@ -12,14 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient, borrowed_client
-from spark_kafka_sink.admin.topic_admin import TopicAdmin
-from spark_kafka_sink.admin.transaction_admin import (
-    ActiveProducer,
-    TransactionAdmin,
-    TransactionDescription,
-)
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     FencedError,
@@ -37,7 +29,15 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     driver_id,
     nonces_of,
 )
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionState
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.transaction_admin import (
+    ActiveProducer,
+    TransactionAdmin,
+    TransactionDescription,
+)
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionState
 from spark_kafka_sink.report.recreated_topics import check_current
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     parse_task_id,
     tasks_pattern,
 )
-from spark_kafka_sink.protocol.error_codes import error_name
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.protocol.error_codes import error_name
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

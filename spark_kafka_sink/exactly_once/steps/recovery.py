@@ -19,14 +19,14 @@ from spark_kafka_sink.exactly_once.decision_record import (
 )
 from spark_kafka_sink.exactly_once.steps.torn import fates_of, settled, torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.steps.driver import Driver
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 
 _LOG = logging.getLogger(__name__)

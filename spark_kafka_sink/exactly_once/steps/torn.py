@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     KafkaProdError,
@@ -24,15 +23,16 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.admin.log_reader import LogReader
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.decision_record import DecidedBatch
     from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
 
 
 Unreadable: TypeAlias = str | tuple[str, int]

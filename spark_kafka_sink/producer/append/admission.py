@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partitioner import Admission
 from spark_kafka_sink.producer.append.planner import ranges_within
 from spark_kafka_sink.producer.buffer.buffer_pool import PARTITIONS_PART
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.config.throttling import RateLimits
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.validator import TopicMetadata
     from spark_kafka_sink.producer.buffer.breakers import Ramp

@@ -15,7 +15,7 @@ Normally, a batch of rows without a key gets its partition when it can be sent (
 In these cases, rows without a key are added to the open batch of a randomly drawn partition until
 it is full, then to the batch of the next drawn partition.
 
-The key hashes (murmur2, CRC-32, FNV-1a) are in `records/key_hashes`.
+The key hashes (murmur2, CRC-32, FNV-1a) are in `kafka/records/key_hashes`.
 
 Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``; librdkafka's
 ``rd_kafka_msg_partitioner_*``.
@@ -36,14 +36,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Partitioner as Kind
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.records.columns import lengths_of
+from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, positive_murmur2
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.error_tolerance import out_of_range
-from spark_kafka_sink.records.columns import lengths_of
-from spark_kafka_sink.records.key_hashes import crc32, fnv1a, positive_murmur2
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.error_tolerance import Rows
 

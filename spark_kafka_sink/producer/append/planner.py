@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.records.encoder import encode_records, split_records
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.kafka.records.varint import varint_size
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch
 from spark_kafka_sink.producer.error_tolerance import RowNumbers
-from spark_kafka_sink.records.encoder import encode_records, split_records
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.records.varint import varint_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.partitioner import Admission, Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.error_tolerance import Rows

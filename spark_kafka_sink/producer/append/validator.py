@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicInfo
-from spark_kafka_sink.client.metadata_updater import is_fatal
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     RecordTooLargeError,
     UnknownTopicError,
 )
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo
+from spark_kafka_sink.kafka.client.metadata_updater import is_fatal
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.records.encoder import size_bounds
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.append.planner import Chunk
 from spark_kafka_sink.producer.context import largest_record
 from spark_kafka_sink.producer.error_tolerance import (
@@ -27,17 +30,14 @@ from spark_kafka_sink.producer.error_tolerance import (
     find_row_errors,
     out_of_range,
 )
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.records.encoder import size_bounds
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.cluster_snapshot import Cluster
     from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
     from spark_kafka_sink.producer.append.partitioner import Partitioner
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.error_tolerance import Rows

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.metrics.producer_metrics import CloseReason
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch, ProducerBatch
+from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -21,10 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.metrics.producer_metrics import CloseReason
-from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, RowNumbers
-from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.record_batch import (
+from spark_kafka_sink.kafka.records.compression import compress
+from spark_kafka_sink.kafka.records.record_batch import (
     HEADER_SIZE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -33,6 +31,8 @@ from spark_kafka_sink.records.record_batch import (
     BatchHeader,
     next_sequence,
 )
+from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, RowNumbers
+from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 
 if TYPE_CHECKING:
     import uuid
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 
 class EncodedSlice(NamedTuple):

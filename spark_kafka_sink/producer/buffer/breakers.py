@@ -25,8 +25,8 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.throttling import Thresholds, ThrottlingConfig
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.config.throttling import BreakerConfig
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 
 
 _SLOTS = 10

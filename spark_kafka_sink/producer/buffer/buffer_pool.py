@@ -37,19 +37,19 @@ from collections import Counter, defaultdict
 from threading import Condition, RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_kafka_sink.client.client import THREAD_CHECK_S
-from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
+from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from spark_kafka_sink.client.cluster_snapshot import Cluster, TopicInfo
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.metrics.producer_metrics import MetricsRecorder
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, TopicInfo
     from spark_kafka_sink.producer.buffer.batch import Charge
     from spark_kafka_sink.producer.buffer.events import ProducerEvents
+    from spark_kafka_sink.report.metrics.producer_metrics import MetricsRecorder
 
 
 class SessionState:

@@ -12,9 +12,9 @@ from spark_kafka_sink.common.debug_log import Debug
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.debug_log import Context
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerState
 

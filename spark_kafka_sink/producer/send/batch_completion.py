@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.producer.send import batch_failure
 from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.produce import PartitionResponse
 from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 

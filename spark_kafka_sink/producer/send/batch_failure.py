@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, RecordTooLargeError
 from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.kafka.records.decoder import read_records
 from spark_kafka_sink.producer.buffer.buffer_pool import throttled_note
 from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, row_name
-from spark_kafka_sink.protocol import error_codes
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.records.decoder import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.protocol.produce import PartitionResponse
 
 _RECONNECT = "check the connection to the brokers, then run the write again"
 _ENDED = (

@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.records import decoder, encoder
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.compression import compress
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, NO_SEQUENCE, BatchHeader
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan, ranges_within
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, is_letter
 from spark_kafka_sink.producer.error_tolerance import TOPIC_ROW_ERRORS, RowError, Rows
 from spark_kafka_sink.producer.send.batch_failure import too_large
-from spark_kafka_sink.protocol import error_codes
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.records import decoder, encoder
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.record_batch import HEADER_SIZE, NO_SEQUENCE, BatchHeader
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import Codec
+    from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
+    from spark_kafka_sink.kafka.records.decoder import Record
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.error_tolerance import RowNumbers
     from spark_kafka_sink.producer.send.partition_state import PartitionState
-    from spark_kafka_sink.protocol.produce import PartitionResponse
-    from spark_kafka_sink.records.decoder import Record
 
 
 def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBatch]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partitioner import candidates, draw_order
 from spark_kafka_sink.producer.send.partition_state import DrainedBatch
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Collection, Iterable, Iterator
 
-    from spark_kafka_sink.client.cluster_snapshot import Cluster
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates

@@ -15,16 +15,16 @@ import math
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.channel.transport import State
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.common.errors import text_of
 from spark_kafka_sink.common.secret import redacted, split_query
-from spark_kafka_sink.export.java_metrics import client_values
-from spark_kafka_sink.metrics.histogram import Histogram
+from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions.state import FAILED, TransactionState
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.report.export.java_metrics import client_values
+from spark_kafka_sink.report.metrics.histogram import Histogram
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.storage import write_report
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -32,14 +32,14 @@ from spark_kafka_sink.report.task_report import TaskInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from spark_kafka_sink.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.client.request import InFlightRequest
-    from spark_kafka_sink.metrics.producer_metrics import BrokerMeter
+    from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.kafka.client.request import InFlightRequest
     from spark_kafka_sink.producer.buffer.accumulator import Contents
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.partition_state import PartitionStates
     from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeter
 
 _LOG = logging.getLogger(__name__)
 LOGGER = "spark_kafka_sink.statistics"

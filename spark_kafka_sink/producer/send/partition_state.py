@@ -30,15 +30,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.client.cluster_snapshot import NO_LEADER
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
+from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, next_sequence
 from spark_kafka_sink.producer.send.batch_failure import order_error, rewound_error
-from spark_kafka_sink.records.record_batch import NO_SEQUENCE, next_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.common.errors import DeliveryError
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerState
 

@@ -15,7 +15,7 @@
 (* idempotent producers only, ** transactions only. In a transaction, UNKNOWN_PRODUCER_ID is FAIL
 because the epoch cannot be bumped, and after FAIL the transaction must be aborted.) A retry becomes
 FAIL when delivery.timeout.ms has passed or `retries` is used up. FAIL becomes FATAL with
-enable.gapless.guarantee. The groups of error codes are in `protocol/error_codes.py`.
+enable.gapless.guarantee. The groups of error codes are in `kafka/protocol/error_codes.py`.
 
 `ResponseHandler` carries out the decision for each answered or lost batch. Sender thread only.
 
@@ -29,11 +29,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.backoff import retry_delay
-from spark_kafka_sink.client.client import half
-from spark_kafka_sink.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.kafka.client.backoff import retry_delay
+from spark_kafka_sink.kafka.client.client import half
+from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
+from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.produce import TOPIC_IDS, PartitionResponse
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
@@ -45,21 +49,17 @@ from spark_kafka_sink.producer.send.batch_split import (
     split,
 )
 from spark_kafka_sink.producer.send.partition_state import PartitionState
-from spark_kafka_sink.protocol import error_codes
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.produce import TOPIC_IDS, PartitionResponse
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.errors import ProtocolError
+    from spark_kafka_sink.kafka.client.request import Completion
+    from spark_kafka_sink.kafka.protocol.produce import ProduceResponse, TopicKey
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
-    from spark_kafka_sink.protocol.produce import ProduceResponse, TopicKey
 
 
 class Action(Enum):

@@ -12,12 +12,14 @@ import logging
 from copy import copy
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.metadata_updater import Metadata
-from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, ProtocolError, text_of
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
-from spark_kafka_sink.metrics.producer_metrics import BatchSent
+from spark_kafka_sink.kafka.client.metadata_updater import Metadata
+from spark_kafka_sink.kafka.client.request import Request
+from spark_kafka_sink.kafka.protocol import produce
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
@@ -25,21 +27,19 @@ from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import cancelled_error
-from spark_kafka_sink.protocol import produce
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.report.metrics.producer_metrics import BatchSent
 from spark_kafka_sink.report.recreated_topics import recreated_topic_error
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.cluster_snapshot import Cluster
-    from spark_kafka_sink.client.connection import Connection
-    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.metrics.producer_metrics import BrokerMeters
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster
+    from spark_kafka_sink.kafka.client.connection import Connection
+    from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.drainer import Drained
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
+    from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
 
 
 _LOG = logging.getLogger(__name__)

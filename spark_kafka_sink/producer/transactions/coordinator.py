@@ -24,22 +24,22 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.backoff import RetryTimer
-from spark_kafka_sink.client.cluster_snapshot import Node, TopicPartition
-from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.kafka.client.backoff import RetryTimer
+from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
+from spark_kafka_sink.kafka.client.request import Request
+from spark_kafka_sink.kafka.protocol import error_codes, transactions
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange, negotiate
 from spark_kafka_sink.producer.transactions.state import RUN_AGAIN
-from spark_kafka_sink.protocol import error_codes, transactions
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.transactions import OpenTransaction
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.connection import Connection
-    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.kafka.client.connection import Connection
+    from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
 

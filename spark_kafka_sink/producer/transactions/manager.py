@@ -12,8 +12,11 @@ import logging
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.backoff import RetryTimer
-from spark_kafka_sink.client.request import Request
+from spark_kafka_sink.kafka.client.backoff import RetryTimer
+from spark_kafka_sink.kafka.client.request import Request
+from spark_kafka_sink.kafka.protocol import transactions
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator, state
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
@@ -24,21 +27,18 @@ from spark_kafka_sink.producer.transactions.state import (
     TransactionPartitions,
     TransactionState,
 )
-from spark_kafka_sink.protocol import transactions
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-    from spark_kafka_sink.client.connection import Connection
-    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.client.connection import Connection
+    from spark_kafka_sink.kafka.client.request import Completion
+    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.protocol.messages import Values
-    from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
 _LOG = logging.getLogger(__name__)
 _ADD_BACKOFF = 0.02

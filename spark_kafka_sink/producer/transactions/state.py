@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
 
 
 FIRST_EPOCH = 0

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import RawClient, batch, create, produce
 

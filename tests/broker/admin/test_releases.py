@@ -11,7 +11,12 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
+from spark_kafka_sink.kafka.protocol.versions import (
+    CLIENT_VERSIONS,
+    ApiKey,
+    VersionRange,
+    negotiate,
+)
 from tests.integration.support.producer_writes import produce, rows
 from tools.compat.client_matrix import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, ClientRow, Task
 from tools.support.jars import OLD_KAFKA

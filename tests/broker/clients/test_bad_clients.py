@@ -19,11 +19,11 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
-from spark_kafka_sink.protocol.frame import MAX_FRAME
-from spark_kafka_sink.protocol.messages import build, request_frame
-from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME
+from spark_kafka_sink.kafka.protocol.messages import build, request_frame
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tests.broker.support.inspection import next_line
-from tests.unit.protocol.entities import entities
+from tests.unit.kafka.protocol.entities import entities
 from tools.support.raw_client import RawClient, batch, produce, produce_values
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.handlers.produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import wait_until
 from tools.support.raw_client import (
     RawClient,

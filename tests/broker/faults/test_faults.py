@@ -24,7 +24,7 @@ from spark_kafka_sink.broker.faults import (
 )
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import (
     RawClient,

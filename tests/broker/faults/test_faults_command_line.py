@@ -11,7 +11,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.faults import Effect
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient, batch, new_producer_id, produce, produce_values
 

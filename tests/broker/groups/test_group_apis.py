@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.support.raw_client import SOCKET_SECONDS, RawClient
 
 if TYPE_CHECKING:

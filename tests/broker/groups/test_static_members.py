@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.pace import pace
 from tools.support.raw_client import RawClient, batch, produce
 

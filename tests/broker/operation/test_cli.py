@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.command_line import run

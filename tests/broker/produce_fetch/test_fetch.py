@@ -11,8 +11,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from tools.support.raw_client import (
     RawClient,
     batch,

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo

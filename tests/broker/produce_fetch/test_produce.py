@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.protocol.codec import optional_timestamp
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.decoder import read_records
 from tools.support.raw_client import (
     RawClient,
     batch,

@@ -13,7 +13,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.redis.reading import entries
 from tests.broker.support.inspection import topic_in
 from tools.support.raw_client import TIMEOUT, RawClient, batch, produce

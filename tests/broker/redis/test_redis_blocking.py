@@ -9,8 +9,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.protocol.messages import read_correlation_id
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.messages import read_correlation_id
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.redis.reading import values
 from tools.support.raw_client import RawClient, batch, produce, produce_values
 

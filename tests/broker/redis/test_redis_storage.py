@@ -12,8 +12,8 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
 from tests.broker.support.inspection import log_in, topic_in
 from tools.support.raw_client import RawClient, batch, new_producer_id, produce, produce_values

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka

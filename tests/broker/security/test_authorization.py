@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import log_in
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce_values
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import handshake, log_in
 from tools.support.raw_client import RawClient, batch, produce
 

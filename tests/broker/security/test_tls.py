@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.clients import WRITERS, Login, NotDeliveredError
 from tools.support.raw_client import RawClient, batch, produce
 

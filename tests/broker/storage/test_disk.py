@@ -22,7 +22,7 @@ from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.storage.test_foreign_data import delete_topic
 from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.transactions.confluent import SECONDS, transactional, values

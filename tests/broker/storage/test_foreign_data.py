@@ -18,8 +18,8 @@ from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, DataDir
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.support.inspection import log_in, topic_in
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
 

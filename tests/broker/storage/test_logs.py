@@ -19,7 +19,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
 )
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
-from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from tools.support.raw_client import batch
 
 QUICK = settings(max_examples=40, deadline=None, database=None)

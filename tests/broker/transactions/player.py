@@ -14,7 +14,7 @@ from typing import Any
 import crc32c
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.transactions.views import Step, Views
 from tools.support.raw_client import RawClient, batch
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.transactions.player import Player
 from tools.support.raw_client import RawClient, create
 

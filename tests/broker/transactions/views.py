@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.protocol.messages import read_response
-from spark_kafka_sink.protocol.versions import ApiKey, response_type
-from spark_kafka_sink.records.decoder import read_records
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.protocol.messages import read_response
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from tools.support.raw_client import RawClient

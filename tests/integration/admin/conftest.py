@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.topic_admin import NewTopic, TopicAdmin
 from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.topic_admin import NewTopic, TopicAdmin
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 if TYPE_CHECKING:

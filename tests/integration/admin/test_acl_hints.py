@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.appender import TransactionalAppender
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.log_reader import LogReader
-from spark_kafka_sink.admin.topic_admin import TopicAdmin
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import AuthenticationError, AuthorizationError
 from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.log_reader import LogReader
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password

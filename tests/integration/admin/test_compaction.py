@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.appender import TransactionalAppender
-from spark_kafka_sink.admin.log_reader import LogReader
-from spark_kafka_sink.admin.topic_admin import TopicAdmin
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.decision_record import Record
 from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
+from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
+from spark_kafka_sink.kafka.admin.log_reader import LogReader
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.admin.conftest import connected
 from tests.unit.exactly_once.log.decisions import decided
 from tools.support.kafka_cluster import KafkaCluster
@@ -26,8 +26,8 @@ from tools.support.transactions import open_transaction
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.log_reader import LogRead
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.admin.log_reader import LogRead
 
 LOG, LARGE_LOG = "decisions", "large-decisions"
 ROLLING = {"segment.ms": "20", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "0"}

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.appender import TransactionalAppender
-from spark_kafka_sink.admin.log_reader import LogRead, LogReader
-from spark_kafka_sink.admin.topic_admin import TopicAdmin
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import (
     ConfigError,
     FencedError,
     RecordTooLargeError,
     UnknownTopicError,
 )
+from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
+from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tests.integration.admin.conftest import AnyKafka
 
 DECIDED, DONE = (b"orders", b"decided"), (b"orders", b"done")

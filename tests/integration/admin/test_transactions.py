@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.log_reader import LogReader
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
-from spark_kafka_sink.protocol.transactions import TransactionState, TransactionVersion
+from spark_kafka_sink.kafka.admin.log_reader import LogReader
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState, TransactionVersion
 from tests.integration.admin.conftest import AnyKafka, connected
 from tests.support.waiting import wait_until_equal
 from tools.support.java import run_tool
@@ -19,8 +19,8 @@ from tools.support.readers import by_confluent
 from tools.support.transactions import TIMEOUT_MS, open_transaction, open_transactions
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tools.support.kafka_cluster import KafkaCluster
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.config.model import SinkConfig
@@ -14,6 +13,7 @@ from spark_kafka_sink.diagnostics.broker_queries import Intent, connect
 from spark_kafka_sink.diagnostics.doctor import Doctor
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.preflight import examine
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from tests.integration.support.servers import closed_port, listening, never_respond
 
 

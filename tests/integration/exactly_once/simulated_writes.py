@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.decision_rules import Caller
@@ -26,9 +24,11 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     new_nonce,
     prefix_pattern,
 )
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.producer.session import borrow_session, give_back_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
-from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producer_writes import numbered
 from tools.support.readers import by_confluent

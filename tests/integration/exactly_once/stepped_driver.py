@@ -5,16 +5,16 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Record
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.simulated_writes import Writes
 
 STEPS = (

@@ -23,7 +23,7 @@ from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tools.support.kafka_cluster import KafkaCluster
 
 

@@ -24,9 +24,9 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
 )
 from spark_kafka_sink.exactly_once.transactional_id import Scope, TaskTransactionalId, new_nonce
+from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
-from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.producer.error_tolerance import Rows
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
     AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster

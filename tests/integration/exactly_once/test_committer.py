@@ -9,7 +9,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     ConfigError,
@@ -29,6 +28,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     driver_id,
     new_nonce,
 )
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,

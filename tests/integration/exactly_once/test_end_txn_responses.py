@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.transactions import TransactionState, TransactionVersion
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState, TransactionVersion
 from tests.integration.exactly_once.simulated_writes import PARTITIONS, SETTLE_SECONDS, stream
 from tools.support.admin import Admin
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.simulated_writes import Writes
     from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 

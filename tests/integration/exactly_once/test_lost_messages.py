@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import (
     AuthenticationError,
     BrokerUnavailableError,
@@ -22,7 +21,8 @@ from spark_kafka_sink.exactly_once.decision_rules import Caller, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
@@ -37,7 +37,7 @@ from tests.integration.exactly_once.stepped_driver import CrashError, crashing_d
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.simulated_writes import Writes
 
 QUICK = {

@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, rows_of, stream
 from tests.integration.exactly_once.stepped_driver import DECIDED, CrashError, crashing_driver
 from tools.support.admin import Admin

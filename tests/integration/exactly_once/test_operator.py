@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, rows_of, stream
 from tests.integration.exactly_once.stepped_driver import CrashError, crashing_driver
 from tests.support.waiting import wait_until_equal

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import Fate
@@ -19,6 +17,8 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import MIN_LEFT_MS, connected_driver
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,

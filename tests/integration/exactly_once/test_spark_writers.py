@@ -10,9 +10,6 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.admin.appender import TransactionalAppender
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import (
     ConfigError,
     DeliveryError,
@@ -27,6 +24,9 @@ from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import create_abort_flags
+from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark import exactly_once_task, worker_context
 from spark_kafka_sink.spark.abort_files import PlanFile, WriteOrigin

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecords
@@ -14,6 +13,7 @@ from spark_kafka_sink.exactly_once.decision_rules import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.decision_record import Record
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.simulated_writes import Writes
 
 CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))

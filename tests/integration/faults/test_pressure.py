@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
+from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.report.task_report import TaskInfo

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.kafka.client.client import Client
 
 USERS = {"alice": "of-alice", "bob": "of-bob"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-512")

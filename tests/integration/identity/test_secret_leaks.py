@@ -15,9 +15,9 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.export.exporters import export_metrics
-from spark_kafka_sink.export.java_metrics import java_metrics
 from spark_kafka_sink.producer.session import borrow_session, discard_session
+from spark_kafka_sink.report.export.exporters import export_metrics
+from spark_kafka_sink.report.export.java_metrics import java_metrics
 from spark_kafka_sink.report.tables import print_advice, print_report
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.report.text_and_html import summarize

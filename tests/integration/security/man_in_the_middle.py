@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import (
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.messages import (
     read_request_header,
     read_response,
     response_frame,
 )
-from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from tests.integration.security.scripted_broker import frames
 from tests.integration.support.servers import listening
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
-from spark_kafka_sink.protocol.versions import (
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
     request_type,

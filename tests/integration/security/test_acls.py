@@ -16,12 +16,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import judge_transactional_ids
 from spark_kafka_sink.diagnostics.finding import Severity
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.support.producer_writes import numbered, produce
 from tests.integration.support.transactions import settings, transaction
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options

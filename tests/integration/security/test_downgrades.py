@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError, TlsError
-from spark_kafka_sink.protocol.error_codes import as_error_code
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.integration.security.man_in_the_middle import (
     Captured,
     intercept,

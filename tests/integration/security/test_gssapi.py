@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.model import KerberosLogin, Mechanism, SaslConfig
-from spark_kafka_sink.security.sasl.factory import exchange_for
+from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from tests.support.security.kerberos import HOST, REALM, SERVICE, Kdc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from spark_kafka_sink.security.sasl.exchange import SaslExchange
+    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
 HOSTILE = settings(
     max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck)

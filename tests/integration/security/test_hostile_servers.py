@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.integration.security.scripted_broker import scripted_broker
 from tests.integration.support.producer_writes import produce, rows
 from tests.integration.support.servers import listening

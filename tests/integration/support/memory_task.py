@@ -18,11 +18,11 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.task_report import TaskInfo
 
 ROWS = 10_000

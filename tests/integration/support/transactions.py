@@ -7,19 +7,19 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
-from spark_kafka_sink.protocol.transactions import TransactionVersion
-from spark_kafka_sink.protocol.versions import ApiKey
 from tests.integration.support.producer_writes import config
 from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from spark_kafka_sink.producer.context import SessionSettings
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 RETRIED = {14, 15, 16, 51}
 TIMEOUT_S = 60.0

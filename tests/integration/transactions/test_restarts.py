@@ -22,7 +22,7 @@ from tools.support.readers import by_confluent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
     from tools.support.kafka_cluster import Cluster
 
 ROWS, CHUNKS, PARTITIONS = 120, 60, 3

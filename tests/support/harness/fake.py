@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.frame import FrameReader
-from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
-from spark_kafka_sink.protocol.versions import (
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.frame import FrameReader
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
     request_type,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.protocol.error_codes import as_error_code
-from spark_kafka_sink.protocol.messages import build, response_frame
-from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.messages import build, response_frame
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spark_kafka_sink.records.decoder import Record, read_records
-from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records.decoder import Record, read_records
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 
 REMEMBERED = 5
 SEQUENCES = 1 << 31

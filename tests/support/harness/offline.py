@@ -8,20 +8,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.client.cluster_snapshot import Cluster, Node, TopicInfo
 from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node, TopicInfo
 from spark_kafka_sink.producer.session import ProducerSession
 from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.client.channel.background import Calls
-    from spark_kafka_sink.client.client import Loop
-    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-    from spark_kafka_sink.client.network_client import Connect
     from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.kafka.client.channel.background import Calls
+    from spark_kafka_sink.kafka.client.client import Loop
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+    from spark_kafka_sink.kafka.client.network_client import Connect
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 START_MS = 1_700_000_000_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.channel.background import CallResult
+from spark_kafka_sink.kafka.client.channel.background import CallResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.channel.transport import Address
+    from spark_kafka_sink.kafka.client.channel.transport import Address
 
 
 class FakeLookups:

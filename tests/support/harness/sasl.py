@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.channel.background import CallResult
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
     Mechanism,
@@ -15,13 +14,14 @@ from spark_kafka_sink.config.security.model import (
     SecurityConfig,
     SecurityProtocol,
 )
-from spark_kafka_sink.protocol.error_codes import as_error_code
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.client.channel.background import CallResult
+from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.channel.authenticator import Step
+    from spark_kafka_sink.kafka.client.channel.authenticator import Step
 
 UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 33, 34, 58
 _FIRST_REQUESTS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)

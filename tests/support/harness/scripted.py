@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.error_codes import as_error_code
-from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
-from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from tests.support.harness.fake import FakeCluster, FakeTransport, Peer
 from tests.support.harness.handlers import api_versions
 from tests.support.harness.offline import config
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.protocol.versions import VersionRange
+    from spark_kafka_sink.kafka.protocol.versions import VersionRange
 
 Script = Callable[[int, Any], dict[str, Any] | None]
 """Maps broker and request to a response, or to None to close the connection."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_kafka_sink.protocol.messages import build, request_frame
-from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from spark_kafka_sink.kafka.protocol.messages import build, request_frame
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tools.torture.proxy import EndTxns
 from tools.torture.streams.scenarios import Sink, Step, Stop
 from tools.torture.streams.supervisor import end_txn_of

@@ -26,9 +26,10 @@ ROOT = Path(__file__).resolve().parents[3]
 LIBRARIES = {module for extra in EXTRAS.values() for module in extra.modules} - {"requests"}
 """What the package does without. Java's console and boto3 know `requests`: it may be anywhere."""
 BY_EXTRAS = (
-    *("cli", "demo", "spark", "plots", "pytest_plugin", "report.tables"),
-    *("export.opentelemetry", "export.prometheus", "security.sasl.gssapi"),
-    *("security.tokens.token_endpoint", "security.tokens.msk_iam"),
+    *("cli", "spark", "report.plots", "pytest_plugin", "report.tables"),
+    *("report.export.opentelemetry", "report.export.prometheus"),
+    *("kafka.security.tokens.token_endpoint", "kafka.security.tokens.msk_iam"),
+    "kafka.security.sasl.gssapi",
 )
 """Modules that an extra is for."""
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({sorted(LIBRARIES | {'py4j'})}))\n"

@@ -6,9 +6,9 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_records, slice_records
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 

@@ -6,9 +6,6 @@ import socket
 
 import pytest
 
-from spark_kafka_sink.admin.topic_admin import PartitionDescription, TopicDescription
-from spark_kafka_sink.client.channel.connection_failures import Circumstances, diagnose
-from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
@@ -22,8 +19,11 @@ from spark_kafka_sink.diagnostics.topics import (
     judge_settings,
     judge_topic,
 )
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.frame import OtherProtocolError
+from spark_kafka_sink.kafka.admin.topic_admin import PartitionDescription, TopicDescription
+from spark_kafka_sink.kafka.client.channel.connection_failures import Circumstances, diagnose
+from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError
 
 _WRITE, _DESCRIBE, _IDEMPOTENT_WRITE = 1 << 4, 1 << 8, 1 << 12
 _GOOD = {

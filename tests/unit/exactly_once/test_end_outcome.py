@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
-from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 
 @pytest.mark.parametrize(

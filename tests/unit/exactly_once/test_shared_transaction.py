@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.admin.transaction_admin import ActiveProducer
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.shared_transaction import (
     all_skipped,
@@ -19,7 +17,9 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 
 SHARED = OpenTransaction(
     transactional_id="orders/stream", producer_id=7, epoch=3, version=TransactionVersion.V2

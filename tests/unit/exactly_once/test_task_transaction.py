@@ -13,7 +13,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     partitions_to_list,
     rows_of,
 )
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 
 OPEN = OpenTransaction(
     transactional_id="orders/run/1/2/3/4", producer_id=7, epoch=0, version=TransactionVersion.V2

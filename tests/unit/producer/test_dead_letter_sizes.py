@@ -9,16 +9,16 @@ import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.error_tolerance import Rows
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_headers
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.records.decoder import Record
+    from spark_kafka_sink.kafka.records.decoder import Record
 
 DEAD = "dead"
 LIMIT = 4_000

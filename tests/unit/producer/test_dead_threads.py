@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, NoReturn
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.client.cluster_snapshot import Cluster, Node
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer import session as pool
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.offline import config, topic
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from itertools import count
 
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.records.compression import compress
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.dry_run import SAMPLED_BYTES, CodecSampler, is_sampled
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.support.harness.fake import FakeCluster

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from spark_kafka_sink.common.errors import AuthorizationError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
-from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
 

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, DeadLetterTopic
 from spark_kafka_sink.producer.error_tolerance import Rows
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_headers
 from tests.support.harness.offline import config, offline
 
 if TYPE_CHECKING:

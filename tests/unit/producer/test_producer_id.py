@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH, ProducerIdState, ProducerState
 from spark_kafka_sink.producer.send.partition_state import PartitionStates

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.kafka.client.client import Client
 
 
 def settings(

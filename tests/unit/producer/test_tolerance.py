@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, UnknownTopicError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.error_tolerance import Rows
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.records.decoder import Record
+    from spark_kafka_sink.kafka.records.decoder import Record
 
 DEAD = "dead"
 ONCE = BreakerConfig(each=Thresholds(failures=1), job=Thresholds(failures=1))

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.metrics.producer_metrics import BatchSent, CloseReason, MetricsRecorder
+from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.metrics.producer_metrics import BatchSent, CloseReason, MetricsRecorder
 from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
 
 SMALL = st.integers(0, 1000)

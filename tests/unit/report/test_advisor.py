@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
-from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
 from spark_kafka_sink.report import advisor
 from spark_kafka_sink.report.advice import Advice, Direction, PipelineFacts
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import PoisonCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.metrics.histogram import Histogram, HistogramBuilder
+from spark_kafka_sink.report.metrics.producer_metrics import (
+    BrokerMetrics,
+    ProducerMetrics,
+    TopicMetrics,
+)
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
 from spark_kafka_sink.report.text_and_html import summarize

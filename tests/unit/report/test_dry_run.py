@@ -8,11 +8,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.key_figures import figures_of
+from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.tables import print_report
 from spark_kafka_sink.report.text_and_html import summarize, summary_line, to_html

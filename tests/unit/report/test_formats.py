@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_kafka_sink import DeliveryReport, advise, summarize
-from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 
 SETTINGS = (
     ("key.format", "json"),

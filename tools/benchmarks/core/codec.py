@@ -21,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.compression import compress, decompress
+from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.producer.buffer import batch as batch_module
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import SessionState
 from spark_kafka_sink.producer.send.sender import Sender
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.compression import compress, decompress
-from spark_kafka_sink.records.encoder import encode_records, slice_records
 from tools.benchmarks import tables
 from tools.benchmarks.core.contestants import Contestant, Job, run_ours
 from tools.benchmarks.kafka import Plan, Workbench

@@ -15,17 +15,17 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from spark_kafka_sink.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder, derive_schema
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_records, size_bounds, split_records
 from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.buffer.batch import OpenBatch
 from spark_kafka_sink.producer.error_tolerance import Rows
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_records, size_bounds, split_records
 from tools.benchmarks import tables
 from tools.benchmarks.kafka import PARTITIONS, Workbench
 from tools.benchmarks.kafka import Plan as Amounts

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from spark_kafka_sink import DeliveryReport, KafkaProdDataSource
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.writer import KafkaProdWriter
 from tools.benchmarks.kafka import PARTITIONS, MeasuredKafka, new_topics

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.compat.scenarios.world import OWN, SOCKET_SECONDS, Action, Scenario, World, action, asks
 from tools.support.waiting import poll
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.compat.scenarios.world import OWN, Action, Scenario, World, action, asks
 
 RANGE = ({"name": "range", "metadata": b"m"},)

@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.record_batch import BatchHeader
-from spark_kafka_sink.records.varint import varint
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.compression import compress
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.varint import varint
 from tools.compat.scenarios.world import BATCHES, OWN, Scenario, World, action, asks
 from tools.support.raw_client import batch, produce
 

@@ -14,10 +14,15 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.codec import FarTime
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.decoder import read_records
-from spark_kafka_sink.records.record_batch import CRC_OFFSET, HEADER_SIZE, BatchHeader, checksum
+from spark_kafka_sink.kafka.protocol.codec import FarTime
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_batch import (
+    CRC_OFFSET,
+    HEADER_SIZE,
+    BatchHeader,
+    checksum,
+)
 from tools.support import raw_client
 from tools.support.raw_client import (
     TIMEOUT,

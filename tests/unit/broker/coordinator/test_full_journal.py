@@ -28,8 +28,8 @@ from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndE
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
-from spark_kafka_sink.protocol.transactions import TransactionState
-from spark_kafka_sink.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     TransactionMetadata,
 )
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 ids = count(100)
 NOW = transitions.Now(ms=1_000, new_producer_id=ids.__next__)

@@ -14,9 +14,9 @@ from spark_kafka_sink.broker.partition.log_validator import (
 )
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.record_batch import BatchHeader
-from spark_kafka_sink.records.varint import varint
+from spark_kafka_sink.kafka.records.compression import compress
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.varint import varint
 from tools.compat.scenarios.produce import Raw
 
 NOW = 1_700_000_000_000

@@ -13,8 +13,8 @@ from spark_kafka_sink.broker.partition.log_validator import AppendOptions, Refus
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG
-from spark_kafka_sink.records.control_batch import EndTransactionMarker
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.streams import BatchEntry, build_batches
-from spark_kafka_sink.records.decoder import Record, read_records
-from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from spark_kafka_sink.kafka.records.decoder import Record, read_records
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.broker.redis.storage import RedisLogStorage
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG
-from spark_kafka_sink.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 from tools.support.raw_client import batch
 
 NOW = 1_700_000_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.broker.security.authenticator import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:

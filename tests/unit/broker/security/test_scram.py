@@ -11,10 +11,10 @@ from spark_kafka_sink.broker.security.authenticator import SaslServerError
 from spark_kafka_sink.broker.security.plain_and_scram import Credentials, ScramSaslServer
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
-from spark_kafka_sink.security.sasl.scram import scram_exchange
+from spark_kafka_sink.kafka.security.sasl.scram import scram_exchange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.security.sasl.exchange import SaslExchange
+    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 
 MECHANISMS = (Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
 

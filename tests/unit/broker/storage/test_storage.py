@@ -26,7 +26,7 @@ from spark_kafka_sink.broker.storage.segmented_storage import (
     SegmentedStorage,
 )
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig, TopicConfig
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
 
 if TYPE_CHECKING:

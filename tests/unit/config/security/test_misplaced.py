@@ -13,7 +13,7 @@ from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import SECURITY_ALIASES
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
-from spark_kafka_sink.security.preflight import check_security
+from spark_kafka_sink.kafka.security.preflight import check_security
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

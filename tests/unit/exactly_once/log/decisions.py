@@ -8,7 +8,7 @@ from spark_kafka_sink.exactly_once.decision_record import Fate, Record
 from spark_kafka_sink.exactly_once.decision_rules import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 
 ORDERS = Scope.stream("orders")
 _LONG = st.integers(0, 2**63 - 1)

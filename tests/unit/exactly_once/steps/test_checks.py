@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.admin.transaction_admin import TransactionDescription
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.steps.driver import MIN_LEFT_MS, MIN_TIMEOUT_MS, check_alive
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from tests.unit.exactly_once.log.decisions import task_transactions
 
 TASKS = task_transactions(3)

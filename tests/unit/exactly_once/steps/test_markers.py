@@ -10,10 +10,10 @@ from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.torn import settled
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
-from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, control_batch
 from tests.support.harness.scripted import blocking_client
-from tests.unit.admin.partition_leader import PartitionLeader
 from tests.unit.exactly_once.log.decisions import task_transactions
+from tests.unit.kafka.admin.partition_leader import PartitionLeader
 from tools.support.transactions import batch
 
 (TASK,) = task_transactions(1)

@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.decision_rules import Nothing
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
 from spark_kafka_sink.exactly_once.steps.recovery import APPEND_SECONDS
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import ScriptedCluster, blocking_client
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, task_transactions
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.admin.transaction_admin import TransactionDescription
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.decision_rules import Decided
 from spark_kafka_sink.exactly_once.steps.torn import fates_of, torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionDescription
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from tests.unit.exactly_once.log.decisions import ORDERS, task_transactions
 
 DECIDED = Decided("q", "17", task_transactions(2, partitions=2))

@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicInfo, TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.metrics.producer_metrics import CloseReason
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicInfo, TopicPartition
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.error_tolerance import Rows
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.world import World, world
 

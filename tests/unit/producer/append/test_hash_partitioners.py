@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED
+from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
-from spark_kafka_sink.records.key_hashes import crc32, fnv1a
 from tests.property.reference import partition_for_key
 from tests.support.harness.offline import topic
 from tests.unit.producer.append.test_partitioner import assign, partitioner, partitions, rows

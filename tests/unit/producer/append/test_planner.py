@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.kafka.records.varint import varint_size
 from spark_kafka_sink.producer.append.planner import (
     MAX_BATCH_RECORDS,
     BatchLimits,
@@ -14,8 +16,6 @@ from spark_kafka_sink.producer.append.planner import (
     plan,
 )
 from spark_kafka_sink.producer.buffer.batch import OpenBatch
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.records.varint import varint_size
 
 NOW = 123
 BASES = [50, NOW, NOW - 63, NOW + 64, NOW + 70, -(10**5), NOW]

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.metrics.producer_metrics import CloseReason
+from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.send.drainer import Drained
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

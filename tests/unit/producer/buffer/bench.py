@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Charge, Compressor, EncodedSlice, ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas, SessionState

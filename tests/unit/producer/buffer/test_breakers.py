@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome, CircuitBreakers
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
-from spark_kafka_sink.metrics.producer_metrics import MetricsRecorder
 from spark_kafka_sink.producer.buffer.batch import Charge
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, SessionState
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
+from spark_kafka_sink.report.metrics.producer_metrics import MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 

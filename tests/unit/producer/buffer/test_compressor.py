@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.records.compression import decompress
 from spark_kafka_sink.producer.buffer.batch import CompressionResult, Compressor, ProducerBatch
-from spark_kafka_sink.records.compression import decompress
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import Cluster, TopicInfo, TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, TopicInfo, TopicPartition
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferQuotas, find_full
 from tests.support.harness.offline import topic
 

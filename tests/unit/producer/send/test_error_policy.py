@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
 from spark_kafka_sink.producer.send.response_handler import (
     Action,
     Decision,
@@ -14,7 +15,6 @@ from spark_kafka_sink.producer.send.response_handler import (
     decide,
     is_unclear,
 )
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, error_name
 
 DISCONNECTED, NOT_SENT = ClientErrorCode.disconnected, ClientErrorCode.not_sent
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED

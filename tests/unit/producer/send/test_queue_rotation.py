@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
-from spark_kafka_sink.metrics.producer_metrics import CloseReason
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.send.drainer import Drained
+from spark_kafka_sink.report.metrics.producer_metrics import CloseReason
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.support.harness.fake import Fault
 from tests.support.harness.world import world
 from tests.unit.producer.test_tolerance import (

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

@@ -11,10 +11,10 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

@@ -8,12 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.client import DOUBLED_AFTER_S, BatchSizeLimits, half
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.kafka.client.client import DOUBLED_AFTER_S, BatchSizeLimits, half
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_headers
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.send.batch_split import (
     closed_batch,
@@ -22,10 +26,6 @@ from spark_kafka_sink.producer.send.batch_split import (
     records_of,
     split,
 )
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_headers
-from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

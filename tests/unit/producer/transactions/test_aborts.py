@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction, decide
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
-from spark_kafka_sink.protocol.versions import ApiKey
 
 FIND, INIT = ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID
 ADD, END = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import CoordinatorFault, FakeTransaction
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world

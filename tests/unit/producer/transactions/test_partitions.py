@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.transactions.state import AddState, TransactionPartitions
 
 FIRST, SECOND, OTHER = (

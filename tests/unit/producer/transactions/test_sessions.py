@@ -13,13 +13,13 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import TransactionSettings
-from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
-from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world

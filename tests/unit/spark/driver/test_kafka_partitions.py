@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES, Partitioner
 from spark_kafka_sink.spark.kafka_partitions import key_hashes
 from tests.integration.support.producer_writes import rows

@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.spark import exactly_once_task as messages

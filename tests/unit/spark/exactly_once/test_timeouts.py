@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.spark import exactly_once_driver as timeouts
 from spark_kafka_sink.spark.exactly_once_driver import (
     NEVER_MS,

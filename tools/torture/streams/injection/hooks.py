@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _EXACTLY_ONCE = "spark_kafka_sink.exactly_once"
 _DECISION_RULES = f"{_EXACTLY_ONCE}.decision_rules"
-_ADMIN = "spark_kafka_sink.admin.transaction_admin"
+_ADMIN = "spark_kafka_sink.kafka.admin.transaction_admin"
 _PRODUCER_FENCED = 90
 
 
@@ -201,7 +201,7 @@ POINTS = (
     Point(_WRITER, "KafkaProdWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope=JOB),
     Point(_ADMIN, "TransactionAdmin.init_producer_id", Step.FENCING, Step.FENCED),
     Point(
-        "spark_kafka_sink.admin.appender",
+        "spark_kafka_sink.kafka.admin.appender",
         "TransactionalAppender._commit",
         before=Step.APPENDED_UNCOMMITTED,
     ),

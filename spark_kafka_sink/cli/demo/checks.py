@@ -1,0 +1,92 @@
+"""Compare the records that another client received with the flights and the delivery report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.text import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.cli.demo.flights import Row
+    from spark_kafka_sink.cli.demo.librdkafka import Received
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check: whether it passed, and a description."""
+
+    good: bool
+    text: str
+
+
+def check(
+    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
+) -> list[Finding]:
+    """Compare the number, content, order and partitions of the records with their source."""
+    return [
+        _count(source, received, sizes),
+        _content(source, received),
+        _order(source, received),
+        _partitions_of_keys(received),
+    ]
+
+
+def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
+    """Compare a delivery report with the number of records in the topic's partitions."""
+    reported = {part.partition: part.persisted for part in report.partitions}
+    counted = {number: size for number, size in sizes.items() if size}
+    if reported == counted:
+        return Finding(True, f"the delivery report agrees with all {len(counted)} partitions")
+    return Finding(
+        False,
+        f"records per partition differ: {reported} in the delivery report, {counted} in the topic",
+    )
+
+
+def _count(
+    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
+) -> Finding:
+    wanted = sum(len(rows) for rows in source.values())
+    text = f"{plural(received.count, 'record')} read back, of {plural(wanted, 'flight')}"
+    return Finding(received.count == wanted == sum(sizes.values()), text)
+
+
+def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
+    """Check that every document occurs exactly once, with its key; the order is not checked."""
+    missing = extra = 0
+    for key in source.keys() | received.rows.keys():
+        wanted, found = source.get(key, []), received.rows.get(key, [])
+        if wanted != found:
+            missing += (Counter(wanted) - Counter(found)).total()
+            extra += (Counter(found) - Counter(wanted)).total()
+    unexpected = extra + received.unexpected
+    if missing or unexpected:
+        return Finding(
+            False,
+            f"{plural(missing, 'flight')} missing; "
+            f"{plural(unexpected, 'record')} not found in the source",
+        )
+    return Finding(True, "every JSON document matches its flight and has the right key")
+
+
+def _order(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
+    keys = source.keys() - {None}
+    wrong = [key for key in keys if received.rows.get(key) != source[key]]
+    if wrong:
+        return Finding(
+            False,
+            f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}",
+        )
+    return Finding(True, f"{plural(len(keys), 'tail number')}, each with its flights in order")
+
+
+def _partitions_of_keys(received: Received) -> Finding:
+    divided = [key for key, where in received.partitions.items() if key and len(where) > 1]
+    if divided:
+        return Finding(False, f"{plural(len(divided), 'key')} in more than one partition")
+    return Finding(True, "each tail number is in one partition")

@@ -1,0 +1,263 @@
+"""Create, watch and read the demo's topic with librdkafka."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.security import model
+from spark_kafka_sink.config.security.sasl import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Self
+
+    from spark_kafka_sink.cli.demo.flights import Row
+    from spark_kafka_sink.common.secret import Secret
+
+
+_HINT = (
+    "Give certificates as PEM, which keytool -exportcert -rfc writes; or write without the demo "
+    "and check with your own client."
+)
+
+
+def librdkafka_config(security: model.SecurityConfig) -> dict[str, str]:
+    """Return the security settings as options of librdkafka, with secrets in clear text.
+
+    Raises:
+        ConfigError: librdkafka does not support a setting, or a secret cannot be found.
+    """
+    found = {"security.protocol": security.protocol.value}
+    if security.tls is not None:
+        found |= _tls(security.tls)
+    if security.sasl is not None:
+        found |= _sasl(security.sasl)
+    return found
+
+
+def _tls(tls: model.TlsConfig) -> dict[str, str]:
+    return {
+        **_truststore(tls.truststore),
+        **(_keystore(tls.keystore) if tls.keystore is not None else {}),
+        "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
+    }
+
+
+def _truststore(store: model.TrustStore | None) -> dict[str, str]:
+    if store is None:
+        return {"ssl.ca.location": "probe"}
+    if store.type is not model.StoreType.PEM:
+        raise _unsupported(f"a truststore of type {store.type.value}")
+    if store.location is not None:
+        return {"ssl.ca.location": store.location}
+    return _revealed({"ssl.ca.pem": store.certificates})
+
+
+def _keystore(store: model.KeyStore) -> dict[str, str]:
+    if store.type is model.StoreType.JKS:
+        raise _unsupported("a keystore of type JKS")
+    if store.type is model.StoreType.PKCS12:
+        return {
+            "ssl.keystore.location": store.location or "",
+            **_revealed({"ssl.keystore.password": store.password}),
+        }
+    file = store.location
+    places = {} if file is None else {"ssl.certificate.location": file, "ssl.key.location": file}
+    inline = {"ssl.certificate.pem": store.certificate_chain, "ssl.key.pem": store.key}
+    return places | _revealed(inline | {"ssl.key.password": store.key_password})
+
+
+def _sasl(sasl: model.SaslConfig) -> dict[str, str]:
+    login = resolve(sasl)
+    found = {"sasl.mechanisms": sasl.mechanism.value}
+    if isinstance(login, model.PasswordLogin) and not login.token_auth:
+        return found | _revealed({"sasl.username": login.username, "sasl.password": login.password})
+    if isinstance(login, model.ClientCredentialsLogin) and login.tls is None:
+        pairs = ",".join(f"{name}={value}" for name, value in login.extensions)
+        given = {"sasl.oauthbearer.scope": login.scope, "sasl.oauthbearer.extensions": pairs}
+        return (
+            found
+            | {"sasl.oauthbearer.method": "oidc"}
+            | {"sasl.oauthbearer.token.endpoint.url": login.token_endpoint_url}
+            | {name: value for name, value in given.items() if value}
+            | _revealed(
+                {
+                    "sasl.oauthbearer.client.id": login.client_id,
+                    "sasl.oauthbearer.client.secret": login.client_secret,
+                }
+            )
+        )
+    raise _unsupported(f"this {sasl.mechanism.value} login")
+
+
+def _revealed(secrets: dict[str, Secret | None]) -> dict[str, str]:
+    return {name: secret.reveal() for name, secret in secrets.items() if secret is not None}
+
+
+def _unsupported(what: str) -> ConfigError:
+    return ConfigError(
+        f"the demo reads the records with librdkafka, which does not support {what}", hint=_HINT
+    )
+
+
+TIMEOUT_S = 10.0
+STALLED_S = 30.0
+BATCH = 10_000
+
+
+@dataclass(slots=True)
+class Received:
+    """The received records: the documents of each key, in order, and their partitions."""
+
+    fields: tuple[str, ...]
+    rows: defaultdict[str | None, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    partitions: defaultdict[str | None, set[int]] = field(default_factory=lambda: defaultdict(set))
+    count: int = 0
+    unexpected: int = 0
+    """Number of records that are not JSON objects with exactly these fields."""
+
+    def add(self, message: Message) -> None:
+        """Add one record."""
+        self.count += 1
+        key = message.key()
+        name = None if key is None else _bytes(key).decode()
+        document = _document(message)
+        if document is None or tuple(document) != self.fields:
+            self.unexpected += 1
+            return
+        self.rows[name].append(tuple(document.values()))
+        self.partitions[name].add(int(message.partition() or 0))
+
+
+def _document(message: Message) -> dict[str, object] | None:
+    try:
+        document = json.loads(_bytes(message.value()))
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _bytes(data: str | bytes | None) -> bytes:
+    return data.encode() if isinstance(data, str) else data or b""
+
+
+class DemoTopic:
+    """Context manager for a topic that is created, watched and read with librdkafka."""
+
+    def __init__(
+        self, bootstrap_servers: str, name: str, security: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self._servers = bootstrap_servers
+        self._security = dict(security or {})
+        self._partitions: list[int] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "kafkaprod-demo",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "check.crcs": True,
+                "log_level": 0,
+                **self._security,
+            }
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def create(self, partitions: int) -> int:
+        """Create the topic unless it exists. Return its number of partitions.
+
+        Raises:
+            BrokerUnavailableError: no broker responds, or the broker rejects the request.
+        """
+        admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0, **self._security})
+        try:
+            new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
+            created = admin.create_topics([new], request_timeout=TIMEOUT_S)
+            _wait_unless_exists(created[self.name].result)
+            self._partitions = self._find_partitions()
+        except KafkaException as error:
+            raise BrokerUnavailableError(
+                f"the topic cannot be created: {error.args[0].str()}",
+                topic=self.name,
+                broker=self._servers,
+                hint="Check --bootstrap-servers and the security options",
+            ) from error
+        return len(self._partitions)
+
+    def _find_partitions(self) -> list[int]:
+        """Wait until all partitions have a leader, and return their numbers."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            found = self._consumer.list_topics(self.name, timeout=TIMEOUT_S).topics[self.name]
+            led = [number for number, one in found.partitions.items() if one.leader >= 0]
+            if led and len(led) == len(found.partitions):
+                return sorted(led)
+            if time.monotonic() > deadline:
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            time.sleep(0.1)
+
+    def sizes(self) -> dict[int, int]:
+        """Return the number of records in each partition, from its low and high watermarks."""
+        sizes = {}
+        for number in self._partitions:
+            place = TopicPartition(self.name, number)
+            low, high = self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+            sizes[number] = int(high) - int(low)
+        return sizes
+
+    def count(self) -> int:
+        """Return the number of records in the topic."""
+        return sum(self.sizes().values())
+
+    def read(self, fields: tuple[str, ...], on_progress: Callable[[int], None]) -> Received:
+        """Read all records between the partitions' watermarks. librdkafka checks the CRCs.
+
+        Raises:
+            BrokerUnavailableError: reading fails, or the brokers stop responding.
+        """
+        wanted = self.count()
+        received = Received(fields)
+        self._consumer.assign([TopicPartition(self.name, n, 0) for n in self._partitions])
+        last = time.monotonic()
+        while received.count < wanted:
+            for message in self._consumer.consume(BATCH, timeout=0.2):
+                if message.error() is not None:
+                    raise self._stopped(str(message.error()))
+                received.add(message)
+                last = time.monotonic()
+            on_progress(received.count)
+            if time.monotonic() - last > STALLED_S:
+                raise self._stopped(
+                    f"{received.count:,} of {plural(wanted, 'record')} read, then the brokers "
+                    "stopped responding"
+                )
+        return received
+
+    def _stopped(self, why: str) -> BrokerUnavailableError:
+        return BrokerUnavailableError(
+            f"the records cannot be read back: {why}", topic=self.name, broker=self._servers
+        )
+
+
+def _wait_unless_exists(wait: Callable[[], object]) -> None:
+    try:
+        wait()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise

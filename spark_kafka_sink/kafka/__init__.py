@@ -1,0 +1,10 @@
+"""A Kafka client without a producer, from bytes on the wire to blocking requests.
+
+In reading order:
+
+- `protocol`: frames, messages and API versions, without I/O
+- `records`: encode and decode records as columns
+- `security`: TLS contexts and SASL exchanges
+- `client`: connections, cluster metadata and the sender thread
+- `admin`: blocking requests for topics, transactions and logs
+"""

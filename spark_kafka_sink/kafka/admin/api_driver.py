@@ -1,0 +1,433 @@
+"""Send requests for many keys, and retry them until every key has a final result.
+
+A key is a transactional id, a partition or a broker. A request is sent to the broker that is
+responsible for the key, and is retried until the result is final. If the API allows several keys
+per request, keys are sent together. Source: ``AdminApiDriver``, ``AdminApiHandler``,
+``AdminApiLookupStrategy`` (KIP-699), ``PartitionLeaderStrategy``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from zlib import crc32
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, Call, CallOutcome
+from spark_kafka_sink.kafka.admin.lookups import (
+    MAX_WAIT_S,
+    AnyBrokerLookup,
+    K,
+    LeaderLookup,
+    Lookup,
+)
+from spark_kafka_sink.kafka.client.backoff import full_jitter
+from spark_kafka_sink.kafka.client.cluster_snapshot import Node, TopicPartition
+from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.kafka.protocol.messages import Values, encode_request
+from spark_kafka_sink.kafka.protocol.transactions import find_coordinator
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from typing_extensions import Buffer
+
+V = TypeVar("V")
+
+CONCURRENT_BACKOFF_MS = 10
+"""Initial backoff for CONCURRENT_TRANSACTIONS, which is shorter than retry.backoff.ms, as in Java.
+"""
+MANY_KEYS = 1_000
+"""Maximum keys per request for APIs without a limit."""
+_FIRST_EXTRA_ID = -1_000_000
+_MAX_BROKERS = 1 << 31
+"""Offset for the node ids of additional connections. Other node ids do not use this range."""
+_MULTIPLE_KEYS = 4
+"""The first version of FindCoordinator that supports several keys (KIP-699)."""
+
+
+class Action(Enum):
+    """The next step for a key after a response."""
+
+    DONE = "done"
+    """The response is final."""
+    RETRY = "retry"
+    """Retry with the same broker after a backoff."""
+    LOOK_UP = "look up"
+    """Look up the responsible broker again, and retry after a backoff."""
+
+
+@dataclass(slots=True, kw_only=True)
+class KeyResult(Generic[V]):
+    """A broker's response for one key: Kafka's error code, and the value if the code is 0.
+
+    `node` is the broker, which `ApiDriver` sets.
+    """
+
+    code: int
+    value: V | None = None
+    message: str | None = None
+    node: Node | None = None
+
+
+class ApiHandler(ABC, Generic[K, V]):
+    """An API: creates requests for keys and parses the responses."""
+
+    api: ApiKey
+    retried: frozenset[int] = frozenset()
+    """Error codes for which `action` is `Action.RETRY`."""
+    looked_up: frozenset[int] = frozenset()
+    """Error codes for which `action` is `Action.LOOK_UP`, unless they are in `retried`."""
+    max_keys = 1
+    """Maximum keys per request."""
+
+    def lookup(self, client: BlockingClient) -> Lookup[K]:
+        """Return the lookup of the brokers that handle the API; by default, any broker."""
+        return AnyBrokerLookup(client)
+
+    def cap(self, keys: Sequence[K]) -> int | None:  # noqa: ARG002
+        """Return the maximum version of a request for these keys, or None for no limit."""
+        return None
+
+    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
+        """Return the maximum keys per request; `version` is None before the negotiation."""
+        return self.max_keys
+
+    def body(self, keys: Sequence[K], version: int) -> list[Buffer]:
+        """Return the body of a request for these keys."""
+        return encode_request(self.api, version, self.values(keys, version))
+
+    @abstractmethod
+    def values(self, keys: Sequence[K], version: int) -> Values:
+        """Return the values of a request for these keys."""
+
+    def results(self, keys: Sequence[K], outcome: CallOutcome) -> Mapping[K, KeyResult[V]]:
+        """Return the result of each key. `outcome.response` must not be None."""
+        (key,) = keys
+        return {key: self.result(key, outcome)}
+
+    def result(self, key: K, outcome: CallOutcome) -> KeyResult[V]:
+        """Return the result of a request with one key."""
+        raise NotImplementedError
+
+    def action(self, code: int) -> Action:
+        """Return the action for an error code, which can be a `ClientErrorCode`."""
+        if code in self.retried:
+            return Action.RETRY
+        return Action.LOOK_UP if code in self.looked_up else Action.DONE
+
+
+class CoordinatorHandler(ApiHandler[str, V]):
+    """An API that the coordinators of transactional ids handle."""
+
+    retried = error_codes.COORDINATOR_BUSY
+    looked_up = error_codes.COORDINATOR_MOVED
+
+    def lookup(self, client: BlockingClient) -> Lookup[str]:
+        """See `ApiHandler`."""
+        return CoordinatorLookup(client)
+
+
+class LeaderHandler(ApiHandler[TopicPartition, V]):
+    """An API that partition leaders handle."""
+
+    retried = error_codes.LEADER_BUSY
+    looked_up = error_codes.INVALID_METADATA | {ErrorCode.unknown_leader_epoch}
+
+    def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
+        """See `ApiHandler`."""
+        return LeaderLookup(client)
+
+
+def only(items: Sequence[Any], outcome: CallOutcome) -> Any:
+    """Return the only item of a list in the response to a request for one item.
+
+    Raises:
+        ProtocolError: the list does not have exactly one item.
+    """
+    if len(items) != 1:
+        raise ProtocolError(
+            f"the broker returned {len(items)} results for a request with one key",
+            broker=str(outcome.node),
+        )
+    return items[0]
+
+
+@dataclass(slots=True)
+class _KeyState:
+    """The state of a key without a final result.
+
+    `retry_at` is a time on the client's clock in seconds; `code` is the latest error code.
+    """
+
+    attempts: int = 0
+    retry_at: float = 0.0
+    code: int | None = None
+
+
+class ApiDriver(Generic[K, V]):
+    """Sends requests of one API for many keys, until each key has a final result.
+
+    Args:
+        client: sends the requests.
+        handler: the API.
+        keys: the initial keys; `add` adds more keys.
+        lookup: the lookup of the responsible brokers; None for the handler's own lookup.
+    """
+
+    def __init__(
+        self,
+        client: BlockingClient,
+        handler: ApiHandler[K, V],
+        keys: Iterable[K] = (),
+        lookup: Lookup[K] | None = None,
+    ) -> None:
+        self.results: dict[K, KeyResult[V]] = {}
+        """Final results, until `take_results` removes them."""
+        self._client = client
+        self._handler = handler
+        self._lookup = lookup or handler.lookup(client)
+        self._waiting: dict[K, _KeyState] = {}
+        self._in_progress: dict[K, _KeyState] = {}
+        """Keys with a queued request or a request in flight."""
+        self.add(keys)
+
+    @property
+    def is_done(self) -> bool:
+        """True if every key has its final result."""
+        return not self._waiting and not self._in_progress
+
+    @property
+    def unsettled(self) -> dict[K, int | None]:
+        """The latest error codes of the keys that have no final result."""
+        states = (*self._waiting.items(), *self._in_progress.items())
+        return {key: state.code for key, state in states}
+
+    @property
+    def latest_code(self) -> int | None:
+        """The latest error code of any key without a final result, or None."""
+        return next((code for code in self.unsettled.values() if code is not None), None)
+
+    def add(self, keys: Iterable[K]) -> None:
+        """Add keys; keys that are already in progress are skipped."""
+        for key in keys:
+            if key not in self._waiting and key not in self._in_progress:
+                self._waiting[key] = _KeyState()
+
+    def take_results(self) -> dict[K, KeyResult[V]]:
+        """Remove and return the results that became final since the last call."""
+        taken, self.results = self.results, {}
+        return taken
+
+    def run(self, deadline: float | None) -> bool:
+        """Send requests until every key has its final result, or the deadline has passed.
+
+        Args:
+            deadline: time limit in seconds of the client's clock, or None.
+
+        Returns:
+            True if every key has its final result.
+
+        Raises:
+            AuthenticationError: the brokers do not accept this client.
+            ProtocolError: a broker does not support the API.
+        """
+        client = self._client
+        try:
+            client.run_once(0.0)  # Detect connections that have been closed since the last use.
+            while not self.is_done:
+                now = client.now()
+                if deadline is not None and now >= deadline:
+                    return False
+                self.step(now)
+                if not self.is_done:
+                    longest = MAX_WAIT_S if deadline is None else deadline - now
+                    client.run_once(min(self.wait(now), longest))
+            return True
+        finally:
+            if not self.is_done:
+                client.abandon()
+
+    def complete(self, deadline: float | None, what: str) -> dict[K, KeyResult[V]]:
+        """Return the final result of every key.
+
+        Args:
+            deadline: see `run`.
+            what: the action, such as "describing transactions"; shown in errors.
+
+        Raises:
+            AuthenticationError, ProtocolError: see `run`.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        if not self.run(deadline):
+            raise self._client.unavailable(what, self.latest_code)
+        return self.results
+
+    def step(self, now: float) -> None:
+        """Continue the lookup, and submit requests for all keys whose backoff has passed."""
+        for key, code in self._lookup.step(now).items():
+            if self._waiting.pop(key, None) is not None:
+                self.results[key] = KeyResult(code=code)
+        by_node: dict[Node, list[K]] = {}
+        unknown: list[K] = []
+        for key, state in self._waiting.items():
+            if state.retry_at > now:
+                continue
+            node = self._lookup.node(key)
+            if node is None:
+                unknown.append(key)
+            else:
+                by_node.setdefault(node, []).append(key)
+        if unknown:
+            self._lookup.look_up(unknown)
+        for node, keys in by_node.items():
+            self._send(node, keys)
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until `step` must be called again, unless a response arrives first."""
+        if not self._waiting:
+            return MAX_WAIT_S
+        retries = [state.retry_at - now for state in self._waiting.values()]
+        later = min((wait for wait in retries if wait > 0), default=MAX_WAIT_S)
+        return min(later, self._lookup.wait(now), MAX_WAIT_S)
+
+    def _send(self, node: Node, keys: list[K]) -> None:
+        handler = self._handler
+        size = handler.keys_per_request(self._client.version(node, handler.api, handler.cap(keys)))
+        for start in range(0, len(keys), size):
+            some = keys[start : start + size]
+            for key in some:
+                self._in_progress[key] = self._waiting.pop(key)
+            self._client.submit(self._call(node, some))
+
+    def _call(self, node: Node, keys: Sequence[K]) -> Call:
+        handler = self._handler
+        return Call(
+            node=node,
+            api=handler.api,
+            body=lambda version: handler.body(keys, version),
+            done=lambda outcome: self._handle_outcome(keys, outcome),
+            cap=handler.cap(keys),
+        )
+
+    def _handle_outcome(self, keys: Sequence[K], outcome: CallOutcome) -> None:
+        default: KeyResult[V] = KeyResult(code=ErrorCode.unknown_server_error)
+        results: Mapping[K, KeyResult[V]] = {}
+        if outcome.response is None:
+            code = ClientErrorCode.disconnected if outcome.written else ClientErrorCode.not_sent
+            default = KeyResult(code=code, message=outcome.failure)
+        else:
+            results = self._handler.results(keys, outcome)
+        for key in keys:
+            result = results.get(key, default)
+            result.node = outcome.node
+            self._decide(key, result)
+
+    def _decide(self, key: K, result: KeyResult[V]) -> None:
+        state = self._in_progress.pop(key)
+        action = Action.DONE if not result.code else self._handler.action(result.code)
+        if action is Action.DONE:
+            self.results[key] = result
+            return
+        if action is Action.LOOK_UP:
+            self._lookup.invalidate(key)
+        config = self._client.config
+        concurrent = result.code == ErrorCode.concurrent_transactions
+        base = CONCURRENT_BACKOFF_MS if concurrent else config.retry_backoff_ms
+        delay = full_jitter(state.attempts, base, config.retry_backoff_max_ms, self._client.random)
+        state.attempts += 1
+        state.retry_at, state.code = self._client.now() + delay, result.code
+        self._waiting[key] = state
+
+
+def request_one(
+    client: BlockingClient, handler: ApiHandler[K, V], key: K, deadline: float | None, what: str
+) -> KeyResult[V]:
+    """Return the final result of a single key; see `ApiDriver.complete`."""
+    return ApiDriver(client, handler, (key,)).complete(deadline, what)[key]
+
+
+class FindCoordinatorHandler(ApiHandler[str, Node]):
+    """Finds the coordinators of transactional ids."""
+
+    api = ApiKey.FIND_COORDINATOR
+    retried = error_codes.COORDINATOR_UNAVAILABLE
+
+    def keys_per_request(self, version: int | None) -> int:
+        """See `ApiHandler`."""
+        return MANY_KEYS if version is not None and version >= _MULTIPLE_KEYS else 1
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return find_coordinator(keys)
+
+    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[Node]]:
+        """See `ApiHandler`."""
+        coordinators = getattr(outcome.response, "coordinators", None)
+        if coordinators is None:
+            return {keys[0]: _coordinator(outcome.response)}
+        return {found.key: _coordinator(found) for found in coordinators}
+
+
+def _coordinator(found: object) -> KeyResult[Node]:
+    code = int(getattr(found, "error_code", 0))
+    node_id, host, port = (getattr(found, name) for name in ("node_id", "host", "port"))
+    return KeyResult(
+        code=code,
+        message=getattr(found, "error_message", None),
+        value=None if code else Node(int(node_id), host, int(port)),
+    )
+
+
+class CoordinatorLookup(Lookup[str]):
+    """Looks up the coordinators of transactional ids, which the client caches.
+
+    Args:
+        client: sends the requests.
+        connections: number of connections per coordinator, among which the ids are distributed. A
+            broker processes the requests of a connection one after another, and responds to EndTxn
+            only after its followers have replicated the new state of the transaction.
+    """
+
+    def __init__(self, client: BlockingClient, connections: int = 1) -> None:
+        super().__init__(client)
+        self._coordinators = client.coordinators
+        self._connections = connections
+        self._driver = ApiDriver(client, FindCoordinatorHandler())
+
+    def node(self, key: str) -> Node | None:
+        """See `Lookup`."""
+        node = self._coordinators.get(key)
+        number = crc32(key.encode()) % self._connections
+        if node is None or not number:
+            return node
+        node_id = _FIRST_EXTRA_ID - number * _MAX_BROKERS - node.node_id
+        return Node(node_id, node.host, node.port)
+
+    def look_up(self, keys: Sequence[str]) -> None:
+        """See `Lookup`."""
+        self._driver.add(keys)
+        self._driver.step(self._client.now())
+
+    def invalidate(self, key: str) -> None:
+        """See `Lookup`."""
+        self._coordinators.remove(key)
+
+    def step(self, now: float) -> Mapping[str, int]:
+        """See `Lookup`."""
+        self._driver.step(now)
+        failures = {}
+        for key, result in self._driver.take_results().items():
+            if result.value is None:
+                failures[key] = result.code
+            else:
+                self._coordinators.add(key, result.value)
+        return failures
+
+    def wait(self, now: float) -> float:
+        """See `Lookup`."""
+        return MAX_WAIT_S if self._driver.is_done else self._driver.wait(now)

@@ -1,0 +1,382 @@
+"""Append records to one partition in a transaction.
+
+Either all records become visible, or none of them. The producer id and epoch come from
+`TransactionAdmin.init_producer_id`. Source: ``TransactionManager``; KIP-98, KIP-360, KIP-890,
+KAFKA-17754.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.errors import FencedError, KafkaProdError
+from spark_kafka_sink.kafka.admin.api_driver import (
+    CoordinatorHandler,
+    KeyResult,
+    LeaderHandler,
+    V,
+    only,
+    request_one,
+)
+from spark_kafka_sink.kafka.admin.blocking_client import (
+    BlockingClient,
+    CallOutcome,
+    denied,
+    on_topic,
+)
+from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
+from spark_kafka_sink.kafka.admin.transaction_admin import EndTxnHandler, TransactionAdmin
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol import error_codes, produce
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, add_partitions
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
+from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader, next_sequence
+from spark_kafka_sink.kafka.security.acl import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.kafka.protocol.messages import Values
+
+    KeyValue = tuple[bytes, bytes | None]
+    """A key and its value, which is None for a tombstone."""
+
+BATCH_BYTES: Final = 512 * 1024
+"""Maximum bytes of keys and values per batch. A larger record is sent in its own batch.
+
+This is half of the default value of max.message.bytes.
+"""
+_ALL: Final = -1
+_WITHOUT_TOPIC_IDS: Final = 12
+_TIMEOUT_MS: Final = 60_000
+_ABORT_TIMEOUT_S: Final = 5.0
+_UNKNOWN_TOPIC_RETRY_S: Final = 30.0
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
+_FENCED = error_codes.FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
+"""Codes that mean that the producer was fenced, or that its transaction was aborted by the next
+InitProducerId or after transaction.timeout.ms.
+"""
+
+
+class AddPartitionsHandler(CoordinatorHandler[None]):
+    """Adds one partition to a V1 transaction; the key is the transactional id."""
+
+    api = ApiKey.ADD_PARTITIONS_TO_TXN
+    # The topic may be new.
+    retried = CoordinatorHandler.retried | {ErrorCode.unknown_topic_or_partition}
+
+    def __init__(self, producer: OpenTransaction, partition: TopicPartition) -> None:
+        self._producer = producer
+        self._partition = partition
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return add_partitions(self._producer, [self._partition])
+
+    def result(self, key: str, outcome: CallOutcome) -> KeyResult[None]:  # noqa: ARG002
+        """See `ApiHandler`."""
+        topic = only(outcome.response.results_by_topic_v3_and_below, outcome)
+        partition = only(topic.results_by_partition, outcome)
+        return KeyResult(code=int(partition.partition_error_code))
+
+
+class ProduceHandler(LeaderHandler[int]):
+    """Appends a batch to a partition; the result is the first offset of the batch.
+
+    In a transaction, retries are safe: the leader detects duplicates by producer id, epoch and
+    sequence numbers.
+
+    Args:
+        client: the client whose metadata is used.
+        batch: the record batch.
+        producer: the producer, for a batch in a transaction, or None.
+        acks: the acks value of the request; -1 for all.
+        unknown_topic_retry_s: seconds for which an unknown topic is looked up again.
+    """
+
+    api = ApiKey.PRODUCE
+    retried = LeaderHandler.retried | error_codes.COORDINATOR_ERRORS
+
+    def __init__(
+        self,
+        client: BlockingClient,
+        batch: Sequence[Buffer],
+        producer: OpenTransaction | None = None,
+        acks: int = _ALL,
+        unknown_topic_retry_s: float = _UNKNOWN_TOPIC_RETRY_S,
+    ) -> None:
+        self._client = client
+        self._batch = batch
+        self._producer = producer
+        self._acks = acks
+        self._unknown_topic_retry_s = unknown_topic_retry_s
+
+    def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
+        """See `ApiHandler`."""
+        return LeaderLookup(client, self._unknown_topic_retry_s)
+
+    def cap(self, keys: Sequence[TopicPartition]) -> int | None:
+        """See `ApiHandler`."""
+        cap = None if self._producer is None else self._producer.version.cap(ApiKey.PRODUCE)
+        has_id = self._topic(keys[0]).topic_id is not None
+        return cap if cap is not None or has_id else _WITHOUT_TOPIC_IDS
+
+    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:
+        """See `ApiHandler`. Not used, because `body` encodes without copying the batch."""
+        raise NotImplementedError
+
+    def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        size = sum(memoryview(part).nbytes for part in self._batch)
+        data = produce.PartitionData(keys[0].partition, self._batch, size)
+        topic = self._topic(keys[0])
+        return produce.produce_body(
+            version,
+            [produce.TopicData(topic.name, topic.topic_id, [data])],
+            transactional_id=self._producer.transactional_id if self._producer else None,
+            acks=self._acks,
+            timeout_ms=self._client.config.request_timeout_ms,
+        )
+
+    def result(self, key: TopicPartition, outcome: CallOutcome) -> KeyResult[int]:  # noqa: ARG002
+        """See `ApiHandler`."""
+        topic = only(outcome.response.responses, outcome)
+        partition = only(topic.partition_responses, outcome)
+        return KeyResult(
+            code=int(partition.error_code),
+            value=int(partition.base_offset),
+            message=getattr(partition, "error_message", None),
+        )
+
+    def _topic(self, key: TopicPartition) -> Any:
+        return self._client.cluster.topics[key.topic]
+
+
+class UnclearFenceError(FencedError):
+    """The producer was fenced, and its records might already be committed."""
+
+
+class TransactionalAppender:
+    """Appends records for producers that `TransactionAdmin.init_producer_id` has returned.
+
+    Args:
+        client: sends the requests; the caller closes it.
+        admin: the transaction administration, on the same client.
+        timeout_ms: transaction.timeout.ms of the producers.
+    """
+
+    def __init__(
+        self, client: BlockingClient, admin: TransactionAdmin, timeout_ms: int = _TIMEOUT_MS
+    ) -> None:
+        self._client = client
+        self._admin = admin
+        self._timeout_ms = timeout_ms
+        self._sequences: dict[tuple[int, int, TopicPartition], int] = {}
+        """Next sequence number by producer id, epoch and partition; needed because V1 does not bump
+        the epoch.
+        """
+
+    def append(
+        self,
+        owner: OpenTransaction,
+        topic: str,
+        records: Sequence[KeyValue],
+        deadline: float | None,
+        partition: int = 0,
+        before_commit: Callable[[], None] | None = None,
+    ) -> OpenTransaction:
+        """Append all records in one transaction, or none of them.
+
+        When this method returns, the commit is decided, but the marker might not be written yet.
+        Until the marker is written, `LogReader` returns the transaction as pending. After a later
+        InitProducerId for the same transactional id, the marker has been written.
+
+        Args:
+            owner: the producer, without an open transaction.
+            topic: the name of an existing topic.
+            records: at least one record.
+            deadline: time limit in seconds of the client's clock; None for no deadline.
+            partition: the partition's number.
+            before_commit: called after all records are written and before the commit. If it raises
+                a KafkaProdError, the transaction is aborted and no records are appended.
+
+        Returns:
+            The producer to use for the owner's next transaction.
+
+        Raises:
+            FencedError: the producer was fenced, or the transaction was aborted. No records are
+                appended, except possibly in case of an UnclearFenceError.
+            RecordTooLargeError: a record exceeds the topic's limit.
+            AuthorizationError: an ACL is missing; the error contains it.
+            TransactionError: a broker rejected a request for a different reason; no records are
+                appended.
+            BrokerUnavailableError: the deadline has passed. Either all records or none are
+                appended. The next InitProducerId decides the outcome.
+        """
+        if not records:
+            raise ValueError("an empty transaction cannot be committed")
+        key = TopicPartition(topic, partition)
+        try:
+            if owner.version.needs_add_partitions:
+                self._add_partition(owner, key, deadline)
+            for batch in _in_batches(records):
+                self._produce(owner, key, batch, deadline)
+            if before_commit is not None:
+                before_commit()
+        except (FencedError, errors.BrokerUnavailableError):
+            raise
+        except KafkaProdError:
+            self._abort(owner, deadline)
+            raise
+        return self._commit(owner, deadline)
+
+    def _add_partition(
+        self, owner: OpenTransaction, key: TopicPartition, deadline: float | None
+    ) -> None:
+        what, name = "AddPartitionsToTxn", owner.transactional_id
+        handler = AddPartitionsHandler(owner, key)
+        result = request_one(self._client, handler, name, deadline, f"{what} of {name}")
+        if result.code:
+            raise self._rejection(what, owner, key, result)
+
+    def _produce(
+        self,
+        owner: OpenTransaction,
+        key: TopicPartition,
+        records: Sequence[KeyValue],
+        deadline: float | None,
+    ) -> None:
+        client = self._client
+        place = (owner.producer_id, owner.epoch, key)
+        sequence = self._sequences.get(place, 0)
+        batch = _batch(owner, sequence, records, client.wall_ms())
+        # An unknown topic to which this appender has already appended was deleted.
+        is_new = all(key != other for _, _, other in self._sequences)
+        retry_s = _UNKNOWN_TOPIC_RETRY_S if is_new else MAX_WAIT_S
+        handler = ProduceHandler(client, batch, owner, unknown_topic_retry_s=retry_s)
+        what = f"Produce to {key.topic}-{key.partition}"
+        result = request_one(client, handler, key, deadline, what)
+        if result.code not in {ErrorCode.none, ErrorCode.duplicate_sequence_number}:
+            raise self._rejection("Produce", owner, key, result)
+        self._sequences[place] = next_sequence(sequence, len(records))
+
+    def _commit(self, owner: OpenTransaction, deadline: float | None) -> OpenTransaction:
+        client, name = self._client, owner.transactional_id
+        handler, what = EndTxnHandler([owner], commit=True), f"committing {name}"
+        result = request_one(client, handler, name, deadline, f"{what} (which may have succeeded)")
+        try:
+            return self._following(owner, result, handler, deadline)
+        except FencedError as error:
+            if not handler.may_have_ended:
+                raise
+            raise UnclearFenceError(error.message, error=error.error) from error
+
+    def _following(
+        self,
+        owner: OpenTransaction,
+        result: KeyResult[OpenTransaction],
+        handler: EndTxnHandler,
+        deadline: float | None,
+    ) -> OpenTransaction:
+        """Return the producer to use for the owner's next transaction."""
+        name = owner.transactional_id
+        if result.value is None:
+            raise self._rejection("EndTxn", owner, None, result)
+        if result.value.epoch == owner.epoch and handler.has_lost_responses:
+            # A lost EndTxn might still arrive and end the next transaction, so bump the epoch.
+            return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
+        return result.value
+
+    def _abort(self, owner: OpenTransaction, deadline: float | None) -> None:
+        """Try to abort the transaction. If this fails, the next InitProducerId aborts it."""
+        soon = self._client.deadline(_ABORT_TIMEOUT_S)
+        until = soon if deadline is None else min(soon, deadline)
+        with suppress(KafkaProdError):  # The caller raises the original error.
+            self._admin.end([owner], commit=False, deadline=until)
+
+    def _rejection(
+        self,
+        what: str,
+        owner: OpenTransaction,
+        key: TopicPartition | None,
+        result: KeyResult[V],
+    ) -> KafkaProdError:
+        """Return the error for a final error code."""
+        code, name = result.code, owner.transactional_id
+        if code in _FENCED:
+            return FencedError(
+                f"{what} of {name}: a newer producer with this id has fenced this producer, or "
+                "its transaction was aborted",
+                error=error_name(code),
+            )
+        if key is None:
+            return self._admin.rejection(what, name, code)
+        topic, partition = key
+        if code == ErrorCode.topic_authorization_failed:
+            return denied(self._client, what, code, on_topic(Operation.WRITE, topic))
+        if code == ErrorCode.unknown_topic_or_partition:
+            return errors.UnknownTopicError(
+                "the topic does not exist", topic=topic, error=error_name(code)
+            )
+        if code in error_codes.RECORDS_TOO_LARGE:
+            return errors.RecordTooLargeError(
+                "a record exceeds the topic's maximum batch size",
+                topic=topic,
+                partition=partition,
+                error=error_name(code),
+                hint="raise its max.message.bytes",
+            )
+        if code == ErrorCode.transactional_id_authorization_failed:
+            return self._admin.rejection(what, name, code)
+        reason = f": {result.message}" if result.message else ""
+        return errors.TransactionError(
+            f"{what} of {name} was rejected{reason}",
+            topic=topic,
+            partition=partition,
+            broker=None if result.node is None else str(result.node),
+            error=error_name(code),
+        )
+
+
+def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
+    """Yield the records in order, in batches that have at most `BATCH_BYTES` or a single record."""
+    start = size = 0
+    for end, (key, value) in enumerate(records):
+        added = len(key) + len(value or b"")
+        if end > start and size + added > BATCH_BYTES:
+            yield records[start:end]
+            start, size = end, 0
+        size += added
+    yield records[start:]
+
+
+def _batch(
+    owner: OpenTransaction, sequence: int, records: Sequence[KeyValue], now_ms: int
+) -> list[Buffer]:
+    """Return a record batch as two buffers: the header and the records."""
+    keys, values = zip(*records, strict=True)
+    columns = Columns(value=pa.array(values, pa.binary()), key=pa.array(keys, pa.binary()))
+    count = len(records)
+    encoded = encode_records(columns, np.arange(count, dtype=np.int32))
+    data = slice_records(encoded, 0, count)
+    header = BatchHeader(
+        attributes=TRANSACTIONAL,
+        last_offset_delta=count - 1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=owner.producer_id,
+        producer_epoch=owner.epoch,
+        base_sequence=sequence,
+        record_count=count,
+    )
+    return [header.pack([data]), data]

@@ -1,0 +1,438 @@
+"""A Kafka client that runs on the caller's thread and is reused between calls.
+
+- `BlockingClient` sends requests, waits for responses and handles them on the caller's thread.
+  Requests to many brokers can be in flight concurrently. Connections, TLS, SASL and metadata are
+  provided by the `client` package.
+- `borrowed_client` reuses clients between calls, because Spark's planning and commit processes
+  exist as long as a query and are used once per micro-batch.
+- `denied` creates the error for an unauthorized request. The error contains the missing ACL.
+
+Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from spark_kafka_sink.common.errors import AuthorizationError, BrokerUnavailableError, ProtocolError
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.client.client_pool import ClientPool
+from spark_kafka_sink.kafka.client.metadata_updater import Metadata
+from spark_kafka_sink.kafka.client.request import Completion, Request
+from spark_kafka_sink.kafka.protocol.error_codes import error_name
+from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.security.acl import Acl, AclGuide, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.kafka.client.channel.background import Calls
+    from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node
+    from spark_kafka_sink.kafka.client.network_client import Connect
+    from spark_kafka_sink.kafka.protocol.versions import ApiKey
+    from spark_kafka_sink.kafka.security.credentials import Stamp
+
+
+MAX_CACHED_COORDINATORS = 10_000
+"""Maximum number of cached transactional ids, most of which are used only once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutcome:
+    """The outcome of a call: the response, or the reason for a failure.
+
+    `written` is True if the broker might have processed the request. `version` is the API version.
+    `transaction_version` is the transaction protocol that the broker supports. Both versions are
+    valid only with a response.
+    """
+
+    node: Node
+    version: int = -1
+    transaction_version: TransactionVersion = TransactionVersion.V1
+    response: Any = None
+    failure: str | None = None
+    written: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Call:
+    """A request to `node`; `body` encodes it in the negotiated version.
+
+    `cap` is the maximum version. `done` is called once, on the thread that calls
+    `BlockingClient.run_once`.
+    """
+
+    node: Node
+    api: ApiKey
+    body: Callable[[int], list[Buffer]]
+    done: Callable[[CallOutcome], None]
+    cap: int | None = None
+
+
+class Coordinators:
+    """A cache of FindCoordinator results; if it is full, the oldest entry is dropped."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+
+    def get(self, transactional_id: str) -> Node | None:
+        """Return the coordinator, or None if it is unknown."""
+        return self._nodes.get(transactional_id)
+
+    def add(self, transactional_id: str, node: Node) -> None:
+        """Store a coordinator that a broker has returned."""
+        self._nodes.pop(transactional_id, None)
+        self._nodes[transactional_id] = node
+        if len(self._nodes) > MAX_CACHED_COORDINATORS:
+            del self._nodes[next(iter(self._nodes))]
+
+    def remove(self, transactional_id: str) -> None:
+        """Remove a coordinator that has changed or does not respond."""
+        self._nodes.pop(transactional_id, None)
+
+
+MAX_IN_FLIGHT = 100
+"""Maximum requests in flight to a broker, which processes the requests of a connection in order."""
+_LONG_THROTTLE_S = 1.0
+_QUOTA_HINT = (
+    "the brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
+    "client.id: raise it, write less at a time, or raise kafka.max.block.ms"
+)
+_CONNECTING_WAIT = 0.02
+"""Seconds between two checks for an available broker."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sent:
+    """A call in flight, with its API version and the broker's transaction protocol."""
+
+    call: Call
+    version: int
+    transaction_version: TransactionVersion
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Calls that wait for a connection, or for earlier requests on that connection.
+
+    `failures` is the number of failed connection attempts at the submission of the first call.
+    """
+
+    failures: int
+    calls: deque[Call]
+
+
+ADMIN_CLIENT_ID = "kafkaprod-admin"
+
+
+class BlockingClient:
+    """A Kafka client that runs on the caller's thread. It is a context manager.
+
+    Only one thread at a time can use the client.
+
+    Args:
+        config: the connection settings; Metadata requests never create topics.
+        connect: opens sockets; None for TCP.
+        logins: runs the steps of logins; None for separate threads.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        connect: Connect | None = None,
+        logins: Calls | None = None,
+    ) -> None:
+        self.config = config
+        quiet = replace(config, allow_auto_create_topics=False)
+        self._client = Client(quiet, connect=connect, logins=logins)
+        self._network = self._client.network
+        self._network.name_client(ADMIN_CLIENT_ID)
+        self.metadata = self._client.metadata
+        self.random = self._client.random
+        self.coordinators = Coordinators()
+        self._queues: dict[Node, _Queue] = {}
+        self._in_flight: set[_Sent] = set()
+        self._throttled_s: dict[str, float] = {}
+        """Total throttle time in seconds for the current user of this client, by broker address."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.abandon()
+        self._client.close()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The current snapshot of the cluster."""
+        return self.metadata.cluster
+
+    @property
+    def credentials(self) -> Stamp:
+        """Stamp of the credentials at creation, used to detect changes of referenced secrets."""
+        return self._client.credentials
+
+    @property
+    def failures(self) -> ConnectionFailures:
+        """Connection failures by address."""
+        return self._network.failures
+
+    def brokers(self) -> list[BrokerConnection]:
+        """Return all known brokers, including disconnected brokers."""
+        return self._network.brokers()
+
+    def now(self) -> float:
+        """Return the current time in seconds of the clock to which deadlines refer."""
+        return self._client.clock.monotonic()
+
+    def deadline(self, seconds: float) -> float:
+        """Return the deadline `seconds` from now."""
+        return self.now() + seconds
+
+    def wall_ms(self) -> int:
+        """Return the current time in milliseconds since 1970."""
+        return self._client.clock.wall_ms()
+
+    def submit(self, call: Call) -> None:
+        """Queue a request. `run_once` sends it as soon as its broker is connected."""
+        queue = self._queues.get(call.node)
+        if queue is None:
+            queue = self._queues[call.node] = _Queue(self._network.attempts(call.node), deque())
+        queue.calls.append(call)
+
+    def run_once(self, wait: float) -> None:
+        """Send queued requests, wait at most `wait` seconds, and process the responses.
+
+        Raises:
+            AuthenticationError: the brokers do not accept this client.
+            ProtocolError: a broker does not support the API of a request.
+        """
+        now = self.now()
+        for node in list(self._queues):
+            self._send_queued(node, now)
+        self.metadata.maybe_send(self._network, now)
+        waits = (wait, self._network.next_deadline(now), self.metadata.wait(now))
+        for completion in self._network.poll(min(waits), self._client.clock.monotonic):
+            self._complete(completion)
+        self._fail_unreachable()
+        if self.metadata.failure is not None:
+            raise copy(self.metadata.failure)
+        if (fatal := self._network.failures.fatal) is not None:
+            raise copy(fatal)
+
+    def ready_node(self) -> Node | None:
+        """Return the ready broker with the fewest requests in flight, or None."""
+        return self.metadata.least_loaded_node(self._network, self.now())
+
+    def connect_any(self) -> None:
+        """Start to connect to any broker."""
+        self.metadata.connect_any(self._network, self.now())
+
+    def version(self, node: Node, api: ApiKey, cap: int | None = None) -> int | None:
+        """Return the API version for requests to a broker, or None if it is not connected."""
+        if not self._network.is_ready(node, self.now()):
+            return None
+        return self._network.broker(node.node_id).connection.version(api, cap)
+
+    def await_metadata(self, deadline: float | None) -> None:
+        """Wait until the client has received metadata at least once.
+
+        Raises:
+            AuthenticationError: the brokers do not accept this client.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        while not self.metadata.answered:
+            self.pause(1.0, deadline, until_answered=True)
+
+    def refresh_metadata(self, deadline: float | None) -> None:
+        """Request new metadata and wait for it; raise the same errors as `await_metadata`."""
+        earlier = self.metadata.requests
+        self.metadata.refresh()
+        while self.metadata.answered <= earlier:
+            self.pause(1.0, deadline, until_answered=True)
+
+    def pause(
+        self, seconds: float, deadline: float | None, *, until_answered: bool = False
+    ) -> None:
+        """Run the client for `seconds`. With `until_answered`, call `run_once` only once.
+
+        Raises:
+            BrokerUnavailableError: the deadline has passed.
+        """
+        end = self.now() + seconds
+        while True:
+            now = self.now()
+            if deadline is not None and now >= deadline:
+                raise self.unavailable("waiting for the brokers")
+            if now >= end:
+                return
+            self.run_once((end if deadline is None else min(end, deadline)) - now)
+            if until_answered:
+                return
+
+    def forget_topics(self) -> None:
+        """Drop topic metadata and throttle times, to prepare the client for its next user."""
+        self._throttled_s.clear()
+        self.metadata.end_session(self.now())
+
+    def abandon(self) -> None:
+        """Drop all submitted calls, without calling `done`."""
+        self._queues.clear()
+        self._in_flight.clear()
+
+    @property
+    def is_reusable(self) -> bool:
+        """True if no call is queued or in flight, and the brokers accept this client."""
+        return not self._queues and not self._in_flight and self.failures.fatal is None
+
+    def unavailable(self, what: str, code: int | None = None) -> BrokerUnavailableError:
+        """Return an error for an action that exceeded its deadline.
+
+        Args:
+            what: the action, such as "describing transactions".
+            code: the latest retriable error code, or None.
+        """
+        reasons = sorted(self._network.failures.reasons.items())
+        tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
+        throttled = self._throttles()
+        hint = "check that the brokers of kafka.bootstrap.servers are running and reachable"
+        return BrokerUnavailableError(
+            f"{what} exceeded its deadline"
+            + (f": a quota throttles this client ({throttled})" if throttled else "")
+            + (f". Tried {tried}" if tried else ""),
+            error=None if code is None else error_name(code),
+            hint=_QUOTA_HINT if throttled else hint,
+        )
+
+    def _throttles(self) -> str:
+        """Return a list of the brokers with long throttle times, such as "host:9092 for 12.3 s"."""
+        return ", ".join(
+            f"{address} for {seconds:.1f} s"
+            for address, seconds in sorted(self._throttled_s.items())
+            if seconds >= _LONG_THROTTLE_S
+        )
+
+    def _send_queued(self, node: Node, now: float) -> None:
+        """Send a broker's queued calls, or connect to it."""
+        if not self._network.is_ready(node, now):
+            self._network.connect(node, now)
+            return
+        calls = self._queues[node].calls
+        while calls and self._network.in_flight(node.node_id) < MAX_IN_FLIGHT:
+            self._send(calls.popleft(), now)
+            if not self._network.is_ready(node, now):
+                return
+        if not calls:
+            del self._queues[node]
+
+    def _send(self, call: Call, now: float) -> None:
+        connection = self._network.broker(call.node.node_id).connection
+        try:
+            version = connection.version(call.api, call.cap)
+        except ProtocolError as error:
+            error.broker = str(call.node)
+            raise
+        sent = _Sent(call, version, connection.transaction_version)
+        request = Request(api=call.api, version=version, body=call.body(version), context=sent)
+        self._in_flight.add(sent)
+        self._network.send(call.node.node_id, request, now)
+
+    def _complete(self, completion: Completion) -> None:
+        sent: Any = completion.request.context
+        if isinstance(sent, Metadata):
+            self.metadata.handle_response(completion, self.now())
+        elif sent in self._in_flight:
+            self._in_flight.discard(sent)
+            self._throttle(completion)
+            sent.call.done(
+                CallOutcome(
+                    node=completion.node,
+                    version=sent.version,
+                    transaction_version=sent.transaction_version,
+                    response=completion.response,
+                    failure=completion.failure,
+                    written=completion.written,
+                )
+            )
+
+    def _throttle(self, completion: Completion) -> None:
+        if pause_ms := completion.throttle_ms:
+            seconds, address = pause_ms / 1000, str(completion.node)
+            self._throttled_s[address] = self._throttled_s.get(address, 0.0) + seconds
+            self._network.throttle(completion.node.node_id, seconds, self.now())
+
+    def _fail_unreachable(self) -> None:
+        """Fail queued calls if a connection to their broker has failed since the submission."""
+        for node, queue in list(self._queues.items()):
+            if self._network.attempts(node) <= queue.failures:
+                continue
+            del self._queues[node]
+            reason = self._network.failures.reasons.get(str(node), "no connection")
+            for call in queue.calls:
+                call.done(CallOutcome(node=node, failure=reason, written=False))
+
+
+POOL: ClientPool[BlockingClient, None] = ClientPool()
+"""Idle clients of this process; their connections and cluster metadata are reused."""
+
+
+@contextmanager
+def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
+    """Yield an idle client of this process, or a new client. Retain the client for the next call.
+
+    After an exception in the `with` block, the client is closed.
+    """
+    kept = POOL.take(config)
+    client = BlockingClient(config) if kept is None else kept[0]
+    try:
+        yield client
+    except BaseException:
+        client.close()
+        raise
+    client.forget_topics()
+    POOL.keep(client, None)
+
+
+def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> AuthorizationError:
+    """Return an error for a request that failed with an authorization error code.
+
+    Args:
+        client: the client that sent the request.
+        what: the request, such as "InitProducerId".
+        code: Kafka's error code.
+        acl: the missing ACL.
+    """
+    config = client.config
+    guide = AclGuide(config.security, config.bootstrap_servers[0])
+    topic = acl.name if acl.resource is ResourceType.TOPIC else None
+    return AuthorizationError(
+        f"{what} was rejected: {acl} is denied to {guide.principal}",
+        topic=topic,
+        error=error_name(code),
+        hint=guide.grant(acl),
+    )
+
+
+def on_topic(operation: Operation, topic: str) -> Acl:
+    """Return an ACL for one topic."""
+    return Acl(operation, ResourceType.TOPIC, topic)
+
+
+def on_transactional_id(operation: Operation, name: str, prefix: str | None) -> Acl:
+    """Return an ACL for all transactional ids with a prefix, or for `name` if `prefix` is None."""
+    if prefix is None:
+        return Acl(operation, ResourceType.TRANSACTIONAL_ID, name)
+    return Acl(operation, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)

@@ -1,0 +1,146 @@
+"""Check that the records of a delivery report still exist in Kafka.
+
+For each partition, `verify_report` counts the committed records between the report's first and last
+offset. Acknowledged records can be lost by an unclean leader election or, with acks=1, if a leader
+fails before a follower has replicated the records. Retention and compaction also delete records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.common.errors import UnknownTopicError
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.records.decoder import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
+    from spark_kafka_sink.report.partition_report import PartitionReport
+
+
+class Verdict(StrEnum):
+    """The result for one partition."""
+
+    COMPLETE = "complete"
+    """The log contains at least as many committed records between the offsets as were acknowledged.
+    """
+    MISSING = "missing"
+    """The log contains fewer committed records than were acknowledged."""
+    OPEN = "open transaction"
+    """An open transaction precedes the last records, so consumers cannot receive these records yet.
+    """
+    UNKNOWN = "unknown"
+    """The report contains no offsets: acks=0 was set, or the brokers returned no offsets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCheck:
+    """The result of comparing a partition of a report with its log.
+
+    `found` is the number of committed records between the first and the last offset of the report,
+    including records of other writers.
+    """
+
+    topic: str
+    partition: int
+    acknowledged: int
+    found: int
+    verdict: Verdict
+    reason: str = ""
+
+    @property
+    def missing(self) -> int:
+        """The number of acknowledged records that were not found."""
+        return max(0, self.acknowledged - self.found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as a JSON object."""
+        return asdict(self)
+
+
+def verify_report(
+    client: BlockingClient, report: DeliveryCounters, timeout_s: float
+) -> Iterator[PartitionCheck]:
+    """Yield a check for each partition that has acknowledged records in a report.
+
+    Records are counted from batch headers. Only the first and the last batch are decoded.
+
+    Args:
+        client: sends the requests.
+        report: the report of a write, or the sum of several reports.
+        timeout_s: maximum seconds without progress.
+
+    Raises:
+        AuthorizationError: an ACL is missing; the error contains it.
+        BrokerUnavailableError: the brokers have not responded in time.
+    """
+    for part in report.partitions:
+        if part.persisted:
+            yield _check(TopicReader(client, part.topic, timeout_s=timeout_s), part)
+
+
+def _check(reader: TopicReader, part: PartitionReport) -> PartitionCheck:
+    first, last = part.first_offset, part.last_offset
+    if first is None or last is None:
+        return _result(part, 0, Verdict.UNKNOWN, "the brokers returned no offsets")
+    try:
+        log = reader.bounds(part.partition)
+    except UnknownTopicError as error:
+        return _result(part, 0, Verdict.MISSING, error.message)
+    wanted = OffsetRange(key=log.key, start=max(first, log.start), end=min(last + 1, log.end))
+    found = _count(reader, wanted)
+    if found >= part.persisted:
+        others = found - part.persisted
+        note = f"{plural(others, 'record')} of other writers between them" if others else ""
+        return _result(part, found, Verdict.COMPLETE, note)
+    if log.end <= last:
+        return _beyond_end(reader, part, found, log.end)
+    if log.start > first:
+        reason = f"the log starts at offset {log.start:,}: retention has deleted older records"
+    else:
+        reason = "they were aborted, compacted, or overwritten after an unclean leader election"
+    return _result(part, found, Verdict.MISSING, reason)
+
+
+def _beyond_end(reader: TopicReader, part: PartitionReport, found: int, end: int) -> PartitionCheck:
+    """Return the check of a partition whose last readable offset is before the report's."""
+    written = reader.high_watermark(TopicPartition(part.topic, part.partition))
+    if part.last_offset is not None and written > part.last_offset:
+        reason = f"an open transaction prevents reading beyond offset {end:,}"
+        return _result(part, found, Verdict.OPEN, reason)
+    reason = (
+        f"the log ends at offset {written:,}: it was truncated (unclean leader election), "
+        "or the topic was recreated"
+    )
+    return _result(part, found, Verdict.MISSING, reason)
+
+
+def _count(reader: TopicReader, offsets: OffsetRange) -> int:
+    """Return the number of committed records in a range."""
+    total = 0
+    for batch, header in reader.batches(offsets):
+        if offsets.start <= header.base_offset and header.last_offset < offsets.end:
+            total += header.record_count
+        else:
+            total += sum(
+                offsets.start <= record.offset < offsets.end for record in read_records(batch)
+            )
+    return total
+
+
+def _result(part: PartitionReport, found: int, verdict: Verdict, reason: str) -> PartitionCheck:
+    return PartitionCheck(
+        topic=part.topic,
+        partition=part.partition,
+        acknowledged=part.persisted,
+        found=found,
+        verdict=verdict,
+        reason=reason,
+    )

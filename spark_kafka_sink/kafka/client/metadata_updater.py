@@ -1,0 +1,502 @@
+"""Update the cluster snapshot without blocking the sender.
+
+`Metadata` sends a Metadata request when a topic is new, when an error shows that the snapshot is
+stale, and every metadata.max.age.ms. It uses three helpers that do no I/O:
+
+- `TopicDenials`: determines whether TOPIC_AUTHORIZATION_FAILED means that the client is not
+  authorized to describe the topic, or not authorized to create it. If a Metadata request allows
+  topic creation, brokers return this code in both cases. If the request does not allow creation,
+  brokers return UNKNOWN_TOPIC_OR_PARTITION for a missing topic that the client is authorized to
+  describe.
+- `RemovedPartitions`: detects topics that were recreated with fewer partitions.
+- `Rebootstrap`: decides when to drop all brokers and connect to the bootstrap servers again: if no
+  broker is available (KIP-899), if metadata requests fail for too long, or if a broker requests it
+  (KIP-1102).
+
+Source: ``Metadata``, ``NetworkClient.DefaultMetadataUpdater``,
+``KafkaApis.handleTopicMetadataRequest``.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.common.debug_log import Debug
+from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.config.enums import RecoveryStrategy
+from spark_kafka_sink.kafka.client.backoff import RetryTimer
+from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, Node, TopicInfo, TopicPartition
+from spark_kafka_sink.kafka.client.outages import Outages
+from spark_kafka_sink.kafka.client.request import Completion, Request
+from spark_kafka_sink.kafka.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorCode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from random import Random
+
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.kafka.client.network_client import Network
+
+
+_DENIED = int(ErrorCode.topic_authorization_failed)
+_UNKNOWN = int(ErrorCode.unknown_topic_or_partition)
+
+
+@dataclass(slots=True)
+class TopicDenials:
+    """A session's unauthorized topics. Only the sender thread uses it, except for `uncreatable`."""
+
+    uncreatable: frozenset[str] = frozenset()
+    """Missing topics that this client is not authorized to create; any thread can read this."""
+    unclear: frozenset[str] = frozenset()
+    """Unauthorized topics to classify with the next request, which does not allow creation."""
+    _hidden: frozenset[str] = frozenset()
+    """Topics that this client is not authorized to describe."""
+
+    def classify(self, snapshot: Cluster, *, may_create: bool) -> Cluster:
+        """Classify the unauthorized topics in a response.
+
+        Args:
+            snapshot: the cluster according to the response.
+            may_create: True if the request allowed brokers to create topics.
+
+        Returns:
+            The cluster without the errors of topics that are not classified yet. Missing topics
+            that the client is not authorized to create have TOPIC_AUTHORIZATION_FAILED.
+        """
+        denied = frozenset(name for name, code in snapshot.errors.items() if code == _DENIED)
+        if may_create:
+            self.uncreatable, self._hidden = self.uncreatable & denied, self._hidden & denied
+            self.unclear = denied - self.uncreatable - self._hidden
+            return _with_errors(snapshot, dict.fromkeys(self.unclear))
+        missing = {name for name in self.unclear if snapshot.errors.get(name) == _UNKNOWN}
+        self.uncreatable |= missing
+        self._hidden |= denied
+        self.unclear = frozenset()
+        return _with_errors(snapshot, dict.fromkeys(missing, _DENIED))
+
+
+def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
+    """Return the cluster with changed errors of some topics; None removes the error."""
+    if not changed:
+        return cluster
+    merged = {**cluster.errors, **changed}
+    errors = {name: code for name, code in merged.items() if code is not None}
+    return replace(cluster, errors=MappingProxyType(errors))
+
+
+REMOVED_AFTER_S = 5.0
+"""Seconds for which all responses must agree, because lagging brokers might return the old topic.
+"""
+
+
+@dataclass(slots=True)
+class RemovedPartitions:
+    """Detects partitions that were removed during a session.
+
+    Partitions count as removed only if the topic has a new id. A response with fewer partitions and
+    the same id, or without an id, might come from a lagging broker.
+    """
+
+    _known: dict[str, TopicInfo] = field(default_factory=dict)
+    """The metadata of each topic when it had its highest partition count."""
+    _since: dict[str, float] = field(default_factory=dict)
+    """Time at which each recreated topic was first seen with fewer partitions, in seconds of the
+    clock.
+    """
+    _remaining: dict[str, int] = field(default_factory=dict)
+    """The new partition counts of these topics."""
+
+    def __bool__(self) -> bool:
+        """Return True if partitions might have been removed."""
+        return bool(self._since)
+
+    def update(self, cluster: Cluster, now: float) -> None:
+        """Compare a new snapshot with the known topics."""
+        for name, topic in cluster.topics.items():
+            known = self._known.get(name)
+            if known is None or topic.partition_count >= known.partition_count:
+                self._known[name] = topic
+            elif known.is_other(topic.topic_id):
+                self._since.setdefault(name, now)
+                self._remaining[name] = topic.partition_count
+                continue
+            self._since.pop(name, None)
+
+    def remaining(self, topic: str, partition: int, now: float) -> int | None:
+        """Return the topic's partition count if `partition` was removed, or else None.
+
+        A partition counts as removed if no response has contained it for `REMOVED_AFTER_S` seconds.
+        """
+        since = self._since.get(topic)
+        if since is None or now - since < REMOVED_AFTER_S or partition < self._remaining[topic]:
+            return None
+        return self._remaining[topic]
+
+
+@dataclass(slots=True)
+class Rebootstrap:
+    """Decides when to connect to the bootstrap servers again. Callers pass the current time.
+
+    `trigger` is the maximum time in seconds without a Metadata response, or None for no limit.
+    """
+
+    trigger: float | None
+    _since: float | None = None
+    _required: bool = False
+
+    def asking(self, now: float) -> None:
+        """Start the timer, because the client is waiting for a broker or for requested metadata."""
+        if self._since is None:
+            self._since = now
+
+    def answered(self) -> None:
+        """Stop the timer, because a broker has returned metadata."""
+        self._since = None
+
+    def require(self) -> None:
+        """Force a rebootstrap, because a broker has returned REBOOTSTRAP_REQUIRED."""
+        self._required = True
+
+    def is_due(self, now: float) -> bool:
+        """Return True if it is time to rebootstrap."""
+        overdue = self._since is not None and now - self._since >= (self.trigger or 0.0)
+        return self.trigger is not None and (self._required or overdue)
+
+    def restart(self, now: float) -> None:
+        """Restart the timer after a rebootstrap."""
+        self._since, self._required = now, False
+
+
+_LOG = logging.getLogger(__name__)
+
+_BLOCKED_WAIT = 0.05
+"""Seconds between two checks for an available broker."""
+
+_PARALLEL_AFTER_S = 0.2
+"""Seconds after which a second broker is tried in parallel if a connection attempt is pending."""
+
+_LEADERLESS_LOG_S = 5.0
+"""Seconds after which a missing leader is logged; an election takes less time."""
+
+_MAX_REUSE_AGE_S = 1.0
+"""Maximum age in seconds of topic metadata that the next session can reuse."""
+
+_MAX_LISTED = 10
+
+_BOOTSTRAP = "bootstrap servers"
+"""Name of an outage. No topic can have this name."""
+
+
+class Metadata:
+    """The cluster snapshot, the topics that it must contain, and the time of the next request."""
+
+    def __init__(self, config: ProducerConfig, random: Random, debug: Debug | None = None) -> None:
+        self._config = config
+        self._random = random
+        self._debug = debug or Debug()
+        self._may_rebootstrap = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
+        self._bootstrap = [
+            Node(-1 - index, *_split(server))
+            for index, server in enumerate(config.bootstrap_servers)
+        ]
+        random.shuffle(self._bootstrap)
+        self._lock = Lock()
+        """Guards the replacement of `wanted` and `_assumed` by any thread."""
+
+        # These are replaced as a whole under the lock, so any thread can read them without the
+        # lock.
+        self.wanted: frozenset[str] = frozenset()
+        """The topics passed to `want` in this session."""
+        self._assumed: tuple[tuple[str, int], ...] = ()
+        """Topics that the session assumes to exist, with their partition counts."""
+
+        # Only the sender thread replaces these, always as a whole, so any thread can read them.
+        self.cluster = Cluster()
+        self.updates = 0
+        """Number of responses processed so far."""
+        self.updated_at: float | None = None
+        """Time of the latest response, in seconds of the monotonic clock."""
+        self.requests = 0
+        """Number of requests sent so far."""
+        self.answered = 0
+        """Number of the latest request whose response was processed."""
+
+        # Any thread can set this flag. The sender thread clears it when it sends a request. A
+        # response does not clear it, because its request might have been sent before the flag was
+        # set.
+        self._refresh_requested = False
+
+        self.denials = TopicDenials()
+        """The unauthorized topics; updated before `cluster` is replaced."""
+
+        # Only the sender thread uses these.
+        self.removed_partitions = RemovedPartitions()
+        """Detects partitions that were removed during this session."""
+        self.failure: DeliveryError | None = None
+        """The error to raise if the brokers now belong to a different cluster, or None."""
+        self._topics: frozenset[str] = frozenset()
+        """Topics of the next request."""
+        self._requested: frozenset[str] = frozenset()
+        """Topics of the latest request."""
+        self._may_create = False
+        """True if the latest request allowed brokers to create topics."""
+        self._retry = RetryTimer(config, random)
+        """The time of the next request, which is also scheduled without a failure."""
+        self._in_flight = False
+        self._blocked = False
+        self._outages = Outages()
+        self._rebootstrap_timer = Rebootstrap(
+            config.metadata_recovery_rebootstrap_trigger_ms / 1000
+            if self._may_rebootstrap
+            else None
+        )
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Add topics that the snapshot must contain; any thread can call this.
+
+        The caller must wake the sender thread, which requests the topics in its next iteration.
+        Topics of earlier sessions are not requested: if brokers create topics automatically, a
+        request would recreate a topic that was just deleted. The next session can use their known
+        metadata until the next response.
+        """
+        with self._lock:
+            self.wanted = self.wanted.union(topics)
+
+    def assume(self, topics: tuple[tuple[str, int], ...]) -> None:
+        """Assume until the session ends that missing topics exist with these partition counts.
+
+        A dry run, which does not send records, calls this before `want`.
+        """
+        with self._lock:
+            self._assumed = topics
+
+    def _take_wanted(self) -> None:
+        """Schedule a request immediately if a required topic is neither known nor requested."""
+        wanted = self.wanted
+        if wanted is self._topics:
+            return
+        if any(name not in self.cluster.topics for name in wanted - self._topics):
+            self._retry.at = 0.0
+        self._topics = wanted
+
+    def end_session(self, now: float) -> None:
+        """Reset the wanted topics and their errors at the end of a session.
+
+        Topic metadata older than `_MAX_REUSE_AGE_S` is dropped, because topics might have been
+        deleted since then and recreated with fewer partitions.
+        """
+        with self._lock:
+            self.wanted = frozenset()
+            assumed, self._assumed = dict(self._assumed), ()
+        self._topics = self.wanted
+        is_fresh = self.updated_at is not None and now - self.updated_at < _MAX_REUSE_AGE_S
+        known = self.cluster.topics.keys() - assumed.keys() if is_fresh else ()
+        self.cluster = self.cluster.only(known)
+        self.denials = TopicDenials()
+        self.removed_partitions = RemovedPartitions()
+        self.removed_partitions.update(self.cluster, now)
+
+    def refresh(self) -> None:
+        """Request a refresh of a stale snapshot after a backoff. Any thread can call this."""
+        self._refresh_requested = True
+
+    def maybe_send(self, network: Network, now: float) -> None:
+        """Send the next request if it is due and a broker is ready."""
+        self._take_wanted()
+        if self._rebootstrap_timer.is_due(now):
+            self._rebootstrap_timer.restart(now)
+            self._rebootstrap(network, now)
+        if self._refresh_requested and not self._retry.is_backing_off:
+            self._retry.record_failure(now)
+        if self._in_flight or now < self._retry.at:
+            return
+        self._rebootstrap_timer.asking(now)
+        node = self.any_node(network, now)
+        self._blocked = node is None
+        if node is None:
+            return
+        self._in_flight, self._requested = True, self._topics
+        self._may_create = self._config.allow_auto_create_topics and not self.denials.unclear
+        self._refresh_requested = False
+        self.requests += 1
+        correlation = network.send(node.node_id, self._request(network, node), now)
+        if (log_event := self._debug.metadata) is not None:
+            topics = ",".join(sorted(self._topics))
+            log_event("ask", broker=node.node_id, correlation=correlation, topics=topics)
+
+    def learn_leader(self, partition: TopicPartition, leader: int, epoch: int) -> None:
+        """Store a partition's leader from a Produce response (KIP-951) if its epoch is newer."""
+        self.cluster = self.cluster.with_leader(*partition, leader, epoch)
+
+    def learn_nodes(self, nodes: Iterable[tuple[int, str, int]]) -> None:
+        """Store the broker ids and addresses from a Produce response (KIP-951)."""
+        if nodes:
+            self.cluster = self.cluster.with_nodes(Node(*node) for node in nodes)
+
+    def any_node(self, network: Network, now: float) -> Node | None:
+        """Return the ready broker with the fewest requests in flight, or connect to a broker."""
+        node = self.least_loaded_node(network, now)
+        if node is None:
+            self.connect_any(network, now)
+        return node
+
+    def least_loaded_node(self, network: Network, now: float) -> Node | None:
+        """Return the ready broker with the fewest requests in flight, or None."""
+        ready = [node for node in network.connected() if network.is_ready(node, now)]
+        if not ready:
+            return None
+        return min(ready, key=lambda node: network.in_flight(node.node_id))
+
+    def connect_any(self, network: Network, now: float) -> None:
+        """Connect to the broker with the fewest failures, preferably not a bootstrap server.
+
+        If the attempt takes too long, a second broker is tried in parallel, so that an address that
+        never responds does not use up max.block.ms.
+        """
+        if network.connecting(now - _PARALLEL_AFTER_S):
+            return
+        known = list(self.cluster.nodes.values())
+        self._random.shuffle(known)
+        others = self._bootstrap if self._may_rebootstrap or not known else []
+        able = [node for node in known + others if network.can_connect(node, now)]
+        if able:
+            network.connect(min(able, key=network.attempts), now)
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until `maybe_send` must be called, unless a connection opens."""
+        if self._in_flight:
+            return 1.0
+        return _BLOCKED_WAIT if self._blocked else max(0.0, self._retry.at - now)
+
+    def handle_response(self, completion: Completion, now: float) -> None:
+        """Process the response to a request of `maybe_send`, or schedule a retry."""
+        self._in_flight = False
+        response = completion.response
+        if response is None or not self._is_good(response):
+            self._retry.record_failure(now)
+            return
+        try:
+            updated = self.cluster.updated(response)
+        except ProtocolError as error:
+            _LOG.warning("%s returned invalid metadata: %s", completion.node, error)
+            self._retry.record_failure(now)
+            return
+        self._rebootstrap_timer.answered()
+        self._outages.end(_BOOTSTRAP)
+        updated = self.denials.classify(updated.only(self._topics), may_create=self._may_create)
+        before, self.cluster = self.cluster, updated.assuming(self._assumed)
+        self.updates, self.updated_at = self.updates + 1, now
+        self.answered = self.requests
+        self.removed_partitions.update(self.cluster, now)
+        self._log_update(completion, before)
+        self._log_leaderless(now)
+        if any(self._is_pending(topic) for topic in self._topics):
+            self._retry.record_failure(now)
+        else:
+            self._retry.record_success(now + self._config.metadata_max_age_ms / 1000)
+        if self.denials.unclear or not self._topics <= self._requested:
+            # A retry for missing topics must not delay topics that were added after the request.
+            self._retry.at = now
+
+    def _is_good(self, response: Any) -> bool:
+        """Return True if the response is usable and from the same cluster as earlier responses."""
+        if code := int(getattr(response, "error_code", 0)):
+            if code == ErrorCode.rebootstrap_required:
+                self._rebootstrap_timer.require()
+            return False
+        ours, theirs = self.cluster.cluster_id, getattr(response, "cluster_id", None)
+        if ours is not None and theirs not in {None, ours}:
+            self.failure = DeliveryError(
+                f"the brokers now belong to cluster {theirs} instead of {ours}, which might "
+                "treat batches of this producer id as duplicates",
+                hint="check kafka.bootstrap.servers, then run the write again",
+            )
+            return False
+        # A broker that is starting can return no brokers; keep the known brokers.
+        return len(response.brokers) > 0
+
+    def _rebootstrap(self, network: Network, now: float) -> None:
+        """Drop all known brokers, so that only the bootstrap servers are left."""
+        if self._outages.observe(_BOOTSTRAP, now) is not None:
+            _LOG.warning("no known broker returns metadata: retrying with the bootstrap servers")
+        self.cluster = self.cluster.without_nodes()
+        network.forget_all("rebootstrapping", now)
+
+    def _log_update(self, completion: Completion, before: Cluster) -> None:
+        after = self.cluster
+        if (log_event := self._debug.metadata) is not None:
+            log_event(
+                "learn",
+                broker=completion.node.node_id,
+                correlation=completion.correlation_id,
+                brokers=",".join(f"{node.node_id}@{node}" for node in after.nodes.values()),
+                topics=len(after.topics),
+                errors=dict(after.errors),
+            )
+        if (log_event := self._debug.topic) is not None:
+            for name, info in after.topics.items():
+                if before.topics.get(name) != info:
+                    log_event("topic", topic=name, id=info.topic_id, leaders=info.leaders)
+
+    def _log_leaderless(self, now: float) -> None:
+        """Log partitions that have had no leader for a while, and log when all have one again."""
+        for topic in self._topics:
+            leaderless = self._leaderless(topic)
+            if not leaderless:
+                if (outage := self._outages.end(topic)) is not None:
+                    length = now - outage.since
+                    _LOG.warning(
+                        "topic %s: all partitions have a leader after %.1f s", topic, length
+                    )
+                continue
+            if (outage := self._outages.observe(topic, now, _LEADERLESS_LOG_S)) is not None:
+                _LOG.warning(
+                    "topic %s: %d of %d partitions (%s) have had no leader for %.1f s; their "
+                    "records wait until delivery.timeout.ms = %d has passed%s",
+                    topic,
+                    len(leaderless),
+                    self.cluster.topics[topic].partition_count,
+                    _first_few(leaderless),
+                    now - outage.since,
+                    self._config.delivery_timeout_ms,
+                    self._outages.take_omitted_note(),
+                )
+
+    def _leaderless(self, topic: str) -> list[int]:
+        """Return the partitions that have no leader, or whose leader is not a known broker."""
+        info = self.cluster.topics.get(topic)
+        nodes = self.cluster.nodes
+        return [i for i, leader in enumerate(info.leaders if info else ()) if leader not in nodes]
+
+    def _is_pending(self, topic: str) -> bool:
+        return topic not in self.cluster.topics or bool(self._leaderless(topic))
+
+    def _request(self, network: Network, node: Node) -> Request:
+        version = network.broker(node.node_id).connection.version(ApiKey.METADATA)
+        values = {
+            "topics": [{"name": name} for name in sorted(self._topics)],
+            "allow_auto_topic_creation": self._may_create,
+        }
+        return Request.of(ApiKey.METADATA, version, values, self)
+
+
+def is_fatal(cluster: Cluster, topic: str) -> bool:
+    """Return True if a topic's latest error is not transient."""
+    code = cluster.errors.get(topic, ErrorCode.none)
+    return code != ErrorCode.none and code not in TRANSIENT_TOPIC_ERRORS
+
+
+def _first_few(partitions: list[int]) -> str:
+    named = ", ".join(str(partition) for partition in partitions[:_MAX_LISTED])
+    return named if len(partitions) <= _MAX_LISTED else f"{named}, ..."
+
+
+def _split(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return host, int(port)

@@ -1,0 +1,457 @@
+"""All connections of a client. They share one selector, and only this module waits for the network.
+
+Used only by the sender thread, except that any thread can call `wakeup` and copy the reasons in
+`failures`. Source: ``NetworkClient``, ``ClusterConnectionStates``.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
+from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
+from spark_kafka_sink.kafka.client.backoff import full_jitter
+from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection, ConnectionMetrics
+from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult, Calls
+from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
+from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures, diagnose
+from spark_kafka_sink.kafka.client.channel.transport import (
+    OPENING,
+    State,
+    TcpTransport,
+    literal,
+    resolve,
+)
+from spark_kafka_sink.kafka.client.outages import OutageLog
+from spark_kafka_sink.kafka.client.request import Completion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    from spark_kafka_sink.kafka.client.channel.transport import Address, Transport
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+    from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
+
+    Connect = Callable[[Address, int, int], Transport]
+    """Function that starts to connect, given an address and the buffer sizes in bytes."""
+
+_TIMEOUT_MESSAGES = {
+    State.LOADING_STORES: "timeout while reading the truststore or the keystore: does the file "
+    "system respond (kafka.ssl.truststore.location, kafka.ssl.keystore.location)?",
+    State.RESOLVING: "timeout while resolving the host name",
+    State.CONNECTING: "timeout while connecting",
+    State.TLS_HANDSHAKE: "timeout during the TLS handshake: is there a TLS listener on this port "
+    "(kafka.security.protocol)?",
+    State.NEGOTIATING: "timeout while waiting for the response to ApiVersions",
+    State.SASL_HANDSHAKE: "timeout while getting a token or ticket, or waiting for the response to "
+    "SaslHandshake",
+    State.AUTHENTICATING: "timeout during the SASL login",
+    State.DRAINING: "timeout before the login was renewed: earlier requests were not completed",
+}
+"""Timeout messages by state.
+
+The timeout is socket.connection.setup.timeout.ms. In the state DRAINING, request.timeout.ms is
+added.
+"""
+MAX_LOGIN_THREADS = 64
+"""Maximum number of threads that run login steps and read TLS stores."""
+
+
+class Network:
+    """Opens, polls and closes connections, without interpreting requests.
+
+    Args:
+        config: timeouts, buffer sizes and security settings.
+        random: source of jitter.
+        connect: function that opens a socket; None for TCP.
+        lookups: resolves host names; None for separate threads.
+        metrics: counts and logs the events of connections.
+        logins: runs login steps, and reads TLS stores; None for separate threads.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        random: Random,
+        connect: Connect | None = None,
+        lookups: Calls | None = None,
+        metrics: ConnectionMetrics | None = None,
+        logins: Calls | None = None,
+    ) -> None:
+        self.metrics = metrics or ConnectionMetrics()
+        self.outages = OutageLog()
+        self.failures = ConnectionFailures(config.bootstrap_servers)
+        """The failures of all brokers; any thread can copy `reasons`."""
+        self.client_id = config.client_id or DEFAULT_CLIENT_ID
+        """The client id in request headers."""
+        self._config = config
+        self._random = random
+        self._channels = ChannelBuilder(config.security)
+        self._connect = connect or TcpTransport
+        self._lookups = lookups or BackgroundCalls("kafkaprod-dns")
+        self._logins = logins or BackgroundCalls("kafkaprod-login", MAX_LOGIN_THREADS)
+        self._brokers: dict[int, BrokerConnection] = {}
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._done: list[Completion] = []
+
+    def name_client(self, client_id: str) -> None:
+        """Set the client id for later requests, unless the user has configured a client id.
+
+        Brokers read it from each request, so open connections can be reused. Any thread can call
+        this while no session is sending.
+        """
+        self.client_id = self._config.client_id or client_id or DEFAULT_CLIENT_ID
+        for broker in self.brokers():
+            broker.rename(self.client_id)
+
+    def is_ready(self, node: Node, now: float) -> bool:
+        """Return True if requests can now be sent to a broker at the address in `node`."""
+        broker = self._brokers.get(node.node_id)
+        if broker is None or broker.node != node:
+            return False
+        if not broker.is_ready or broker.is_login_due(now):
+            return False
+        return now >= broker.throttled_until
+
+    def connect(self, node: Node, now: float) -> None:
+        """Start to connect to a broker unless it is connected, connecting, or backing off.
+
+        If the connection's login must be renewed, start the renewal instead (KIP-368).
+        """
+        broker = self._brokers.get(node.node_id)
+        if broker is None or broker.node != node:
+            self._forget(node.node_id, "the broker has a new address", now)
+            login = self._channels.login(node.host)
+            clock = self.metrics.clock
+            broker = BrokerConnection(node, self.client_id, login, self._random, clock)
+            self._brokers[node.node_id] = broker
+        if broker.connection.state is State.DISCONNECTED and now >= broker.retry_at:
+            self._open(broker, now)
+        elif broker.is_ready and broker.is_login_due(now):
+            broker.connection.renew_login()
+            broker.connect_by = self._deadline(now) + self._config.request_timeout_ms / 1000
+            self._continue_login(broker, now)
+
+    def connecting(self, since: float) -> bool:
+        """Return True if a connection attempt that started after `since` is in progress."""
+        return any(
+            broker.connection.state in OPENING and broker.last_used > since
+            for broker in self._brokers.values()
+        )
+
+    def can_connect(self, node: Node, now: float) -> bool:
+        """Return True if `connect` would now start to connect or to renew a login."""
+        broker = self._brokers.get(node.node_id)
+        if broker is None:
+            return True
+        if broker.connection.state is State.DISCONNECTED:
+            return now >= broker.retry_at
+        return broker.is_ready and broker.is_login_due(now)
+
+    def attempts(self, node: Node) -> int:
+        """Return the number of failed connection attempts since the last success."""
+        broker = self._brokers.get(node.node_id)
+        return 0 if broker is None else broker.failures
+
+    def in_flight(self, node_id: int) -> int:
+        """Return the number of requests in flight to a broker."""
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            return 0
+        return len(broker.connection.in_flight) + len(broker.connection.fire_and_forget)
+
+    def waits_since(self, node_id: int) -> float | None:
+        """Return when the oldest request in flight was sent, or None if no request is in flight."""
+        broker = self._brokers.get(node_id)
+        return None if broker is None else broker.connection.oldest_sent()
+
+    def broker(self, node_id: int) -> BrokerConnection:
+        """Return the state of a broker for which `connect` was called."""
+        return self._brokers[node_id]
+
+    def send(self, node_id: int, request: Request, now: float) -> int:
+        """Send a request to a ready broker; failures are returned as completions by `poll`.
+
+        Returns:
+            The request's correlation id, or 0 if the connection was lost.
+        """
+        broker = self._brokers[node_id]
+        try:
+            flight = broker.send(request, now)
+        except OSError as error:
+            self._fail(broker, error, now)
+            return 0
+        self.metrics.sent(broker, flight)
+        self._watch(broker)
+        return flight.correlation_id
+
+    def throttle(self, node_id: int, seconds: float, now: float) -> None:
+        """Send no requests to a broker for `seconds`, as its response has requested (KIP-219)."""
+        if broker := self._brokers.get(node_id):
+            self.outages.throttled(broker, seconds, now)
+            broker.throttled_until = max(broker.throttled_until, now + seconds)
+            self.metrics.throttled(broker, seconds)
+
+    def throttled_until(self, node_id: int) -> float:
+        """Return the time until which a broker throttles this client, or 0 if it never has."""
+        broker = self._brokers.get(node_id)
+        return 0.0 if broker is None else broker.throttled_until
+
+    def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
+        """Wait at most `timeout` seconds for the network; return the new completions."""
+        now = clock()  # Process results of other threads first; this does not delay responses.
+        self._take_addresses(now)
+        self._take_login_steps(now)
+        wait = 0.0 if self._done else max(0.0, timeout)
+        for key, events in self._selector.select(wait):
+            if key.data is None:
+                self._drain_wakeups()
+            else:
+                self._serve(key.data, events, clock())
+        # Expire requests last: after a pause of the process, the sockets might contain unread
+        # responses.
+        self._expire(clock())
+        done, self._done = self._done, []
+        return done
+
+    def next_deadline(self, now: float) -> float:
+        """Return the seconds until the next timeout or retry, or 1.0 if nothing is scheduled."""
+        timeout = self._config.request_timeout_ms / 1000
+        times = (due for broker in self._brokers.values() for due in broker.deadlines(timeout))
+        return min((due - now for due in times if due > now), default=1.0)
+
+    def wakeup(self) -> None:
+        """Make the current or the next `poll` return immediately."""
+        # If the buffer is full, `poll` wakes up anyway. If the socket is closed, no thread polls.
+        with suppress(OSError):
+            self._wake_write.send(b"\0")
+
+    def brokers(self) -> list[BrokerConnection]:
+        """Return a new list of all known brokers, including disconnected brokers."""
+        return list(self._brokers.values())
+
+    def connected(self) -> Iterable[Node]:
+        """Return the brokers whose connections are ready."""
+        return [broker.node for broker in self.brokers() if broker.is_ready]
+
+    def forget_all(self, reason: str, now: float) -> None:
+        """Close every connection; requests in flight complete without a response."""
+        for node_id in list(self._brokers):
+            self._forget(node_id, reason, now)
+
+    def close(self, now: float) -> None:
+        """Close every connection and the selector."""
+        self.forget_all("the client was closed", now)
+        self._selector.close()
+        self._wake_read.close()
+        self._wake_write.close()
+
+    def _drain_wakeups(self) -> None:
+        with suppress(BlockingIOError):
+            self._wake_read.recv(4096)
+
+    def _open(self, broker: BrokerConnection, now: float) -> None:
+        """Start to connect; with TLS, reload changed certificate files first."""
+        if not self._channels.uses_tls:
+            self._dial(broker, now)
+            return
+        broker.connection.move(State.LOADING_STORES)
+        broker.last_used, broker.connect_by = now, self._deadline(now)
+        self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
+
+    def _deadline(self, now: float) -> float:
+        """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""
+        return now + self._config.socket_connection_setup_timeout_ms / 1000
+
+    def _dial(self, broker: BrokerConnection, now: float) -> None:
+        """Connect to the next address of the broker, or resolve its name first."""
+        broker.last_used, broker.connect_by = now, self._deadline(now)
+        host, port = broker.node.host, broker.node.port
+        try:
+            broker.addresses = broker.addresses or literal(host, port) or []
+            if broker.addresses:
+                self._connect_next(broker, now)
+            else:
+                broker.connection.move(State.RESOLVING)
+                self._lookups.run((host, port), partial(resolve, host, port), self.wakeup)
+        except OSError as error:
+            self._fail(broker, error, now)
+
+    def _take_addresses(self, now: float) -> None:
+        """Connect to the brokers whose names have been resolved."""
+        for found in self._lookups.results():
+            for broker in self.brokers():
+                is_resolving = broker.connection.state is State.RESOLVING
+                if not is_resolving or (broker.node.host, broker.node.port) != found.owner:
+                    continue
+                try:
+                    if found.error is not None:
+                        raise found.error
+                    broker.resolved(found.value)
+                    self._connect_next(broker, now)
+                except OSError as error:
+                    self._fail(broker, error, now)
+
+    def _connect_next(self, broker: BrokerConnection, now: float) -> None:
+        """Start to connect to the next address; raise OSError if this fails immediately."""
+        config, address = self._config, broker.next_address()
+        broker.connection.move(State.CONNECTING)
+        self.metrics.opening(broker, address[1])
+        broker.transport = self._connect(
+            address, config.send_buffer_bytes, config.receive_buffer_bytes
+        )
+        broker.last_used, broker.connect_by = now, self._deadline(now)
+        broker.watched = selectors.EVENT_WRITE
+        self._selector.register(broker.transport, broker.watched, broker)
+
+    def _serve(self, broker: BrokerConnection, events: int, now: float) -> None:
+        if broker.transport is None:
+            return
+        try:
+            if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
+                broker.continue_connecting(self._channels, now)
+            elif events & selectors.EVENT_READ:
+                # Read before writing, because a TLS alert is more useful than EPIPE.
+                self._receive(broker, now)
+            else:
+                broker.flush()
+            if not broker.is_ready:
+                self._continue_login(broker, now)
+        except (OSError, KafkaProdError) as error:
+            self._fail(broker, error, now)
+        else:
+            self._watch(broker)
+
+    def _receive(self, broker: BrokerConnection, now: float) -> None:
+        try:
+            for flight, response in broker.receive(now):
+                self.metrics.answered(broker, flight, now)
+                latency = now - flight.sent_at
+                self._done.append(Completion(broker.node, flight, latency, response))
+                self.outages.answered(broker, now)
+                self.failures.record_success(str(broker.node))
+        except ProtocolError as error:
+            self.metrics.unreadable(broker, error)
+            raise
+        self._note_ready(broker, now)
+
+    def _note_ready(self, broker: BrokerConnection, now: float) -> None:
+        if broker.is_ready and broker.connect_by:
+            broker.connect_by, broker.failures = 0.0, 0
+            self.metrics.ready(broker)
+            if broker.login is not None:
+                self.failures.record_success(str(broker.node))
+            if self.failures.is_accepted:
+                self.outages.answered(broker, now)
+
+    def _continue_login(self, broker: BrokerConnection, now: float) -> None:
+        """Run the next step of a login, if any."""
+        if broker.connection.maybe_log_in():
+            broker.connect_by = self._deadline(now)
+        if (step := broker.connection.take_step()) is not None:
+            self._logins.run(broker.connection, step, self.wakeup)
+
+    def _take_login_steps(self, now: float) -> None:
+        for result in self._logins.results():
+            for broker in self.brokers():
+                if broker.connection is result.owner:
+                    self._resume(broker, result, now)
+
+    def _resume(self, broker: BrokerConnection, result: CallResult, now: float) -> None:
+        """Continue with the result of a login step, or after the TLS stores were read."""
+        try:
+            if (failure := result.failure) is not None:
+                raise failure
+            if broker.connection.state is State.LOADING_STORES:
+                self._dial(broker, now)
+                return
+            broker.connection.resume_login(result.value, now)
+            broker.flush()
+        except (OSError, KafkaProdError) as error:
+            self._fail(broker, error, now)
+        else:
+            self._note_ready(broker, now)
+            self._watch(broker)
+
+    def _watch(self, broker: BrokerConnection) -> None:
+        self.metrics.update(broker)
+        self._complete_fire_and_forget(broker)
+        if broker.transport is not None:
+            events = selectors.EVENT_READ
+            if broker.wants_write:
+                events |= selectors.EVENT_WRITE
+            if broker.watched != events:
+                self._selector.modify(broker.transport, events, broker)
+                broker.watched = events
+
+    def _expire(self, now: float) -> None:
+        timeout = self._config.request_timeout_ms / 1000
+        idle = self._config.connections_max_idle_ms / 1000
+        for broker in list(self._brokers.values()):
+            oldest = broker.waiting_since()
+            if broker.connect_by and now >= broker.connect_by:
+                self._fail(broker, TimeoutError(_TIMEOUT_MESSAGES[broker.connection.state]), now)
+            elif oldest is not None and now >= oldest + timeout:
+                self.metrics.timed_out(broker)
+                self._fail(broker, TimeoutError("no response within request.timeout.ms"), now)
+            elif broker.is_ready and oldest is None and 0 <= idle < now - broker.last_used:
+                self._forget(broker.node.node_id, "idle", now)
+            elif oldest is not None:
+                self.outages.unresponsive(broker, oldest, timeout, now)
+
+    def _fail(self, broker: BrokerConnection, error: Exception, now: float) -> None:
+        """Close a failed connection. Then back off, or continue with the next address."""
+        security, is_accepted = self._config.security, self.failures.is_accepted
+        diagnosis = diagnose(error, broker.circumstances(security, is_accepted=is_accepted))
+        reason, was_ready, was_idle = diagnosis.reason, broker.is_ready, broker.is_idle
+        if was_idle:
+            # Brokers can close idle connections; this is not a failure.
+            reason = f"closed while idle ({reason})"
+        else:
+            self.failures.record_failure(str(broker.node), diagnosis, now)
+        lost = self._drop(broker, reason, now)
+        if broker.addresses and not was_ready:
+            return
+        broker.addresses = []
+        delay = full_jitter(
+            broker.failures,
+            self._config.reconnect_backoff_ms,
+            self._config.reconnect_backoff_max_ms,
+            self._random,
+        )
+        broker.failures += 1
+        broker.retry_at = now + delay
+        if not was_idle and self.failures.fatal is None:
+            self.outages.failed(broker, reason, lost, delay, now)
+
+    def _drop(self, broker: BrokerConnection, reason: str, now: float) -> list[InFlightRequest]:
+        if broker.transport is not None:
+            self._selector.unregister(broker.transport)
+        broker.connect_by = 0.0
+        self.metrics.update(broker)
+        self._complete_fire_and_forget(broker)
+        connection, lost = broker.connection, broker.reset()
+        self.metrics.closed(broker, reason, lost)
+        for flight in lost:
+            written = connection.has_written(flight)
+            latency = now - flight.sent_at
+            self._done.append(Completion(broker.node, flight, latency, None, reason, written))
+        return lost
+
+    def _complete_fire_and_forget(self, broker: BrokerConnection) -> None:
+        for written in broker.connection.take_fire_and_forget():
+            self._done.append(Completion(broker.node, written, latency=0.0))
+
+    def _forget(self, node_id: int, reason: str, now: float) -> None:
+        broker = self._brokers.pop(node_id, None)
+        if broker is not None:
+            self._drop(broker, reason, now)

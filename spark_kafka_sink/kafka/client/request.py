@@ -1,0 +1,94 @@
+"""Requests before they are sent, in flight, and completed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from spark_kafka_sink.kafka.protocol.messages import encode_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+    from spark_kafka_sink.kafka.protocol.messages import Values
+    from spark_kafka_sink.kafka.protocol.versions import ApiKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request ready to be sent, with its body as buffers.
+
+    `context` is an object that the sender provides; it is returned with the completion.
+    `expects_response` is False only for acks=0. `reader` parses the frame of the response. If it is
+    None, `codec` parses the frame into kio's message class.
+    """
+
+    api: ApiKey
+    version: int
+    body: list[Buffer] = field(repr=False)
+    context: Any = None
+    reader: Callable[[memoryview], Any] | None = field(default=None, repr=False)
+    expects_response: bool = True
+
+    @classmethod
+    def of(cls, api: ApiKey, version: int, values: Values, context: Any = None) -> Self:
+        """Encode a request from plain values; see `encode_request`."""
+        body = encode_request(api, version, values)
+        return cls(api=api, version=version, body=body, context=context)
+
+
+@dataclass(slots=True, eq=False)
+class InFlightRequest:
+    """A request in flight. Times are in seconds of the monotonic clock.
+
+    `ends_at` is the offset of the request's end in the connection's byte stream. `written_at` is 0
+    until the socket has accepted the whole request.
+    """
+
+    correlation_id: int
+    request: Request
+    sent_at: float
+    ends_at: int = 0
+    written_at: float = 0.0
+
+
+class Completion(NamedTuple):
+    """A request that was answered, or that will not be answered for the reason in `failure`.
+
+    Both `response` and `failure` are None for a written request that expects no response. `latency`
+    is the time from sending to response in seconds. `written` is True if the socket has accepted
+    the whole request.
+
+    A request that was not completely written has no effect: a broker processes a frame only after
+    it has received the whole frame (``NetworkReceive.complete``), and drops a frame that a
+    disconnect truncates. The missing bytes are never sent, because the connection is closed.
+    """
+
+    node: Node
+    flight: InFlightRequest
+    latency: float
+    response: Any | None = None
+    failure: str | None = None
+    written: bool = True
+
+    @property
+    def request(self) -> Request:
+        """The request that has completed."""
+        return self.flight.request
+
+    @property
+    def correlation_id(self) -> int:
+        """The request's correlation id."""
+        return self.flight.correlation_id
+
+    @property
+    def throttle_ms(self) -> int:
+        """Milliseconds for which the broker throttles this client, according to the response."""
+        pause = getattr(self.response, "throttle_time", None)
+        if isinstance(pause, timedelta):
+            return round(pause / timedelta(milliseconds=1))
+        return int(getattr(self.response, "throttle_ms", 0))  # Produce responses

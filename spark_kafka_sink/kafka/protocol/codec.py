@@ -1,0 +1,482 @@
+"""Read and write Kafka messages, with a check of every length.
+
+The message classes and the writer come from kio. This module contains the reader, because bytes
+from a socket must not exhaust memory or raise any error other than ProtocolError. Every length is
+compared with the remaining bytes before anything is sliced or allocated. Unknown tags are skipped
+(KIP-482), and unknown error codes remain numbers.
+
+Each reader takes (data, offset) and returns (value, next offset). A read past the end raises
+IndexError or struct.error, which `decode` converts to ProtocolError.
+
+Each message class is compiled once into a few closures. Adjacent fields of fixed size, which make
+up most of a Metadata or Produce response, are read by one `struct` call.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from functools import lru_cache
+from io import BytesIO
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin
+from uuid import UUID
+
+from kio.serial import entity_writer
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+
+if TYPE_CHECKING:
+    from kio.static.protocol import Entity
+
+
+Reader: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+
+MAX_VARINT_BYTES = 5
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UUID_ZERO = bytes(16)
+_LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
+_SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
+
+
+def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most five bytes and 32 bits."""
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value = byte & 0x7F
+    for position in range(1, MAX_VARINT_BYTES):
+        byte = data[at + position]
+        value |= (byte & 0x7F) << (7 * position)
+        if byte < 0x80:
+            if value >> 32:
+                break
+            return value, at + position + 1
+    raise ProtocolError("a varint does not fit into 32 bits")
+
+
+def write_uvarint(value: int) -> bytes:
+    """Encode a number as an unsigned varint."""
+    if value <= 0x7F:
+        return value.to_bytes(1, "big")
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def compact_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read a length in the flexible format; -1 means null."""
+    length, at = read_uvarint(data, at)
+    return length - 1, at
+
+
+def string_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read a string's length in the format before KIP-482; a negative length means null."""
+    return _INT16.unpack_from(data, at)[0], at + 2
+
+
+def long_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read the length of bytes or an array in the format before KIP-482. Negative means null."""
+    return _INT32.unpack_from(data, at)[0], at + 4
+
+
+def _text(data: memoryview, start: int, end: int) -> str:
+    return str(data[start:end], "utf-8")
+
+
+def _slice(data: memoryview, start: int, end: int) -> memoryview:
+    return data[start:end]
+
+
+def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
+    """Return a reader for strings (if `text` is True) or for bytes, which are not copied."""
+    take = _text if text else _slice
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        length, start = length_of(data, at)
+        if length < 0:
+            if nullable:
+                return None, start
+            raise ProtocolError("a non-nullable field is null")
+        end = start + length
+        if end > len(data):
+            raise ProtocolError(f"invalid length: {length}, {len(data) - start} bytes left")
+        return take(data, start, end), end
+
+    return read
+
+
+@lru_cache
+def milliseconds(value: int) -> timedelta:
+    """Convert milliseconds to a duration.
+
+    Values outside the range of timedelta (2.7 million years) are clamped: Java uses Long.MAX_VALUE
+    for an unlimited duration.
+    """
+    return timedelta(milliseconds=max(_SHORTEST_MS, min(value, _LONGEST_MS)))
+
+
+class FarTime(NamedTuple):
+    """A time outside the years 1 to 9999, which datetime cannot represent."""
+
+    milliseconds: int
+
+    def timestamp(self) -> Fraction:
+        """Return the exact seconds since 1970. kio's writers call it like `datetime.timestamp`."""
+        return Fraction(self.milliseconds, 1000)
+
+
+def timestamp(value: int) -> datetime | FarTime:
+    """Convert milliseconds since 1970 to a time in UTC.
+
+    -1 is valid even if the schema does not allow null, because Kafka writes -1 for a transaction
+    that has not started.
+    """
+    try:
+        return _EPOCH + timedelta(milliseconds=value)
+    except OverflowError:
+        return FarTime(value)
+
+
+def optional_timestamp(value: int) -> datetime | FarTime | None:
+    """Convert like `timestamp`, but return None for -1, which means null in Kafka."""
+    return None if value == -1 else timestamp(value)
+
+
+def uuid(value: bytes) -> UUID | None:
+    """Convert 16 bytes to a UUID, or None for Kafka's zero id."""
+    return None if value == _UUID_ZERO else UUID(bytes=value)
+
+
+ENTITY = "entity"
+_VARIABLE = ("string", "bytes", "records", ENTITY)
+_ZEROS: dict[str, object] = {
+    "string": "",
+    "bytes": b"",
+    "bool": False,
+    "float64": 0.0,
+    "error_code": as_error_code(0),
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+    "datetime_i64": _EPOCH,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldShape:
+    """The wire type of a field, and whether the field is an array, nullable or tagged.
+
+    `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". If the field is an
+    array, `nullable` refers to the array. `default` is the value of a tagged field that was not
+    sent, and of a field for which no value was given.
+    """
+
+    name: str
+    kind: str
+    entity: type[Any] | None
+    is_array: bool
+    nullable: bool
+    flexible: bool
+    tag: int | None
+    default: Any
+
+    @property
+    def is_fixed(self) -> bool:
+        """True if the field always has the same number of bytes."""
+        return not self.is_array and self.kind not in _VARIABLE
+
+
+def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
+    """Return the shape of a field, based on its annotation and metadata."""
+    inner, nullable = _without_none(field.type)
+    is_array = get_origin(inner) is tuple
+    if is_array:
+        inner, _ = _without_none(get_args(inner)[0])
+    entity = inner if is_dataclass(inner) and isinstance(inner, type) else None
+    kind = ENTITY if entity else field.metadata["kafka_type"]
+    tag = field.metadata.get("tag")
+    nullable = nullable and (is_array or tag is None or entity is None)
+    default = field.default
+    if default is MISSING and nullable:
+        default = None
+    elif default is MISSING:
+        default = () if is_array else _default(kind, entity)
+    return FieldShape(
+        name=field.name,
+        kind="datetime_i64?" if kind == "datetime_i64" and nullable else kind,
+        entity=entity,
+        is_array=is_array,
+        nullable=nullable,
+        flexible=entity_type.__flexible__ and not _is_client_id(entity_type, field),
+        tag=tag,
+        default=default,
+    )
+
+
+def _is_client_id(entity_type: type[Any], field: Field[Any]) -> bool:
+    """Return True for the client id in a header, which is never compact."""
+    return entity_type.__name__ == "RequestHeader" and field.name == "client_id"
+
+
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    members = get_args(annotation)
+    if NoneType not in members:
+        return annotation, False
+    return next(member for member in members if member is not NoneType), True
+
+
+def _default(kind: str, entity: type[Any] | None) -> Any:
+    """Return the schema's default of a type. A struct is built from its fields' defaults."""
+    if entity is None:
+        return None if kind == "uuid" else _ZEROS.get(kind, 0)
+    return entity(**{field.name: shape_of(entity, field).default for field in fields(entity)})
+
+
+E = TypeVar("E", bound="Entity")
+
+Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
+"""Function that reads fields at an offset, appends their values to the list, and returns the next
+offset.
+"""
+Read: TypeAlias = tuple[Reader, int]
+"""A reader, and the minimum number of bytes that it consumes."""
+
+_READERS: dict[type[Any], Read] = {}
+
+BAD_BYTES = (struct.error, IndexError, OverflowError, UnicodeDecodeError)
+
+FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
+    "int8": ("b", None),
+    "int16": ("h", None),
+    "int32": ("i", None),
+    "int64": ("q", None),
+    "uint8": ("B", None),
+    "uint16": ("H", None),
+    "uint32": ("I", None),
+    "uint64": ("Q", None),
+    "float64": ("d", None),
+    "bool": ("?", None),
+    "uuid": ("16s", uuid),
+    "error_code": ("h", as_error_code),
+    "timedelta_i32": ("i", milliseconds),
+    "timedelta_i64": ("q", milliseconds),
+    "datetime_i64": ("q", timestamp),
+    "datetime_i64?": ("q", optional_timestamp),
+}
+
+
+def encode(entity: Entity) -> bytes:
+    """Encode a message, without header and length."""
+    buffer = BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return buffer.getvalue()
+
+
+def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> tuple[E, int]:
+    """Read one message of `entity_type` at `offset`. Return the message and the offset after it.
+
+    Fields that contain records or bytes are slices of `data`, not copies. Error codes that are
+    missing from ErrorCode are returned as `error_codes.UnknownErrorCode`.
+
+    Raises:
+        ProtocolError: the bytes are not a message of this type.
+    """
+    view = data if isinstance(data, memoryview) else memoryview(data)
+    try:
+        entity, end = _entity_reader(entity_type)[0](view, offset)
+    except BAD_BYTES as error:
+        raise ProtocolError(f"invalid {entity_type.__name__}: {error}") from error
+    except ProtocolError as error:
+        error.add_note(f"while reading a {entity_type.__name__} v{entity_type.__version__}")
+        raise
+    return cast("E", entity), end
+
+
+def _entity_reader(entity_type: type[Any]) -> Read:
+    if entity_type not in _READERS:
+        _READERS[entity_type] = _compile(entity_type)
+    return _READERS[entity_type]
+
+
+def _compile(entity_type: type[Any]) -> Read:
+    shapes = [shape_of(entity_type, field) for field in fields(entity_type)]
+    plain = [shape for shape in shapes if shape.tag is None]
+    steps, least = _steps(plain)
+    names = tuple(shape.name for shape in plain)
+    tagged = [shape for shape in shapes if shape.tag is not None]
+    is_flexible = entity_type.__flexible__
+    readers = {shape.tag: (shape.name, _field_reader(shape)[0]) for shape in tagged}
+    absent = {shape.name: shape.default for shape in tagged}
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        values: list[Any] = []
+        for step in steps:
+            at = step(data, at, values)
+        kwargs = dict(zip(names, values, strict=True), **absent)
+        if is_flexible:
+            count, at = read_uvarint(data, at)
+            for _ in range(count):
+                at = _read_tag(data, at, readers, kwargs)
+        return entity_type(**kwargs), at
+
+    return read, least + is_flexible
+
+
+def _read_tag(
+    data: memoryview, at: int, readers: dict[int | None, tuple[str, Reader]], kwargs: dict[str, Any]
+) -> int:
+    tag, at = read_uvarint(data, at)
+    size, at = read_uvarint(data, at)
+    end = at + size
+    if end > len(data):
+        raise ProtocolError(
+            f"tagged field {tag} has size {size}, but {len(data) - at} bytes are left"
+        )
+    if tag in readers:
+        name, read = readers[tag]
+        kwargs[name], field_end = read(data, at)
+        if field_end != end:
+            raise ProtocolError(f"tagged field {tag} has {field_end - at} bytes instead of {size}")
+    return end
+
+
+def _steps(shapes: list[FieldShape]) -> tuple[list[Step], int]:
+    """Compile fields in wire order. Adjacent fields of fixed size become one step."""
+    steps: list[Step] = []
+    run: list[FieldShape] = []
+    least = 0
+    for shape in shapes:
+        if shape.is_fixed:
+            run.append(shape)
+            continue
+        if run:
+            steps.append(_fixed_step(run))
+        run = []
+        read, size = _field_reader(shape)
+        steps.append(_variable_step(read))
+        least += size
+    if run:
+        steps.append(_fixed_step(run))
+    fixed = sum(struct.calcsize(">" + FIXED[s.kind][0]) for s in shapes if s.is_fixed)
+    return steps, least + fixed
+
+
+def _variable_step(read: Reader) -> Step:
+    def step(data: memoryview, at: int, values: list[Any]) -> int:
+        value, at = read(data, at)
+        values.append(value)
+        return at
+
+    return step
+
+
+def _fixed_step(run: list[FieldShape]) -> Step:
+    layout = struct.Struct(">" + "".join(FIXED[shape.kind][0] for shape in run))
+    unpack, size = layout.unpack_from, layout.size
+    converts = [(i, c) for i, shape in enumerate(run) if (c := FIXED[shape.kind][1])]
+
+    def step(data: memoryview, at: int, values: list[Any]) -> int:
+        raw = unpack(data, at)
+        start = len(values)
+        values += raw
+        for i, convert in converts:
+            values[start + i] = convert(raw[i])
+        return at + size
+
+    return step
+
+
+def _field_reader(shape: FieldShape) -> Read:
+    if shape.is_array:
+        return _array_reader(shape)
+    if shape.entity is None:
+        return _scalar_reader(shape, nullable=shape.nullable)
+    reader, least = _entity_reader(shape.entity)
+    return (_nullable_struct(reader), 1) if shape.nullable else (reader, least)
+
+
+def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
+    if shape.kind in FIXED:
+        return _fixed_reader(shape)
+    text = shape.kind == "string"
+    if shape.flexible:
+        return sized_reader(compact_length, text=text, nullable=nullable), 1
+    length_of, least = (string_length, 2) if text else (long_length, 4)
+    return sized_reader(length_of, text=text, nullable=nullable), least
+
+
+def _fixed_reader(shape: FieldShape) -> Read:
+    step = _fixed_step([shape])
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        values: list[Any] = []
+        at = step(data, at, values)
+        return values[0], at
+
+    return read, struct.calcsize(">" + FIXED[shape.kind][0])
+
+
+def _nullable_struct(read: Reader) -> Reader:
+    """Return a reader for a struct that follows a null marker byte (KIP-893)."""
+
+    def read_nullable(data: memoryview, at: int) -> tuple[object, int]:
+        if data[at] >= 0x80:
+            return None, at + 1
+        return read(data, at + 1)
+
+    return read_nullable
+
+
+def _array_reader(shape: FieldShape) -> Read:
+    length_of = compact_length if shape.flexible else long_length
+    if shape.entity is None:
+        element, least = _scalar_reader(shape, nullable=False)
+    else:
+        element, least = _entity_reader(shape.entity)
+    items = _packed_items(shape.kind) or _each_item(element)
+    least = max(least, 1)  # needed for zero-length elements
+    nullable = shape.nullable
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        length, at = length_of(data, at)
+        if length < 0:
+            if nullable:
+                return None, at
+            raise ProtocolError("a non-nullable array is null")
+        if length * least > len(data) - at:
+            raise ProtocolError(f"invalid array length: {length}, {len(data) - at} bytes left")
+        return items(data, at, length)
+
+    return read, 1 if shape.flexible else 4
+
+
+def _each_item(read: Reader) -> Callable[[memoryview, int, int], tuple[object, int]]:
+    def read_items(data: memoryview, at: int, length: int) -> tuple[object, int]:
+        items = []
+        for _ in range(length):
+            item, at = read(data, at)
+            items.append(item)
+        return tuple(items), at
+
+    return read_items
+
+
+def _packed_items(kind: str) -> Callable[[memoryview, int, int], tuple[object, int]] | None:
+    letter, convert = FIXED.get(kind, ("", None))
+    if not letter or convert:
+        return None
+    size = struct.calcsize(">" + letter)
+
+    def read_items(data: memoryview, at: int, length: int) -> tuple[object, int]:
+        return struct.unpack_from(f">{length}{letter}", data, at), at + length * size
+
+    return read_items

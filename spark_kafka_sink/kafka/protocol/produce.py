@@ -1,0 +1,391 @@
+"""Read and write Produce requests and responses without copying records.
+
+- `produce_body` (client side) writes the framing around batches, which are never copied.
+- `produce_response_reader` (client side) reads a response into a `ProduceResponse`.
+- `plain_produce_request` (broker side) reads a request for one partition, without a transactional
+  id.
+- `plain_produce_response` (broker side) writes a response.
+
+Plain responses contain only offsets and error codes. With small batches, the generic reader and
+writer would take longer than appending to the log or handling the response. The results are the
+same as those of `codec`, which handles all other requests and responses, including invalid data.
+
+Sources: ``ProduceRequest.json`` and ``ProduceResponse.json``: versions 3 to 13, flexible since 9,
+topic ids since 13 (KIP-516).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, fields
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.protocol import codec
+from spark_kafka_sink.kafka.protocol.messages import Values, read_response
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import Buffer
+
+
+TopicKey: TypeAlias = str | UUID
+"""A topic's name or, since version 13, its id."""
+
+_STARTS_FROM: Final = 5
+_ERRORS_FROM: Final = 8
+_FLEXIBLE: Final = 9
+TOPIC_IDS: Final = 13
+_CORRELATION_ID: Final = 4
+"""Size in bytes of the correlation id, which precedes the header's tags or the body."""
+_NO_TIME: Final = -1
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_TOPIC_ID: Final = struct.Struct(">16s")
+_NO_ID: Final = UUID(int=0)
+_NO_TAGS: Final = b"\x00"
+
+
+class _Framing(NamedTuple):
+    """The framing of a version: readers of lengths and topics, and the bytes of empty tags."""
+
+    length: codec.Reader
+    topic: codec.Reader
+    tags: bytes
+
+
+@cache
+def _framing(version: int) -> _Framing:
+    flexible = version >= _FLEXIBLE
+    length_of = codec.compact_length if flexible else codec.string_length
+    name = codec.sized_reader(length_of, text=True, nullable=False)
+    return _Framing(
+        length=codec.compact_length if flexible else codec.long_length,
+        topic=_topic_id if version >= TOPIC_IDS else name,
+        tags=_NO_TAGS if flexible else b"",
+    )
+
+
+def _topic_id(frame: memoryview, at: int) -> tuple[UUID, int]:
+    return UUID(bytes=_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
+
+
+class _RequestLayout(NamedTuple):
+    """The layout of a request in one version, for one partition and without a transactional id.
+
+    `head` contains the length of the transactional id, acks, timeout and topic count. `partition`
+    contains the partition count and the index of the first partition. `null_id` and `one` are the
+    encodings of a null id and of a count of 1.
+    """
+
+    head: struct.Struct
+    null_id: int
+    one: int
+    partition: struct.Struct
+
+
+class _Types(NamedTuple):
+    """The message classes of a version. `key` is the field that identifies the topic."""
+
+    request: Any
+    topic: Any
+    partition: Any
+    key: str
+
+
+def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | None:
+    """Read the body of a plain request. Return None if the request is not plain or is invalid."""
+    try:
+        return _read_request(version, frame, at)
+    except (*codec.BAD_BYTES, ProtocolError):
+        return None
+
+
+def _read_request(version: int, frame: memoryview, at: int) -> Any | None:
+    layout, framing = _request_layout(version), _framing(version)
+    id_length, acks, timeout, topics = layout.head.unpack_from(frame, at)
+    if id_length != layout.null_id or topics != layout.one:
+        return None
+    topic, at = framing.topic(frame, at + layout.head.size)
+    partitions, index = layout.partition.unpack_from(frame, at)
+    size, at = framing.length(frame, at + layout.partition.size)
+    end = at + size
+    tail = 3 * framing.tags  # of the partition, the topic and the request
+    if partitions != layout.one or size < 0 or end > len(frame) or frame[end:] != tail:
+        return None
+    types = _types(version)
+    data = types.partition(index=index, records=frame[at:end])
+    topic = None if topic == _NO_ID else topic
+    return types.request(
+        acks=acks,
+        timeout=codec.milliseconds(timeout),
+        topic_data=(types.topic(**{types.key: topic}, partition_data=(data,)),),
+    )
+
+
+@cache
+def _request_layout(version: int) -> _RequestLayout:
+    if version < _FLEXIBLE:
+        return _RequestLayout(struct.Struct(">hhii"), -1, 1, struct.Struct(">ii"))
+    # Compact lengths are one higher, so that 0 means null.
+    return _RequestLayout(struct.Struct(">BhiB"), 0, 1 + 1, struct.Struct(">Bi"))
+
+
+@cache
+def _types(version: int) -> _Types:
+    request = request_type(ApiKey.PRODUCE, version)
+    topic = _entity_of(request, "topic_data")
+    return _Types(
+        request=request,
+        topic=topic,
+        partition=_entity_of(topic, "partition_data"),
+        key="topic_id" if version >= TOPIC_IDS else "name",
+    )
+
+
+def _entity_of(entity_type: Any, name: str) -> Any:
+    return next(
+        codec.shape_of(entity_type, f).entity for f in fields(entity_type) if f.name == name
+    )
+
+
+_ACKS_TIMEOUT = struct.Struct(">hi")
+
+
+class PartitionData(NamedTuple):
+    """One batch for one partition. The buffers in `parts` have a total size of `size` bytes."""
+
+    partition: int
+    parts: Sequence[Buffer]
+    size: int
+
+
+class TopicData(NamedTuple):
+    """The batches of one topic; `topic_id` is required since version 13."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: Sequence[PartitionData]
+
+
+def produce_body(
+    version: int,
+    topics: Sequence[TopicData],
+    *,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
+) -> list[Buffer]:
+    """Return the request's body as buffers: the framing as bytes, and batches without copying.
+
+    `acks` is -1 for all.
+    """
+    flexible = version >= _FLEXIBLE
+    framing = bytearray(_string(transactional_id, flexible=flexible))
+    framing += _ACKS_TIMEOUT.pack(acks, timeout_ms)
+    framing += _length(len(topics), flexible=flexible)
+    buffers: list[Buffer] = []
+    for topic in topics:
+        framing += _topic_key(version, topic.name, topic.topic_id)
+        framing += _length(len(topic.partitions), flexible=flexible)
+        for data in topic.partitions:
+            framing += _INT32.pack(data.partition) + _length(data.size, flexible=flexible)
+            buffers += [bytes(framing), *data.parts]
+            framing = bytearray(_NO_TAGS if flexible else b"")
+        framing += _NO_TAGS if flexible else b""
+    framing += _NO_TAGS if flexible else b""
+    return [*buffers, bytes(framing)] if framing else buffers
+
+
+def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
+    if version < TOPIC_IDS:
+        return _string(name, flexible=version >= _FLEXIBLE)
+    if topic_id is None:
+        raise ProtocolError(f"Produce {version} requires the topic id", topic=name)
+    return topic_id.bytes
+
+
+def _string(text: str | None, *, flexible: bool) -> bytes:
+    raw = None if text is None else text.encode()
+    if flexible:
+        return codec.write_uvarint(0) if raw is None else codec.write_uvarint(len(raw) + 1) + raw
+    return _INT16.pack(-1) if raw is None else _INT16.pack(len(raw)) + raw
+
+
+def _length(count: int, *, flexible: bool) -> bytes:
+    return codec.write_uvarint(count + 1) if flexible else _INT32.pack(count)
+
+
+class PartitionResponse(NamedTuple):
+    """A Produce response for one partition; `leader` is -1 if the response contains no leader.
+
+    `append_time` is LogAppendTime in milliseconds, or None if the topic uses CreateTime.
+    `record_errors` contains pairs of a record's index in the batch and a message.
+    """
+
+    code: int
+    base_offset: int = -1
+    append_time: int | None = None
+    message: str | None = None
+    leader: int = -1
+    leader_epoch: int = -1
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceResponse:
+    """The responses by topic and partition number.
+
+    `nodes` contains the endpoints in the response (KIP-951): id, host and port.
+    """
+
+    partitions: dict[tuple[TopicKey, int], PartitionResponse]
+    throttle_ms: int = 0
+    nodes: tuple[tuple[int, str, int], ...] = field(default=())
+
+
+@cache
+def produce_response_reader(version: int) -> Callable[[memoryview], ProduceResponse]:
+    """Return the reader of a frame of this version. It raises ProtocolError like `codec`."""
+    return partial(_read_response, version)
+
+
+def from_message(message: Any) -> ProduceResponse:
+    """Convert a response that `codec` read."""
+    partitions: dict[tuple[TopicKey, int], PartitionResponse] = {}
+    for topic in message.responses:
+        key = topic.name if hasattr(topic, "name") else topic.topic_id or _NO_ID
+        for answer in topic.partition_responses:
+            partitions[key, int(answer.index)] = _from_message(answer)
+    endpoints = getattr(message, "node_endpoints", ())
+    throttled = getattr(message, "throttle_time", None)
+    return ProduceResponse(
+        partitions,
+        0 if throttled is None else round(throttled.total_seconds() * 1000),
+        tuple((int(each.node_id), each.host, int(each.port)) for each in endpoints),
+    )
+
+
+def _from_message(answer: Any) -> PartitionResponse:
+    hint = getattr(answer, "current_leader", None)
+    errors = getattr(answer, "record_errors", ())
+    appended = answer.log_append_time
+    return PartitionResponse(
+        code=int(answer.error_code),
+        base_offset=int(answer.base_offset),
+        append_time=None if appended is None else round(appended.timestamp() * 1000),
+        message=getattr(answer, "error_message", None),
+        leader=-1 if hint is None else int(hint.leader_id),
+        leader_epoch=-1 if hint is None else int(hint.leader_epoch),
+        record_errors=tuple((int(e.batch_index), e.batch_index_error_message) for e in errors),
+    )
+
+
+def _read_response(version: int, frame: memoryview) -> ProduceResponse:
+    try:
+        plain = _read_plain(version, frame)
+    except (*codec.BAD_BYTES, ProtocolError):
+        plain = None
+    if plain is not None:
+        return plain
+    return from_message(read_response(response_type(ApiKey.PRODUCE, version), frame)[1])
+
+
+class _ResponseLayout(NamedTuple):
+    """The layout of a plain response in one version, which contains only offsets and error codes.
+
+    `partition` contains the index, error code, base offset and append time, and the bytes after the
+    log start offset, which equal `plain_tail`.
+    """
+
+    partition: struct.Struct
+    plain_tail: bytes
+
+
+def _read_plain(version: int, frame: memoryview) -> ProduceResponse | None:
+    """Read a plain response. Return None if `codec` must read it."""
+    (length, topic_key, tags), (answer, plain_tail) = _framing(version), _response_layout(version)
+    unpack, size = answer.unpack_from, answer.size
+    at = _CORRELATION_ID + len(tags)
+    if frame[_CORRELATION_ID:at] != tags:  # of the header
+        return None
+    partitions: dict[tuple[TopicKey, int], PartitionResponse] = {}
+    topics, at = length(frame, at)
+    if topics < 0:
+        return None
+    for _ in range(topics):
+        key, at = topic_key(frame, at)
+        answers, at = length(frame, at)
+        if answers < 0:
+            return None
+        for _ in range(answers):
+            index, code, base_offset, time, rest = unpack(frame, at)
+            if rest != plain_tail:
+                return None
+            appended = None if time == _NO_TIME else time
+            partitions[key, index] = PartitionResponse(code, base_offset, appended)
+            at += size
+        if frame[at : at + len(tags)] != tags:
+            return None
+        at += len(tags)
+    throttle_ms = _INT32.unpack_from(frame, at)[0]
+    at += _INT32.size
+    if frame[at : at + len(tags)] != tags:
+        return None
+    return ProduceResponse(partitions, throttle_ms)
+
+
+@cache
+def _response_layout(version: int) -> _ResponseLayout:
+    if version >= _FLEXIBLE:
+        plain_tail = b"\x01\0\0"  # no record errors, no message, empty tags
+    else:
+        plain_tail = b"" if version < _ERRORS_FROM else b"\0\0\0\0\xff\xff"
+    start = "" if version < _STARTS_FROM else "8x"
+    return _ResponseLayout(struct.Struct(f">ihqq{start}{len(plain_tail)}s"), plain_tail)
+
+
+_PARTITION = struct.Struct(">ihqq")
+"""Index, error code, base offset, and log append time in milliseconds."""
+_START = struct.Struct(">q")
+
+
+def plain_produce_response(version: int, values: Values) -> bytes | None:
+    """Write a plain response's body. Return None if the response is not plain."""
+    if values.get("node_endpoints"):
+        return None
+    flexible = version >= _FLEXIBLE
+    plain_tail, tags = _response_layout(version).plain_tail, _framing(version).tags
+    body = bytearray(_length(len(values["responses"]), flexible=flexible))
+    for topic in values["responses"]:
+        topic_id = topic.get("topic_id") or _NO_ID
+        body += _topic_key(version, topic.get("name"), topic_id)
+        body += _length(len(topic["partition_responses"]), flexible=flexible)
+        for partition in topic["partition_responses"]:
+            if _has_details(partition):
+                return None
+            body += _partition(version, partition) + plain_tail
+        body += tags
+    throttled = values.get("throttle_time")
+    body += _INT32.pack(0 if throttled is None else round(throttled.total_seconds() * 1000))
+    body += tags
+    return bytes(body)
+
+
+def _has_details(answer: Values) -> bool:
+    return bool(
+        answer.get("record_errors") or answer.get("error_message") or answer.get("current_leader")
+    )
+
+
+def _partition(version: int, answer: Values) -> bytes:
+    appended: Any = answer.get("log_append_time")
+    time = _NO_TIME if appended is None else round(appended.timestamp() * 1000)
+    data = _PARTITION.pack(answer["index"], answer["error_code"], answer["base_offset"], time)
+    if version >= _STARTS_FROM:
+        data += _START.pack(answer.get("log_start_offset", -1))
+    return data

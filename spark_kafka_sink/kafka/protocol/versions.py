@@ -1,0 +1,223 @@
+"""API keys, version ranges, and the finalized features of a cluster.
+
+Brokers return features in ApiVersions responses since version 3 (KIP-584).
+Source: ``ApiVersionsResponse.json``, ``FinalizedFeatures``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from kio.index import KioIndexError, load_request_schema, load_response_schema
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """The features that a broker reports; empty if the broker does not report features.
+
+    `supported` contains the levels that the broker supports, and `finalized` the levels that the
+    whole cluster uses. `epoch` counts the changes of `finalized`; it is NO_EPOCH if unknown.
+    """
+
+    supported: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
+    finalized: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
+    epoch: int = NO_EPOCH
+
+    def level(self, name: str) -> int:
+        """Return the level at which a feature is finalized, or 0 if it is not finalized."""
+        levels = self.finalized.get(name)
+        return 0 if levels is None else levels.highest
+
+    @classmethod
+    def of(cls, response: Any) -> Features:
+        """Return the features in an ApiVersionsResponse of any version."""
+        epoch = int(getattr(response, "finalized_features_epoch", NO_EPOCH))
+        supported = {
+            key.name: VersionRange(int(key.min_version), int(key.max_version))
+            for key in getattr(response, "supported_features", ())
+        }
+        finalized = {
+            key.name: VersionRange(int(key.min_version_level), int(key.max_version_level))
+            for key in getattr(response, "finalized_features", ())
+        }
+        return cls(
+            supported=MappingProxyType(supported),
+            finalized=MappingProxyType(finalized if epoch > NO_EPOCH else {}),
+            epoch=epoch,
+        )
+
+
+class ApiKey(IntEnum):
+    """APIs that the package's client or broker supports, with the names of Kafka's ApiKeys."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class VersionRange:
+    """The versions of an API from `lowest` to `highest`, both included."""
+
+    lowest: int
+    highest: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+    def common(self, other: VersionRange) -> VersionRange | None:
+        """Return the versions in both ranges, or None if the ranges do not overlap."""
+        lowest, highest = max(self.lowest, other.lowest), min(self.highest, other.highest)
+        return VersionRange(lowest, highest) if lowest <= highest else None
+
+    def __str__(self) -> str:
+        return f"{self.lowest}-{self.highest}"
+
+
+CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
+    ApiKey.PRODUCE: VersionRange(3, 13),
+    ApiKey.FETCH: VersionRange(4, 17),
+    ApiKey.LIST_OFFSETS: VersionRange(1, 10),
+    ApiKey.METADATA: VersionRange(0, 13),
+    ApiKey.OFFSET_FETCH: VersionRange(1, 10),
+    ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
+    ApiKey.SASL_HANDSHAKE: VersionRange(1, 1),
+    ApiKey.API_VERSIONS: VersionRange(0, 4),
+    ApiKey.CREATE_TOPICS: VersionRange(2, 7),
+    ApiKey.DELETE_TOPICS: VersionRange(1, 6),
+    ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
+    ApiKey.ADD_PARTITIONS_TO_TXN: VersionRange(0, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: VersionRange(0, 4),
+    ApiKey.END_TXN: VersionRange(0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: VersionRange(0, 5),
+    ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
+    ApiKey.SASL_AUTHENTICATE: VersionRange(0, 2),
+    ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
+    ApiKey.DESCRIBE_PRODUCERS: VersionRange(0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: VersionRange(0, 0),
+    ApiKey.LIST_TRANSACTIONS: VersionRange(0, 2),
+}
+"""The client's versions. InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
+
+_SINCE = {
+    ApiKey.DESCRIBE_PRODUCERS: "2.8",
+    ApiKey.DESCRIBE_TRANSACTIONS: "3.0",
+    ApiKey.LIST_TRANSACTIONS: "3.0",
+}
+"""First Kafka release that has an API, for APIs that only some functions of this package need."""
+
+_UNSUPPORTED = error_name(ErrorCode.unsupported_version)
+
+
+def negotiate(
+    api: ApiKey, ours: VersionRange, theirs: VersionRange | None, cap: int | None = None
+) -> int:
+    """Return the highest version that both sides support, at most `cap`.
+
+    Args:
+        api: the API, for the error message.
+        ours: the client's versions.
+        theirs: the broker's versions, or None if the broker does not support the API.
+        cap: a limit for this request, such as 11 for Produce in transactions V1 (KIP-890).
+
+    Raises:
+        ProtocolError: no version is supported by both sides.
+    """
+    if theirs is None:
+        raise ProtocolError(
+            f"the broker does not support {api.name}; this client supports versions {ours}",
+            error=_UNSUPPORTED,
+            hint=f"Use brokers compatible with Apache Kafka {_SINCE.get(api, '2.1')} or later",
+        )
+    highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
+    if highest >= max(ours.lowest, theirs.lowest):
+        return highest
+    limit = "" if cap is None else f" (up to {cap} for this request)"
+    raise ProtocolError(
+        f"no common version of {api.name}: this client supports {ours}{limit}, the broker "
+        f"supports {theirs}",
+        error=_UNSUPPORTED,
+        hint="Upgrade the client or the broker, whichever is older",
+    )
+
+
+@cache
+def request_type(api: int, version: int) -> type[Any]:
+    """Return the request class of an API version.
+
+    Raises:
+        ProtocolError: the API or the version does not exist.
+    """
+    return _schema(load_request_schema, "request", api, version)
+
+
+@cache
+def response_type(api: int, version: int) -> type[Any]:
+    """Return the response class of an API version.
+
+    Raises:
+        ProtocolError: the API or the version does not exist.
+    """
+    return _schema(load_response_schema, "response", api, version)
+
+
+def _schema(load: Callable[[int, int], Any], what: str, api: int, version: int) -> type[Any]:
+    try:
+        found: type[Any] = load(api, version)
+    except KioIndexError as error:
+        name = ApiKey(api).name if api in ApiKey.__members__.values() else str(api)
+        raise ProtocolError(f"API {name} does not define {what} version {version}") from error
+    return found

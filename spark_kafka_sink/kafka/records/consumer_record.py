@@ -1,0 +1,136 @@
+"""Records as a consumer receives them, as a list, an Arrow table or a DataFrame."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from spark_kafka_sink.common.optional_dependencies import import_extra
+from spark_kafka_sink.kafka.records.control_batch import read_marker
+from spark_kafka_sink.kafka.records.decoder import Record, read_records
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pandas as pd
+
+
+_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_COLUMNS: Final[list[tuple[str, pa.DataType]]] = [
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.timestamp("ms", "UTC")),
+    ("headers", pa.list_(_HEADER)),
+]
+SCHEMA: Final = pa.schema(_COLUMNS)
+"""The columns of Spark's Kafka source with `includeHeaders`, except `timestampType`.
+
+Timestamps are in milliseconds, as in Kafka, because microseconds could not represent all
+timestamps.
+"""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class ConsumerRecord(NamedTuple):
+    """A record with its topic, partition and offset."""
+
+    key: bytes | None
+    value: bytes | None
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | int
+    """A UTC datetime, or milliseconds since 1970 if the time is outside the years 1 to 9999."""
+    headers: list[tuple[str, bytes | None]]
+
+
+class ConsumerRecords(list[ConsumerRecord]):
+    """Records ordered by partition and offset, which can be converted to tables.
+
+    The tables have the columns of Spark's Kafka source. `headers` is null for a record without
+    headers.
+    """
+
+    def to_arrow(self) -> pa.Table:
+        """Return the records as an Arrow table."""
+        rows = [
+            {**each._asdict(), "headers": _pairs(each), "timestamp": _milliseconds(each.timestamp)}
+            for each in self
+        ]
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the records as a pandas DataFrame.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        import_extra("testing", "pandas", "to_pandas()")
+        return self.to_arrow().to_pandas()
+
+    def to_spark(self, spark: Any) -> Any:
+        """Return the records as a DataFrame of a SparkSession."""
+        return spark.createDataFrame(self.to_arrow())
+
+
+def _pairs(record: ConsumerRecord) -> list[dict[str, str | bytes | None]] | None:
+    return [{"key": key, "value": value} for key, value in record.headers] or None
+
+
+def _moment(milliseconds: int) -> datetime | int:
+    try:
+        return _EPOCH + milliseconds * _MILLISECOND
+    except OverflowError:
+        return milliseconds
+
+
+def _milliseconds(moment: datetime | int) -> int:
+    return moment if isinstance(moment, int) else (moment - _EPOCH) // _MILLISECOND
+
+
+def read_committed(
+    topic: str, partition: int, batches: Iterable[bytes | memoryview], end: int
+) -> Iterator[ConsumerRecord]:
+    """Yield the records below the offset `end` that a read_committed consumer receives, in order.
+
+    Args:
+        topic: the topic of the records.
+        partition: the number of the partition.
+        batches: all batches of the log, including transaction markers.
+        end: the last stable offset.
+    """
+    committed: list[Record] = []
+    pending: dict[int, list[Record]] = {}
+    for batch in batches:
+        header = BatchHeader.parse(batch)
+        if header.is_control:
+            marker = read_marker(batch, header)
+            ended = [] if marker is None else pending.pop(marker.producer_id, [])
+            committed += ended if marker is not None and marker.commit else []
+        elif header.is_transactional:
+            pending.setdefault(header.producer_id, []).extend(read_records(batch))
+        else:
+            committed += read_records(batch)
+    for record in sorted(committed, key=lambda each: each.offset):
+        if record.offset < end:
+            yield consumer_record(topic, partition, record)
+
+
+def consumer_record(topic: str, partition: int, record: Record) -> ConsumerRecord:
+    """Convert a decoded record to a `ConsumerRecord`."""
+    return ConsumerRecord(
+        key=record.key,
+        value=record.value,
+        topic=topic,
+        partition=partition,
+        offset=record.offset,
+        timestamp=_moment(record.timestamp),
+        headers=list(record.headers),
+    )

@@ -1,0 +1,76 @@
+"""Write and read control batches: the markers that end a transaction in a partition (KIP-98).
+
+A marker is one record: its key contains commit or abort, and its value contains the coordinator's
+epoch.
+
+Source: Kafka's ``EndTransactionMarker`` and ``ControlRecordType``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+
+ABORT: Final = 0
+COMMIT: Final = 1
+
+_TRANSACTIONAL_CONTROL = 0x30
+_VERSION = 0
+_KEY = struct.Struct(">hh")
+_VALUE = struct.Struct(">hi")
+_BEFORE_KEY = bytes((2 * 16, 0, 0, 0, 2 * _KEY.size))
+"""The start of a marker record: its size after this field, attributes, timestamp delta, offset
+delta and key length.
+"""
+_BEFORE_VALUE = bytes((2 * _VALUE.size,))
+_NO_HEADERS = b"\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransactionMarker:
+    """A marker that ends a producer's transaction with a commit or an abort."""
+
+    producer_id: int
+    epoch: int
+    commit: bool
+    coordinator_epoch: int = 0
+
+
+def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
+    """Return the control batch for a marker; `now_ms` is the time in milliseconds since 1970."""
+    key = _KEY.pack(_VERSION, COMMIT if marker.commit else ABORT)
+    value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
+    record = b"".join((_BEFORE_KEY, key, _BEFORE_VALUE, value, _NO_HEADERS))
+    header = BatchHeader(
+        attributes=_TRANSACTIONAL_CONTROL,
+        last_offset_delta=0,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.epoch,
+        record_count=1,
+    )
+    return header.pack([record]) + record
+
+
+def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactionMarker | None:
+    """Return the marker in a control batch, or None if the batch contains no marker."""
+    record = next(iter(read_records(batch)), None)
+    if record is None or not record.key or len(record.key) < _KEY.size:
+        return None
+    kind = _KEY.unpack_from(record.key)[1]
+    if kind not in {ABORT, COMMIT} or not record.value or len(record.value) < _VALUE.size:
+        return None
+    if not header.is_transactional:
+        raise ProtocolError("a transaction marker is in a batch that is not transactional")
+    return EndTransactionMarker(
+        producer_id=header.producer_id,
+        epoch=header.producer_epoch,
+        commit=kind == COMMIT,
+        coordinator_epoch=_VALUE.unpack_from(record.value)[1],
+    )

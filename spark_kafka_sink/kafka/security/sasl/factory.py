@@ -1,0 +1,100 @@
+"""Create a SASL exchange from the settings of a mechanism. Contains the exchange of PLAIN."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, assert_never
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.security import model
+from spark_kafka_sink.config.security.values import check_libraries
+from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
+from spark_kafka_sink.kafka.security.sasl.oauthbearer import bearer_exchange
+from spark_kafka_sink.kafka.security.sasl.scram import scram_exchange
+from spark_kafka_sink.kafka.security.tokens.token import StaticTokenSource, UnsecuredTokenSource
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.common.secret import Secret
+    from spark_kafka_sink.kafka.security.sasl.exchange import Messages
+    from spark_kafka_sink.kafka.security.tokens.token import TokenSource
+
+
+def exchange_for(config: model.SaslConfig, host: str) -> SaslExchange:
+    """Create the exchange for one authentication on one connection. This can block.
+
+    Args:
+        config: the mechanism and its login.
+        host: the broker's host name as used to connect, without the port.
+
+    Raises:
+        ConfigError: a library that the mechanism needs is not installed, or a file or environment
+            variable is missing on this host.
+    """
+    login = resolved_login(config)
+    check_libraries(login)
+    try:
+        return _exchange(config, login, host)
+    except ImportError as error:
+        raise ConfigError(
+            f"a library of the SASL mechanism {config.mechanism.value} cannot be loaded on "
+            f"{socket.gethostname()}: {error}"
+        ) from error
+
+
+def _exchange(config: model.SaslConfig, login: model.Login, host: str) -> SaslExchange:
+    match login:
+        case model.PasswordLogin():
+            if config.mechanism is model.Mechanism.PLAIN:
+                return SaslExchange("PLAIN", _plain_messages(login))
+            return scram_exchange(config.mechanism, login)
+        case model.KerberosLogin():
+            from spark_kafka_sink.kafka.security.sasl.gssapi import gssapi_exchange
+
+            return gssapi_exchange(login, host)
+        case _:
+            extensions = () if isinstance(login, model.MskIamLogin) else login.extensions
+            return bearer_exchange(_token_source(login, host), config.refresh, extensions)
+
+
+def _plain_messages(login: model.PasswordLogin) -> Messages:
+    """Yield `NUL name NUL password` (RFC 4616).
+
+    Kafka does not use the authorization identity. The broker's response is ignored, as in Java.
+    """
+    yield b"\0" + _without_nul(login.username) + b"\0" + _without_nul(login.password)
+
+
+def _without_nul(secret: Secret) -> bytes:
+    text = revealed(secret)
+    if "\0" in text:
+        raise ConfigError(
+            f"option {secret.option} contains a NUL character, which PLAIN cannot send"
+        )
+    return text.encode()
+
+
+def _token_source(
+    login: model.TokenLogin
+    | model.UnsecuredTokenLogin
+    | model.ClientCredentialsLogin
+    | model.MskIamLogin,
+    host: str,
+) -> TokenSource:
+    match login:
+        case model.TokenLogin():
+            return StaticTokenSource(login)
+        case model.UnsecuredTokenLogin():
+            return UnsecuredTokenSource(login)
+        case model.ClientCredentialsLogin():
+            from spark_kafka_sink.kafka.security.tokens.token_endpoint import (
+                ClientCredentialsSource,
+            )
+
+            return ClientCredentialsSource(login)
+        case model.MskIamLogin():
+            from spark_kafka_sink.kafka.security.tokens.msk_iam import MskIamSource, region_of
+
+            return MskIamSource(login, region_of(login, host))
+        case _:
+            assert_never(login)

@@ -1,0 +1,79 @@
+"""Messages and exchange of OAUTHBEARER (RFC 7628, KIP-255), also used for AWS_MSK_IAM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.common.text import quoted
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decoded
+from spark_kafka_sink.kafka.security.tokens.token import (
+    PROCESS_WIDE,
+    TokenCache,
+    object_in,
+    text_field,
+)
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.security.model import RefreshPolicy
+    from spark_kafka_sink.kafka.security.sasl.exchange import Messages
+    from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
+
+
+SEPARATOR = b"\x01"
+"""Separator of key-value pairs. A single separator is the client's response to an error."""
+_MECHANISM = "OAUTHBEARER"
+
+
+def client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes:
+    """Return the client's only message, unless the broker reports an error."""
+    pairs = [f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in extensions)]
+    return b"n,," + SEPARATOR + b"".join(pair.encode() + SEPARATOR for pair in pairs) + SEPARATOR
+
+
+def describe_error(error: str) -> str:
+    """Return the text of a broker's error, with its status and the required scope."""
+    found = object_in(error)
+    if found is None:
+        return quoted(error)
+    status, scope = text_field(found, "status"), text_field(found, "scope")
+    if status is None:
+        return quoted(error)
+    return quoted(status) + (f", it requires the scope {quoted(scope)}" if scope else "")
+
+
+def bearer_exchange(
+    source: TokenSource,
+    policy: RefreshPolicy,
+    extensions: tuple[tuple[str, str], ...] = (),
+    *,
+    cache: TokenCache = PROCESS_WIDE,
+) -> SaslExchange:
+    """Return an exchange that sends a token.
+
+    Args:
+        source: source of the token.
+        policy: defines when the token is refreshed.
+        extensions: SASL extensions of the login (KIP-342).
+        cache: the token cache that connections share.
+    """
+    return SaslExchange(_MECHANISM, _messages(source, policy, extensions, cache))
+
+
+def _messages(
+    source: TokenSource,
+    policy: RefreshPolicy,
+    extensions: tuple[tuple[str, str], ...],
+    cache: TokenCache,
+) -> Messages:
+    """Yield the token and the extensions; acknowledge an error and raise it.
+
+    An empty response indicates success. A rejected token is not used for other connections.
+    """
+    token = cache.token(source, policy)
+    response = yield client_first(token, extensions)
+    if response:
+        cache.forget(token)
+        error = describe_error(decoded(response, _MECHANISM))
+        yield SEPARATOR
+        raise AuthenticationError(f"the broker rejected the token: {error}")

@@ -1,0 +1,161 @@
+"""Convert a delivery report to the metrics of the Java producer (``SenderMetricsRegistry``).
+
+Rates are per second over the given duration, times are in milliseconds, sizes in bytes. The labels
+correspond to Java's tags: none for client metrics, `topic` for a topic, `node_id` for a broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.report.metrics.producer_metrics import MILLION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.metrics.histogram import Histogram
+    from spark_kafka_sink.report.metrics.producer_metrics import (
+        BrokerMetrics,
+        ProducerMetrics,
+        TopicMetrics,
+    )
+    from spark_kafka_sink.report.partition_report import PartitionReport
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class MetricKind(Enum):
+    """The type of a metric."""
+
+    COUNTER = auto()
+    """A count for this write only. Exporters add up the values of several writes."""
+    GAUGE = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A metric with its value."""
+
+    name: str
+    kind: MetricKind
+    value: float
+    labels: Labels = ()
+
+
+def java_metrics(report: DeliveryReport, seconds: float) -> list[Metric]:
+    """Return all metrics of a report; `seconds` is the duration of the write, used for rates."""
+    brokers, topics = report.metrics.brokers, report.metrics.topics
+    return [
+        *_client(report, seconds),
+        *(each for broker in brokers for each in _node(broker, seconds)),
+        *_topics(report.partitions, {topic.topic: topic for topic in topics}, seconds),
+    ]
+
+
+def client_values(report: DeliveryReport, seconds: float) -> dict[str, float]:
+    """Return the values of the client's metrics by name."""
+    return {metric.name: metric.value for metric in _client(report, seconds)}
+
+
+def _client(report: DeliveryReport, seconds: float) -> Iterator[Metric]:
+    metrics = report.metrics
+    yield from _volumes(report.partitions, seconds)
+    yield from _total("record-retry", metrics.retried_records, seconds)
+    yield from _total("batch-split", report.splits, seconds)
+    yield from _traffic(metrics.brokers, seconds)
+    queue, latency = report.queue_latency, report.request_latency
+    yield from _gauges("record-queue-time", queue.mean / 1000, queue.high / 1000)
+    yield from _gauges("request-latency", latency.mean / 1000, latency.high / 1000)
+    yield from _shapes(metrics)
+    yield from _buffer(metrics, seconds)
+    yield _gauge("record-size-avg", _ratio(report.bytes_uncompressed, report.persisted))
+
+
+def _shapes(metrics: ProducerMetrics) -> Iterator[Metric]:
+    size, time = metrics.batch_size, metrics.compression_time
+    yield from _gauges("batch-size", size.mean, size.high)
+    yield _gauge("records-per-request-avg", metrics.request_records.mean)
+    rate = metrics.compression_rate
+    yield _gauge("compression-rate-avg", rate.mean / MILLION if rate.count else 1.0)
+    yield from _gauges("compression-time", time.mean / 1000, time.high / 1000)
+    yield from _gauges("produce-throttle-time", metrics.throttle.mean, metrics.throttle.high)
+
+
+def _buffer(metrics: ProducerMetrics, seconds: float) -> Iterator[Metric]:
+    yield _counter("bufferpool-wait-time-ns-total", metrics.buffer_wait * 1000)
+    yield _gauge("bufferpool-wait-ratio", _ratio(metrics.buffer_wait / 1_000_000, seconds))
+    limit = dict(metrics.settings).get("buffer.memory")
+    if limit is not None:
+        yield _gauge("buffer-total-bytes", int(limit))
+        yield _gauge("buffer-available-bytes-min", max(0, int(limit) - metrics.buffer_peak))
+
+
+def _traffic(brokers: Sequence[BrokerMetrics], seconds: float) -> Iterator[Metric]:
+    yield from _total("request", sum(one.tx for one in brokers), seconds)
+    yield from _total("response", sum(one.rx for one in brokers), seconds)
+    yield from _total("outgoing-byte", sum(one.tx_bytes for one in brokers), seconds)
+    yield from _total("incoming-byte", sum(one.rx_bytes for one in brokers), seconds)
+    yield from _total("connection-creation", sum(one.connects for one in brokers), seconds)
+    yield from _total("connection-close", sum(one.disconnects for one in brokers), seconds)
+
+
+def _node(broker: BrokerMetrics, seconds: float) -> Iterator[Metric]:
+    labels = (("node_id", str(broker.node_id)),)
+    yield from _total("request", broker.tx, seconds, labels)
+    yield from _total("response", broker.rx, seconds, labels)
+    yield from _total("outgoing-byte", broker.tx_bytes, seconds, labels)
+    yield from _total("incoming-byte", broker.rx_bytes, seconds, labels)
+    yield from _times("request-latency", broker.rtt, labels)
+    yield from _times("record-queue-time", broker.int_latency, labels)
+
+
+def _topics(
+    partitions: Sequence[PartitionReport], topics: dict[str, TopicMetrics], seconds: float
+) -> Iterator[Metric]:
+    for name, parts in groupby(partitions, lambda part: part.topic):
+        labels = (("topic", name),)
+        yield from _volumes(list(parts), seconds, labels)
+        if name in topics:
+            size = topics[name].batch_size
+            yield from _total("record-retry", topics[name].retried_records, seconds, labels)
+            yield from _gauges("batch-size", size.mean, size.high, labels)
+
+
+def _volumes(
+    parts: Sequence[PartitionReport], seconds: float, labels: Labels = ()
+) -> Iterator[Metric]:
+    sent = sum(part.persisted + part.sent for part in parts)
+    failed = sum(part.not_persisted + part.possibly_persisted for part in parts)
+    yield from _total("record-send", sent, seconds, labels)
+    yield from _total("record-error", failed, seconds, labels)
+    yield from _total("byte", sum(part.bytes_sent for part in parts), seconds, labels)
+
+
+def _total(name: str, total: float, seconds: float, labels: Labels = ()) -> Iterator[Metric]:
+    yield _counter(f"{name}-total", total, labels)
+    yield _gauge(f"{name}-rate", _ratio(total, seconds), labels)
+
+
+def _times(name: str, micros: Histogram, labels: Labels) -> Iterator[Metric]:
+    yield from _gauges(name, micros.mean / 1000, micros.high / 1000, labels)
+
+
+def _gauges(name: str, average: float, highest: float, labels: Labels = ()) -> Iterator[Metric]:
+    yield _gauge(f"{name}-avg", average, labels)
+    yield _gauge(f"{name}-max", highest, labels)
+
+
+def _gauge(name: str, value: float, labels: Labels = ()) -> Metric:
+    return Metric(name=name, kind=MetricKind.GAUGE, value=value, labels=labels)
+
+
+def _counter(name: str, value: float, labels: Labels = ()) -> Metric:
+    return Metric(name=name, kind=MetricKind.COUNTER, value=value, labels=labels)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

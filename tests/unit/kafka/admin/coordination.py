@@ -1,0 +1,75 @@
+"""A scripted transaction coordinator with queued responses per transactional id."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.support.harness.scripted import ScriptedCluster, code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LOST = -1000
+"""In place of an error code: the connection is cut."""
+
+
+class Coordination(ScriptedCluster):
+    """Broker 1, or the broker in `places`, coordinates an id; `codes` are the next responses."""
+
+    def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
+        super().__init__(nodes, topics)
+        self.places: dict[str, int] = {}
+        self.moves: dict[str, deque[int]] = defaultdict(deque)
+        """Where an id is found the next times that it is looked up, before `places`."""
+        self.codes: dict[str, deque[int]] = defaultdict(deque)
+        """For the next requests about an id; then 0."""
+        self.find_codes: dict[str, deque[int]] = defaultdict(deque)
+        self.scripts[ApiKey.FIND_COORDINATOR] = self._find
+        self.scripts[ApiKey.INIT_PRODUCER_ID] = self._init
+        self.scripts[ApiKey.END_TXN] = self._end
+
+    def will_answer(self, transactional_id: str, codes: Iterable[int]) -> None:
+        """Queue the next responses for an id."""
+        self.codes[transactional_id].extend(codes)
+
+    def ended_at(self) -> list[tuple[int, str]]:
+        """Return broker and id of each EndTxn request."""
+        return [(node, asked.transactional_id) for node, asked in self.requests_for(ApiKey.END_TXN)]
+
+    def _find(self, _node: int, request: Any) -> dict[str, Any]:
+        keys = getattr(request, "coordinator_keys", None) or [request.key]
+        found = [self._place(key) for key in keys]
+        return {"coordinators": found} if hasattr(request, "coordinator_keys") else found[0]
+
+    def _place(self, key: str) -> dict[str, Any]:
+        failed = self.find_codes[key].popleft() if self.find_codes[key] else 0
+        if failed:
+            return code(failed) | {"key": key, "node_id": -1, "host": "", "port": -1}
+        moves = self.moves[key]
+        node = moves.popleft() if moves else self.places.get(key, 1)
+        return {"key": key, "node_id": node, "host": "127.0.0.1", "port": 40_000 + node}
+
+    def _next(self, transactional_id: str) -> int:
+        codes = self.codes[transactional_id]
+        return codes.popleft() if codes else 0
+
+    def _init(self, _node: int, request: Any) -> dict[str, Any] | None:
+        failed = self._next(request.transactional_id)
+        return None if failed == LOST else code(failed) | {"producer_id": 7, "producer_epoch": 3}
+
+    def _end(self, _node: int, request: Any) -> dict[str, Any] | None:
+        failed = self._next(request.transactional_id)
+        if failed == LOST:
+            return None
+        bumped = {"producer_id": request.producer_id, "producer_epoch": request.producer_epoch + 1}
+        return code(failed) | bumped
+
+
+def opened(
+    name: str, version: TransactionVersion = TransactionVersion.V2, epoch: int = 0
+) -> OpenTransaction:
+    """Create an open transaction."""
+    return OpenTransaction(transactional_id=name, producer_id=7, epoch=epoch, version=version)

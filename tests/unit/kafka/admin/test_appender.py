@@ -1,0 +1,186 @@
+"""Appending records in a transaction: requests, retries and timeouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    FencedError,
+    KafkaProdError,
+    RecordTooLargeError,
+    TransactionError,
+)
+from spark_kafka_sink.kafka.admin.appender import (
+    BATCH_BYTES,
+    TransactionalAppender,
+    UnclearFenceError,
+)
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.decoder import read_records
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
+from tests.support.harness.scripted import blocking_client
+from tests.unit.kafka.admin.coordination import LOST, opened
+from tests.unit.kafka.admin.partition_leader import PartitionLeader
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
+
+V1, V2 = TransactionVersion.V1, TransactionVersion.V2
+RECORDS = [(b"k", b"v"), (b"l", None)]
+CONCURRENT, DUPLICATE, NOT_COORDINATOR, FENCED = 51, 46, 16, 90
+Records = list[tuple[bytes, bytes | None]]
+
+
+def append(
+    cluster: PartitionLeader,
+    *appends: Records,
+    version: TransactionVersion = V2,
+    seconds: float = 10.0,
+) -> OpenTransaction:
+    """Append the records and return the state for the next transaction."""
+    owner = opened("d", version)
+    with blocking_client(cluster) as client:
+        appender = TransactionalAppender(client, TransactionAdmin(client))
+        for records in appends:
+            owner = appender.append(owner, "t", records, client.deadline(seconds))
+    return owner
+
+
+def produced(cluster: PartitionLeader) -> list[tuple[Any, bytes]]:
+    """Return each Produce request with its batch."""
+    asked = [request for _, request in cluster.requests_for(ApiKey.PRODUCE)]
+    return [(each, bytes(each.topic_data[0].partition_data[0].records)) for each in asked]
+
+
+def apis(cluster: PartitionLeader) -> list[ApiKey]:
+    """Return the requested APIs in order, without discovery requests."""
+    ways = {ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR}
+    return [api for _, api, _, _ in cluster.log if api not in ways]
+
+
+def test_v2_produces_and_ends() -> None:
+    cluster = PartitionLeader()
+    assert append(cluster, RECORDS) == opened("d", epoch=1)
+    assert apis(cluster) == [ApiKey.PRODUCE, ApiKey.END_TXN]
+    ((asked, data),) = produced(cluster)
+    header = BatchHeader.parse(data)
+    assert (asked.transactional_id, asked.acks) == ("d", -1)
+    assert header.is_transactional
+    assert header.crc == checksum(data)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, 0)
+    assert [(record.key, record.value) for record in read_records(data)] == RECORDS
+    assert min(cluster.versions_of(ApiKey.PRODUCE)) >= 12
+
+
+def test_v1_adds_the_partition_before_it_produces() -> None:
+    cluster = PartitionLeader()
+    assert append(cluster, RECORDS, version=V1) == opened("d", V1)
+    assert apis(cluster) == [ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.END_TXN]
+    assert cluster.versions_of(ApiKey.PRODUCE) == {11}
+    assert cluster.versions_of(ApiKey.ADD_PARTITIONS_TO_TXN) == {3}
+    assert cluster.versions_of(ApiKey.END_TXN) == {4}
+
+
+@pytest.mark.parametrize(("version", "expected"), [(V2, [(0, 0), (1, 0)]), (V1, [(0, 0), (0, 2)])])
+def test_next_transaction_continues_in_the_same_epoch(
+    version: TransactionVersion, expected: list[tuple[int, int]]
+) -> None:
+    cluster = PartitionLeader()
+    append(cluster, RECORDS, RECORDS, version=version)
+    headers = [BatchHeader.parse(data) for _, data in produced(cluster)]
+    assert [(header.producer_epoch, header.base_sequence) for header in headers] == expected
+
+
+def test_many_records_use_batches_with_consecutive_sequences() -> None:
+    cluster = PartitionLeader()
+    half = bytes(BATCH_BYTES // 2 - 1)
+    append(cluster, [(b"k", half)] * 5)
+    headers = [BatchHeader.parse(data) for _, data in produced(cluster)]
+    assert [(header.base_sequence, header.record_count) for header in headers] == [
+        (0, 2),
+        (2, 2),
+        (4, 1),
+    ]
+
+
+@pytest.mark.parametrize("codes", [[LOST], [LOST, DUPLICATE], [6], [CONCURRENT, 16, 14], [7, 19]])
+def test_batch_is_resent_unchanged(codes: list[int]) -> None:
+    cluster = PartitionLeader()
+    cluster.produce_codes.extend(codes)
+    append(cluster, RECORDS)
+    batches = {data for _, data in produced(cluster)}
+    assert len(produced(cluster)) == len(codes) + (DUPLICATE not in codes)
+    assert len(batches) == 1
+
+
+def test_end_is_retried_until_a_response() -> None:
+    cluster = PartitionLeader()
+    cluster.will_answer("d", [LOST, CONCURRENT, 14, LOST])
+    assert append(cluster, RECORDS) == opened("d", epoch=1)
+    assert apis(cluster).count(ApiKey.END_TXN) == 5
+
+
+def test_v1_bumps_the_epoch_if_a_late_end_could_affect_the_next_transaction() -> None:
+    cluster = PartitionLeader()
+    cluster.will_answer("d", [LOST])
+    cluster.levels = {}
+    assert append(cluster, RECORDS, version=V1) == opened("d", V1, epoch=3)
+    ((_, asked),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
+    assert (asked.producer_id, asked.producer_epoch) == (7, 0)
+
+
+@pytest.mark.parametrize("code", [47, 48, 49, 90])
+@pytest.mark.parametrize("where", ["add", "produce", "end"])
+def test_replaced_producer_is_fenced(code: int, where: str) -> None:
+    cluster = PartitionLeader()
+    codes = {"add": cluster.add_codes, "produce": cluster.produce_codes, "end": cluster.codes["d"]}
+    codes[where].append(code)
+    with pytest.raises(FencedError):
+        append(cluster, RECORDS, version=V1)
+    assert apis(cluster).count(ApiKey.END_TXN) == (where == "end")
+
+
+@pytest.mark.parametrize("codes", [[LOST, FENCED], [NOT_COORDINATOR, FENCED]])
+def test_fenced_producer_may_have_appended_before(codes: list[int]) -> None:
+    cluster = PartitionLeader()
+    cluster.will_answer("d", codes)
+    with pytest.raises(UnclearFenceError):
+        append(cluster, RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (87, TransactionError),
+        (120, TransactionError),
+        (45, TransactionError),
+        (10, RecordTooLargeError),
+        (29, AuthorizationError),
+        (53, AuthorizationError),
+    ],
+)
+def test_rejected_batch_is_aborted(code: int, error: type[KafkaProdError]) -> None:
+    cluster = PartitionLeader()
+    cluster.produce_codes.append(code)
+    with pytest.raises(error):
+        append(cluster, RECORDS)
+    ((_, ended),) = cluster.requests_for(ApiKey.END_TXN)
+    assert not ended.committed
+
+
+def test_outcome_is_unknown_without_a_response_in_time() -> None:
+    cluster = PartitionLeader()
+    cluster.will_answer("d", [CONCURRENT] * 10_000)
+    with pytest.raises(BrokerUnavailableError, match="may have succeeded"):
+        append(cluster, RECORDS, seconds=0.2)
+
+
+def test_empty_transaction_is_rejected() -> None:
+    with pytest.raises(ValueError, match="empty transaction"):
+        append(PartitionLeader(), [])

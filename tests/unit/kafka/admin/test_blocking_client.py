@@ -1,0 +1,154 @@
+"""A client that connects, logs in and waits in the caller's thread."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.common.errors import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    ConfigError,
+    KafkaProdError,
+)
+from spark_kafka_sink.kafka.admin.blocking_client import POOL, BlockingClient, borrowed_client
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.client.client_pool import MAX_IDLE
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.support.harness.offline import config
+from tests.support.harness.sasl import FakeSasl, ManualSteps, password_login
+from tests.support.harness.scripted import blocking_client
+from tests.unit.kafka.admin.coordination import Coordination, opened
+
+
+def end(client: BlockingClient, name: str, seconds: float = 10.0) -> int:
+    admin = TransactionAdmin(client)
+    return admin.end([opened(name)], commit=True, deadline=client.deadline(seconds))[name]
+
+
+def test_unreachable_brokers_are_listed_with_their_addresses() -> None:
+    cluster = Coordination()
+    cluster.alive.clear()
+    with (
+        blocking_client(cluster, bootstrap_servers="127.0.0.1:40000,127.0.0.1:40001") as client,
+        pytest.raises(BrokerUnavailableError) as caught,
+    ):
+        TransactionAdmin(client).list(None, client.deadline(0.2))
+    assert "Tried 127.0.0.1:40000: Connection refused" in str(caught.value)
+    assert "127.0.0.1:40001: Connection refused" in str(caught.value)
+
+
+def test_wrong_password_fails_immediately() -> None:
+    cluster = Coordination()
+    cluster.sasl = FakeSasl(password="another")
+    settings = config(bootstrap_servers="127.0.0.1:40000")
+    settings = replace(settings, security=password_login())
+    with BlockingClient(settings, connect=cluster.connect, logins=ManualSteps()) as client:
+        with pytest.raises(AuthenticationError) as caught:
+            TransactionAdmin(client).list(None, client.deadline(60))
+        assert caught.value.error == "SASL_AUTHENTICATION_FAILED"
+
+
+def test_timeout_caused_by_throttling_is_explained() -> None:
+    cluster = Coordination()
+
+    usual = cluster.scripts[ApiKey.INIT_PRODUCER_ID]
+
+    def throttled(node: int, request: Any) -> dict[str, Any]:
+        answer = usual(node, request)
+        assert answer is not None
+        return answer | {"throttle_time": timedelta(seconds=60)}
+
+    cluster.scripts[ApiKey.INIT_PRODUCER_ID] = throttled
+    with blocking_client(cluster) as client:
+        admin = TransactionAdmin(client)
+        admin.init_producer_id("orders/stream", 15_000, client.deadline(10))
+        with pytest.raises(BrokerUnavailableError) as caught:
+            admin.init_producer_id("orders/stream", 15_000, client.deadline(0.2))
+        client.forget_topics()
+        later = client.unavailable("InitProducerId")
+    assert "a quota throttles this client (127.0.0.1:4000" in str(caught.value)
+    assert " for 60.0 s" in str(caught.value)
+    assert "request_percentage" in (caught.value.hint or "")
+    assert "quota" not in str(later)
+
+
+def test_metadata_requests_create_no_topics() -> None:
+    cluster = Coordination()
+    cluster.creates_topics = True
+    with blocking_client(cluster) as client:
+        client.metadata.want(["t"])
+        client.await_metadata(client.deadline(10))
+    assert cluster.requested_topics == [{"t"}]
+    assert "t" not in cluster.ids
+    assert set(cluster.client_ids) == {"kafkaprod-admin"}
+
+
+def test_closed_connection_is_reopened() -> None:
+    cluster = Coordination()
+    with blocking_client(cluster) as client:
+        assert end(client, "a") == 0
+        cluster.close()
+        assert end(client, "a") == 0
+
+
+def test_throttled_broker_gets_no_requests_until_its_pause_ends() -> None:
+    cluster = Coordination()
+    usual = cluster.scripts[ApiKey.END_TXN]
+
+    def throttled(node: int, request: Any) -> dict[str, Any]:
+        answer = usual(node, request)
+        assert answer is not None
+        return answer | {"throttle_time": timedelta(milliseconds=150)}
+
+    cluster.scripts[ApiKey.END_TXN] = throttled
+    with blocking_client(cluster) as client:
+        assert end(client, "a") == 0
+        begun = time.monotonic()
+        assert end(client, "b") == 0
+    assert time.monotonic() - begun > 0.1
+
+
+def test_abandoned_requests_do_not_affect_later_ones() -> None:
+    cluster = Coordination()
+    with blocking_client(cluster) as client:
+        cluster.unanswered.add(ApiKey.END_TXN)
+        assert end(client, "a", seconds=0.05) < 0
+        assert client.is_reusable
+        cluster.unanswered.clear()
+        cluster.close()  # so that responses of the muted broker do not count
+        assert end(client, "b") == 0
+
+
+def test_healthy_client_is_kept_with_its_connections() -> None:
+    settings = config(bootstrap_servers="127.0.0.1:1")
+    with borrowed_client(settings) as first, borrowed_client(settings) as beside:
+        assert beside is not first
+    with borrowed_client(settings) as again:
+        assert again is first
+    POOL.close()
+
+
+def test_client_is_closed_after_an_error() -> None:
+    settings = config(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(KafkaProdError), borrowed_client(settings) as first:
+        raise ConfigError("it failed")
+    with borrowed_client(settings) as again:
+        assert again is not first
+    POOL.close()
+
+
+def test_least_recently_used_client_is_closed_first() -> None:
+    everyone = [config(bootstrap_servers=f"127.0.0.1:{1 + i}") for i in range(MAX_IDLE + 1)]
+    made = []
+    for settings in everyone:
+        with borrowed_client(settings) as client:
+            made.append(client)
+    with borrowed_client(everyone[1]) as kept, borrowed_client(everyone[0]) as anew:
+        assert kept is made[1]
+        assert anew is not made[0]
+    POOL.close()

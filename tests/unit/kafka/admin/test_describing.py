@@ -1,0 +1,263 @@
+"""DescribeTransactions, ListTransactions and DescribeProducers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    KafkaProdError,
+    ProtocolError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.admin.transaction_admin import ActiveProducer, TransactionAdmin
+from spark_kafka_sink.kafka.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.kafka.protocol.transactions import TransactionState
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
+from tests.support.harness.offline import config
+from tests.support.harness.scripted import blocking_client, code
+from tests.unit.kafka.admin.coordination import Coordination, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DENIED, NOT_FOUND, BAD_PATTERN = 53, 105, 128
+STARTED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def described(name: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "transactional_id": name,
+        "transaction_state": "Ongoing",
+        "transaction_timeout": timedelta(minutes=1),
+        "transaction_start_time": STARTED,
+        "producer_id": 7,
+        "producer_epoch": 3,
+        "topics": [{"topic": "t", "partitions": [2, 0]}],
+        **changes,
+    }
+
+
+def listed(name: str, state: str = "Ongoing") -> dict[str, Any]:
+    return {"transactional_id": name, "transaction_state": state, "producer_id": 7}
+
+
+def test_descriptions_come_from_each_coordinator() -> None:
+    cluster = Coordination(nodes=2)
+    cluster.places = {"a": 1, "b": 2}
+    cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _, request: {
+        "transaction_states": [described(name) for name in request.transactional_ids]
+    }
+    with blocking_client(cluster) as client:
+        found = TransactionAdmin(client).describe(["a", "b"], client.deadline(10))
+    one = found["a"]
+    assert sorted(found) == ["a", "b"]
+    assert (one.state, one.timeout_ms) == (TransactionState.ONGOING, 60_000)
+    assert one.started_ms == STARTED.timestamp() * 1000
+    assert one.partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
+    assert one.is_of(opened("a", epoch=3))
+    assert not one.is_of(opened("a", epoch=4))
+
+
+def test_unknown_id_is_omitted() -> None:
+    cluster = Coordination()
+    cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda *_: {
+        "transaction_states": [described("a"), described("b") | code(NOT_FOUND)]
+    }
+    with blocking_client(cluster) as client:
+        found = TransactionAdmin(client).describe(["a", "b"], client.deadline(10))
+    assert list(found) == ["a"]
+
+
+def test_unnamed_state_is_unknown() -> None:
+    assert TransactionState("PrepareNonsense") is TransactionState.UNKNOWN
+
+
+def test_missing_describe_permission_is_named() -> None:
+    cluster = Coordination()
+    cluster.find_codes["a"].extend([DENIED])
+    with (
+        blocking_client(cluster) as client,
+        pytest.raises(AuthorizationError, match="Describe on transactional id a is denied"),
+    ):
+        TransactionAdmin(client).describe(["a"], client.deadline(10))
+
+
+@pytest.mark.parametrize("api", [ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS])
+def test_brokers_before_3_0_do_not_support_it(api: ApiKey) -> None:
+    cluster = Coordination()
+    cluster.limit(api, None)
+    with blocking_client(cluster) as client:
+        admin, deadline = TransactionAdmin(client), client.deadline(10)
+        ask: dict[ApiKey, Callable[[], object]] = {
+            ApiKey.LIST_TRANSACTIONS: lambda: admin.list(None, deadline),
+            ApiKey.DESCRIBE_TRANSACTIONS: lambda: admin.describe(["a"], deadline),
+        }
+        with pytest.raises(ProtocolError, match=r"3\.0 or later") as caught:
+            ask[api]()
+    assert caught.value.error == "UNSUPPORTED_VERSION"
+
+
+def listing(cluster: Coordination, *states: str, version: int = 2) -> None:
+    """Let each broker list an id of its own and one that all brokers list."""
+    cluster.limit(ApiKey.LIST_TRANSACTIONS, VersionRange(0, version))
+    cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, _: {
+        "transaction_states": [listed(f"p/{node}", *states), listed(f"other/{node}", *states)]
+    }
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_all_brokers_are_listed_and_the_pattern_applies_everywhere(version: int) -> None:
+    cluster = Coordination(nodes=3)
+    listing(cluster, version=version)
+    with blocking_client(cluster) as client:
+        found = TransactionAdmin(client).list(r"p/.*", client.deadline(10))
+    assert [(one.transactional_id, one.coordinator) for one in found] == [
+        ("p/1", 1),
+        ("p/2", 2),
+        ("p/3", 3),
+    ]
+    asked = [request for _, request in cluster.requests_for(ApiKey.LIST_TRANSACTIONS)]
+    assert "Ongoing" in asked[0].state_filters
+    assert "CompleteCommit" not in asked[0].state_filters
+    patterns = {getattr(request, "transactional_id_pattern", None) for request in asked}
+    assert patterns == {r"p/.*" if version == 2 else None}
+
+
+def test_pattern_is_applied_by_the_client_for_older_brokers() -> None:
+    cluster = Coordination()
+    listing(cluster)
+    usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
+    cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (
+        code(BAD_PATTERN) if request.transactional_id_pattern else usual(node, request)
+    )
+    with blocking_client(cluster) as client:
+        found = TransactionAdmin(client).list(r"p(?!/2).*", client.deadline(10))
+    assert [one.transactional_id for one in found] == ["p/1"]
+
+
+def test_loading_coordinator_is_retried() -> None:
+    cluster = Coordination()
+    listing(cluster)
+    usual, refusals = cluster.scripts[ApiKey.LIST_TRANSACTIONS], [14, 14]
+    cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (
+        code(refusals.pop()) if refusals else usual(node, request)
+    )
+    with blocking_client(cluster) as client:
+        assert len(TransactionAdmin(client).list(None, client.deadline(10))) == 2
+
+
+def test_broker_that_left_the_cluster_is_not_waited_for() -> None:
+    cluster = Coordination(nodes=3)
+    listing(cluster)
+    usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
+
+    def list_or_leave(node: int, request: Any) -> dict[str, Any] | None:
+        if node == 2:
+            cluster.stop(2)
+            return {}
+        return usual(node, request)
+
+    cluster.scripts[ApiKey.LIST_TRANSACTIONS] = list_or_leave
+    with blocking_client(cluster) as client:
+        found = TransactionAdmin(client).list("p/.*", client.deadline(10))
+    assert [one.transactional_id for one in found] == ["p/1", "p/3"]
+
+
+def test_broker_that_joins_meanwhile_is_queried() -> None:
+    cluster = Coordination(nodes=3)
+    cluster.alive.discard(3)
+    listing(cluster)
+    usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
+
+    def list_or_move(node: int, request: Any) -> dict[str, Any] | None:
+        if 3 in cluster.alive:
+            return usual(node, request)
+        cluster.alive.add(3)
+        return None
+
+    cluster.scripts[ApiKey.LIST_TRANSACTIONS] = list_or_move
+    with blocking_client(cluster) as client:
+        found = TransactionAdmin(client).list("p/.*", client.deadline(10))
+    assert [one.transactional_id for one in found] == ["p/1", "p/2", "p/3"]
+
+
+def test_unreachable_broker_is_reported_after_the_deadline() -> None:
+    cluster = Coordination(nodes=2)
+    listing(cluster)
+    cluster.alive.discard(2)
+    cluster.still_listed.add(2)
+    with (
+        blocking_client(cluster) as client,
+        pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:40002: .*refused"),
+    ):
+        TransactionAdmin(client).list(None, client.deadline(0.2))
+
+
+def test_producers_of_a_partition() -> None:
+    cluster = Coordination(nodes=2, topics={"t": 2})
+    states = {
+        "producer_id": 7,
+        "producer_epoch": 3,
+        "last_sequence": 9,
+        "last_timestamp": 1_000,
+        "coordinator_epoch": 2,
+        "current_txn_start_offset": 40,
+    }
+
+    def answer(_node: int, request: Any) -> dict[str, Any]:
+        (topic,) = request.topics
+        producers = [states, states | {"producer_id": 8, "current_txn_start_offset": -1}]
+        partitions = [
+            {"partition_index": number, "active_producers": producers}
+            for number in topic.partition_indexes
+        ]
+        return {"topics": [{"name": topic.name, "partitions": partitions}]}
+
+    cluster.scripts[ApiKey.DESCRIBE_PRODUCERS] = answer
+    wanted = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    with blocking_client(cluster) as client:
+        found = TransactionAdmin(client).describe_producers(wanted, client.deadline(10))
+    assert sorted(found) == wanted
+    assert {node for node, _ in cluster.requests_for(ApiKey.DESCRIBE_PRODUCERS)} == {1, 2}
+    assert found[wanted[0]][0] == ActiveProducer(
+        producer_id=7,
+        epoch=3,
+        last_sequence=9,
+        last_timestamp_ms=1_000,
+        coordinator_epoch=2,
+        transaction_start=40,
+    )
+    assert found[wanted[0]][1].transaction_start is None
+
+
+@pytest.mark.parametrize(("number", "error"), [(29, AuthorizationError), (3, UnknownTopicError)])
+def test_hidden_or_missing_topic(number: int, error: type[KafkaProdError]) -> None:
+    cluster = Coordination(topics={"other": 1})
+    cluster.metadata_errors["t"] = number
+    with blocking_client(cluster) as client, pytest.raises(error) as caught:
+        TransactionAdmin(client).describe_producers([TopicPartition("t", 0)], client.deadline(10))
+    assert caught.value.topic == "t"
+
+
+def test_broker_that_started_meanwhile_lists_its_transactions() -> None:
+    """Otherwise they would stay open without a report."""
+    with EmbeddedBroker(nodes=2) as kafka:
+        kafka.stop_node(2)
+        with BlockingClient(config(bootstrap_servers=kafka.bootstrap_servers)) as client:
+            admin, deadline = TransactionAdmin(client), client.deadline(60)
+            assert admin.list(None, deadline, ()) == []
+            kafka.start_node(2)
+            names = [f"a{number}" for number in range(20)]
+            with BlockingClient(config(bootstrap_servers=kafka.bootstrap_servers)) as other:
+                for name in names:
+                    TransactionAdmin(other).init_producer_id(name, 60_000, other.deadline(60))
+            found = admin.list(None, deadline, ())
+        assert {one.coordinator for one in found} == {1, 2}
+        assert sorted(one.transactional_id for one in found) == sorted(names)

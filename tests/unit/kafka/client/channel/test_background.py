@@ -1,0 +1,127 @@
+"""Calls on real threads: concurrent, hanging, repeated and more than there are threads."""
+
+from __future__ import annotations
+
+import threading
+from threading import Event, Semaphore
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult
+from spark_kafka_sink.kafka.client.network_client import MAX_LOGIN_THREADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 10.0
+
+
+@pytest.fixture
+def released() -> Iterator[Event]:
+    """An event that is set at the end, so that no thread remains."""
+    event = Event()
+    yield event
+    event.set()
+
+
+def _thread_name() -> bytes:
+    return threading.current_thread().name.encode()
+
+
+class Steps:
+    """Running steps and the number of results."""
+
+    def __init__(self) -> None:
+        self.threads = BackgroundCalls("kafkaprod-login", MAX_LOGIN_THREADS)
+        self._woken = Semaphore(0)
+
+    def run(self, owner: object, step) -> None:  # type: ignore[no-untyped-def]
+        self.threads.run(owner, step, self._woken.release)
+
+    def wait(self) -> list[CallResult]:
+        """Return the results after the next wakeup."""
+        assert self._woken.acquire(timeout=PATIENCE)
+        return self.threads.results()
+
+
+def test_step_runs_in_another_thread() -> None:
+    steps, owner = Steps(), object()
+    steps.run(owner, _thread_name)
+    (result,) = steps.wait()
+    assert result.owner is owner
+    assert (result.value, result.error) == (b"kafkaprod-login", None)
+    assert "kafkaprod-login" not in repr(result)
+    assert steps.threads.results() == []
+
+
+def test_error_is_a_result() -> None:
+    steps, error = Steps(), ValueError("no")
+
+    def fail() -> bytes:
+        raise error
+
+    steps.run("owner", fail)
+    (result,) = steps.wait()
+    assert (result.value, result.error) == (None, error)
+
+
+def test_hanging_step_blocks_no_other(released: Event) -> None:
+    steps = Steps()
+    steps.run("slow", lambda: released.wait(PATIENCE) and b"late")
+    steps.run("fast", lambda: b"soon")
+    assert [result.owner for result in steps.wait()] == ["fast"]
+    released.set()
+    assert [result.value for result in steps.wait()] == [b"late"]
+
+
+def test_threads_are_limited_and_queued_steps_follow(released: Event) -> None:
+    steps, begun = Steps(), Semaphore(0)
+
+    def wait() -> bytes:
+        begun.release()
+        released.wait(PATIENCE)
+        return b"done"
+
+    for number in range(MAX_LOGIN_THREADS + 3):
+        steps.run(number, wait)
+    for _ in range(MAX_LOGIN_THREADS):
+        assert begun.acquire(timeout=PATIENCE)
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("kafkaprod-login") == MAX_LOGIN_THREADS
+    assert not begun.acquire(blocking=False)
+    released.set()
+    found: list[CallResult] = []
+    while len(found) < MAX_LOGIN_THREADS + 3:
+        found += steps.wait()
+    assert {result.owner for result in found} == set(range(MAX_LOGIN_THREADS + 3))
+
+
+def test_call_of_a_waiting_owner_is_not_repeated(released: Event) -> None:
+    steps, calls = Steps(), []
+
+    def wait() -> bytes:
+        calls.append(1)
+        released.wait(PATIENCE)
+        return b"done"
+
+    for _ in range(3):
+        steps.run("same", wait)
+    released.set()
+    assert [result.value for result in steps.wait()] == [b"done"]
+    assert calls == [1]
+    steps.run("same", wait)
+    assert [result.value for result in steps.wait()] == [b"done"]
+    assert calls == [1, 1]
+
+
+def test_process_without_free_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    steps = Steps()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    steps.run("one", lambda: b"")
+    (result,) = steps.wait()
+    assert isinstance(result.error, OSError)
+    assert "can't start new thread" in str(result.error)

@@ -1,0 +1,232 @@
+"""The protocol of one connection, byte by byte and without a socket."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.client.channel.transport import State
+from spark_kafka_sink.kafka.client.connection import Connection, CorrelationError
+from spark_kafka_sink.kafka.client.request import Request
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.frame import FrameReader
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.protocol.versions import (
+    ApiKey,
+    VersionRange,
+    request_type,
+    response_type,
+)
+
+METADATA = {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": []}
+
+
+def reply(api: ApiKey, version: int, correlation_id: int, values: dict[str, Any]) -> bytes:
+    return response_frame(build(response_type(api, version), values), correlation_id)
+
+
+def ranges_of(**ranges: tuple[int, int]) -> list[dict[str, int]]:
+    return [
+        {"api_key": int(ApiKey[name.upper()]), "min_version": low, "max_version": high}
+        for name, (low, high) in ranges.items()
+    ]
+
+
+def versions(correlation_id: int, version: int = 4, **ranges: tuple[int, int]) -> bytes:
+    keys = ranges_of(**ranges)
+    return reply(ApiKey.API_VERSIONS, version, correlation_id, {"api_keys": keys})
+
+
+def refusal(correlation_id: int, highest: int | None) -> bytes:
+    keys = [{"api_key": 18, "min_version": 0, "max_version": highest}]
+    values = {"error_code": as_error_code(35), "api_keys": [] if highest is None else keys}
+    return reply(ApiKey.API_VERSIONS, 0, correlation_id, values)
+
+
+def written(connection: Connection) -> list[tuple[ApiKey, int, int]]:
+    """Take the queued requests as (api, version, correlation id)."""
+    data = b"".join(bytes(part) for part in connection.out)
+    connection.wrote(len(data))
+    assert not connection.out
+    headers = [read_request_header(frame) for frame in FrameReader().feed(data)]
+    return [(ApiKey(h.api_key), h.version, h.correlation_id) for h in headers]
+
+
+def connecting() -> Connection:
+    connection = Connection("me")
+    connection.move(State.CONNECTING)
+    connection.connected(1.0)
+    return connection
+
+
+def ready() -> Connection:
+    connection = connecting()
+    written(connection)
+    assert list(connection.received(versions(1, produce=(3, 9), metadata=(0, 5)), 1.0)) == []
+    assert connection.state is State.READY
+    return connection
+
+
+def metadata_request(context: object = "mine") -> Request:
+    return Request(api=ApiKey.METADATA, version=5, body=[b"\0\0\0\0\0"], context=context)
+
+
+def test_versions_are_requested_first() -> None:
+    connection = connecting()
+    data = b"".join(bytes(part) for part in connection.out)
+    (frame,) = FrameReader().feed(data)
+    header = read_request_header(frame)
+    asked, _ = decode(request_type(18, 4), frame, header.body_offset)
+    assert (header.version, header.client_id) == (4, "me")
+    assert asked.client_software_name == "spark-kafka-sink"
+
+
+def test_feature_level_of_the_cluster() -> None:
+    level = {"name": "transaction.version", "max_version_level": 2, "min_version_level": 2}
+    values = {
+        "api_keys": ranges_of(produce=(3, 13), metadata=(0, 13), end_txn=(0, 5)),
+        "finalized_features": [level],
+        "finalized_features_epoch": 4,
+    }
+    connection = connecting()
+    before = connection.transaction_version
+    answer = reply(ApiKey.API_VERSIONS, 4, 1, values)
+    assert list(connection.received(answer, 1.0)) == []
+    assert connection.features.level("transaction.version") == 2
+    after = connection.transaction_version
+    assert (before, after) == (TransactionVersion.V1, TransactionVersion.V2)
+
+
+def test_highest_common_versions_are_used() -> None:
+    connection = ready()
+    assert connection.versions[ApiKey.PRODUCE] == VersionRange(3, 9)
+    assert connection.version(ApiKey.PRODUCE) == 9
+    assert connection.version(ApiKey.PRODUCE, cap=8) == 8
+    with pytest.raises(ProtocolError) as caught:
+        connection.version(ApiKey.INIT_PRODUCER_ID)
+    assert caught.value.error == "UNSUPPORTED_VERSION"
+
+
+@pytest.mark.parametrize(("told", "asked"), [(2, 2), (0, 0), (None, 0), (9, 3), (-5, 0)])
+def test_older_broker_gets_an_older_version(told: int | None, asked: int) -> None:
+    connection = connecting()
+    written(connection)
+    assert list(connection.received(refusal(1, told), 1.0)) == []
+    assert written(connection) == [(ApiKey.API_VERSIONS, asked, 2)]
+    assert list(connection.received(versions(2, asked, produce=(3, 7), metadata=(0, 5)), 1.0)) == []
+    assert connection.state is State.READY
+
+
+@pytest.mark.parametrize(
+    "ranges", [{"api_versions": (0, 4)}, {"metadata": (500, 600)}, {"metadata": (5, 4)}]
+)
+def test_server_without_metadata_is_not_a_broker(ranges: dict[str, Any]) -> None:
+    connection = connecting()
+    with pytest.raises(ProtocolError, match="METADATA"):
+        list(connection.received(versions(1, **ranges), 1.0))
+
+
+def test_broker_that_rejects_version_0_is_an_error() -> None:
+    connection = connecting()
+    list(connection.received(refusal(1, 0), 1.0))
+    with pytest.raises(ProtocolError, match="ApiVersions with UNSUPPORTED_VERSION"):
+        list(connection.received(refusal(2, 0), 1.0))
+
+
+@pytest.mark.parametrize("piece", [1, 3, 1_000])
+def test_responses_arrive_in_any_chunks_and_in_order(piece: int) -> None:
+    connection = ready()
+    for context in "ab":
+        connection.enqueue(metadata_request(context), 2.0)
+    assert [version for _, version, _ in written(connection)] == [5, 5]
+    data = b"".join(reply(ApiKey.METADATA, 5, number, METADATA) for number in (2, 3))
+    found = []
+    for at in range(0, len(data), piece):
+        found += list(connection.received(data[at : at + piece], 3.0))
+    assert [(asked.request.context, r.brokers[0].host) for asked, r in found] == [
+        ("a", "h"),
+        ("b", "h"),
+    ]
+    assert connection.oldest_sent() is None
+
+
+@pytest.mark.parametrize(
+    "data", [reply(ApiKey.METADATA, 5, 77, METADATA), reply(ApiKey.METADATA, 5, 2, METADATA)[:10]]
+)
+def test_request_with_invalid_response_stays_in_flight(data: bytes) -> None:
+    connection = ready()
+    connection.enqueue(metadata_request(), 2.0)
+    broken = (len(data) - 4).to_bytes(4, "big") + data[4:]
+    with pytest.raises(ProtocolError):
+        list(connection.received(broken, 3.0))
+    assert [asked.request.context for asked in connection.in_flight] == ["mine"]
+
+
+def test_responses_before_an_invalid_one_count() -> None:
+    connection = ready()
+    for context in "ab":
+        connection.enqueue(metadata_request(context), 2.0)
+    data = reply(ApiKey.METADATA, 5, 2, METADATA) + reply(ApiKey.METADATA, 5, 99, METADATA)
+    answers = connection.received(data, 3.0)
+    assert next(answers)[0].request.context == "a"
+    with pytest.raises(CorrelationError, match="out of order"):
+        next(answers)
+    assert [asked.request.context for asked in connection.in_flight] == ["b"]
+
+
+def test_response_without_request() -> None:
+    with pytest.raises(CorrelationError, match="without a request"):
+        list(ready().received(reply(ApiKey.METADATA, 5, 2, METADATA), 1.0))
+
+
+def test_partial_writes_keep_the_rest() -> None:
+    connection = ready()
+    connection.enqueue(metadata_request(), 2.0)
+    whole = b"".join(bytes(part) for part in connection.out)
+    left = b""
+    for size in range(1, len(whole)):
+        connection.wrote(1)
+        left = b"".join(bytes(part) for part in connection.out)
+        assert left == whole[size:]
+    connection.wrote(len(left))
+    assert not connection.out
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_request_is_written_with_its_last_byte(answered: bool) -> None:
+    connection = ready()
+    asked = [replace(metadata_request(), expects_response=answered) for _ in range(2)]
+    first, second = [connection.enqueue(request, 2.0) for request in asked]
+    size = sum(part.nbytes for part in connection.out) // 2
+    connection.wrote(size - 1)
+    assert not connection.has_written(first)
+    assert connection.take_fire_and_forget() == []
+    connection.wrote(1)
+    assert (connection.has_written(first), connection.has_written(second)) == (True, False)
+    assert connection.take_fire_and_forget() == ([] if answered else [first])
+    connection.wrote(size)
+    assert connection.has_written(second)
+    assert connection.take_fire_and_forget() == ([] if answered else [second])
+
+
+def test_request_without_response_is_complete_when_written() -> None:
+    connection = ready()
+    silent = Request(
+        api=ApiKey.PRODUCE, version=9, body=[b"x" * 9], context=1, expects_response=False
+    )
+    connection.enqueue(silent, 2.0)
+    assert connection.take_fire_and_forget() == []
+    written(connection)
+    assert [asked.request.context for asked in connection.take_fire_and_forget()] == [1]
+    assert connection.take_fire_and_forget() == []
+
+
+@pytest.mark.parametrize("state", [State.READY, State.NEGOTIATING, State.DISCONNECTED])
+def test_only_allowed_state_transitions(state: State) -> None:
+    with pytest.raises(AssertionError):
+        Connection("me").move(state)

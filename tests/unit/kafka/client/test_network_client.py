@@ -1,0 +1,296 @@
+"""Connections: setup, failures, timeouts and idle closing."""
+
+from __future__ import annotations
+
+import socket
+from random import Random
+from select import select
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.kafka.client.backoff import full_jitter
+from spark_kafka_sink.kafka.client.channel.transport import RECEIVE_SIZE, TcpTransport, resolve
+from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+from spark_kafka_sink.kafka.client.network_client import Network
+from spark_kafka_sink.report.metrics.producer_metrics import BrokerMeters
+from tests.support.clock import ManualClock
+from tests.support.harness.fake import FakeCluster, Fault, Peer
+from tests.support.harness.offline import config
+from tests.support.harness.world import world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.kafka.client.request import Completion
+
+NODE = Node(1, "127.0.0.1", 40_001)
+OPTIONS = {"bootstrap_servers": "127.0.0.1:40000"}
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    made = FakeCluster(nodes=2, topics={"t": 2})
+    yield made
+    made.close()
+
+
+def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> Network:
+    return Network(config(**{**OPTIONS, **options}), Random(1), cluster.connect)
+
+
+def turn(sim: Network, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
+    sim.wakeup()
+    done = sim.poll(0.0, clock.monotonic)
+    cluster.pump()
+    return done
+
+
+def test_broker_becomes_ready(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    sim = network(cluster, clock)
+    sim.connect(NODE, 5.0)
+    assert not sim.is_ready(NODE, 5.0)
+    for _ in range(4):
+        turn(sim, cluster, clock)
+    assert sim.is_ready(NODE, 5.0)
+    assert list(sim.connected()) == [NODE]
+    sim.close(5.0)
+
+
+def test_readiness_query_has_no_side_effects(cluster: FakeCluster) -> None:
+    sim = network(cluster, ManualClock(5.0))
+    assert not sim.is_ready(NODE, 5.0)
+    assert (sim.brokers(), cluster.connected_ports) == ([], [])
+    sim.connect(NODE, 5.0)
+    assert len(cluster.connected_ports) == 1
+    sim.close(5.0)
+
+
+def test_refused_connections_back_off_and_log_the_reason(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    cluster.alive.clear()
+    sim = network(cluster, clock, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
+    waits = []
+    for _ in range(30):
+        sim.connect(NODE, clock.monotonic())
+        turn(sim, cluster, clock)
+        wait = sim.broker(1).retry_at - clock.monotonic()
+        waits.append(wait)
+        clock.advance(max(wait, 0.0) + 0.001)
+    assert sim.failures.reasons == {"127.0.0.1:40001": "Connection refused"}
+    assert max(waits) <= 1.0
+    assert max(waits[10:]) > 0.3
+    sim.close(5.0)
+
+
+def test_unresponsive_server_times_out(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    sim = network(cluster, clock, socket_connection_setup_timeout_ms=2_000)
+    sim.connect(NODE, 5.0)
+    sim.wakeup()
+    sim.poll(0.0, clock.monotonic)  # connected, but the cluster never responds
+    clock.advance(1.9)
+    turn_without_broker(sim, clock)
+    assert sim.failures.reasons == {}
+    clock.advance(0.2)
+    turn_without_broker(sim, clock)
+    assert (
+        "timeout while waiting for the response to ApiVersions"
+        in sim.failures.reasons["127.0.0.1:40001"]
+    )
+    sim.close(clock.monotonic())
+
+
+def turn_without_broker(sim: Network, clock: ManualClock) -> None:
+    sim.wakeup()
+    sim.poll(0.0, clock.monotonic)
+
+
+def test_idle_connections_are_closed(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    sim = network(cluster, clock, connections_max_idle_ms=10_000)
+    sim.connect(NODE, 5.0)
+    for _ in range(4):
+        turn(sim, cluster, clock)
+    clock.advance(9.0)
+    turn(sim, cluster, clock)
+    assert list(sim.connected()) == [NODE]
+    clock.advance(2.0)
+    turn(sim, cluster, clock)
+    assert list(sim.connected()) == []
+    turn(sim, cluster, clock)
+    assert cluster.connections == 0
+    sim.close(clock.monotonic())
+
+
+def test_new_address_opens_a_new_connection(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    sim = network(cluster, clock)
+    sim.connect(NODE, 5.0)
+    for _ in range(4):
+        turn(sim, cluster, clock)
+    assert sim.is_ready(NODE, 5.0)
+    moved = Node(1, "127.0.0.1", 40_002)
+    assert not sim.is_ready(moved, 5.0)
+    sim.connect(moved, 5.0)
+    for _ in range(4):
+        turn(sim, cluster, clock)
+    assert list(sim.connected()) == [moved]
+    sim.close(5.0)
+
+
+def test_every_bootstrap_address_is_tried() -> None:
+    cluster = FakeCluster(nodes=3, topics={"t": 1})
+    cluster.alive = {3}
+    servers = "127.0.0.1:40001,127.0.0.1:40002,127.0.0.1:40003"
+    with world(cluster, bootstrap_servers=servers) as sim:
+        cluster.move("t", 0, 3)
+        sim.run(lambda: sim.client.metadata.cluster.leader("t", 0) == 3)
+        sim.send_batches(1)
+        sim.finish()
+        assert cluster.logs["t", 0].end == 3
+
+
+def test_expired_metadata_is_fetched_again() -> None:
+    with world(metadata_max_age_ms=2_000) as sim:
+        before = sim.client.metadata.updates
+        sim.steps(25, tick=0.1)
+        assert sim.client.metadata.updates - before in {1, 2}
+
+
+def test_leaderless_partition_waits() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    cluster.alive = {1}
+    with world(cluster) as sim:
+        sim.send_batches(1, partition=1)
+        sim.steps(100, tick=0.02)
+        assert cluster.logs["t", 1].end == 0
+        cluster.alive = {1, 2}
+        sim.finish()
+        assert cluster.logs["t", 1].end == 3
+
+
+def test_jitter_is_full_and_capped() -> None:
+    waits = [full_jitter(attempt, 100, 1_000, Random(attempt)) for attempt in range(200)]
+    assert all(0 <= wait <= 1.0 for wait in waits)
+    assert all(full_jitter(0, 100, 1_000, Random(n)) <= 0.1 for n in range(100))
+    assert max(waits) > 0.9
+    assert min(waits[4:]) < 0.1
+
+
+class _Loop:
+    """Counts its turns; can crash."""
+
+    def __init__(self, crash_at: int = 1 << 30) -> None:
+        self.turns = 0
+        self.crash_at = crash_at
+        self.error: BaseException | None = None
+
+    def run_once(self) -> None:
+        self.turns += 1
+        if self.turns == self.crash_at:
+            raise RuntimeError("boom")
+
+    @property
+    def broker_meters(self) -> BrokerMeters:
+        return BrokerMeters()
+
+    def backlog(self, _node_id: int, _now: float) -> str:
+        return ""
+
+    def crashed(self, error: BaseException) -> None:
+        self.error = error
+
+
+def test_thread_switches_loops_immediately_and_survives_a_crash() -> None:
+    client = Client(config(**OPTIONS))
+    first, second, third = _Loop(), _Loop(crash_at=3), _Loop()
+    client.attach(first)
+    client.detach()
+    turns = first.turns
+    client.attach(second)
+    assert first.turns == turns
+    while second.error is None:
+        pass
+    assert str(second.error) == "boom"
+    client.attach(third)
+    while third.turns < 3:
+        pass
+    client.close()
+    assert second.turns == 3
+
+
+def test_tcp_transport_transfers_bytes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (address, *_) = resolve("127.0.0.1", port)
+        transport = TcpTransport(address, 65_536, 65_536)
+        peer, _ = server.accept()
+        assert transport.finish_connect()
+        assert transport.read() is None
+        assert transport.write([b"ab", memoryview(b"cd")]) == 4
+        assert peer.recv(10) == b"abcd"
+        peer.sendall(b"answer")
+        assert wait_for(transport) == b"answer"
+        peer.sendall(b"more")
+        wait_readable(transport)
+        assert transport.read() is None  # a short read means that no more data is available
+        assert transport.read() == b"more"
+        peer.sendall(bytes(2 * RECEIVE_SIZE))
+        received = 0
+        while received < 2 * RECEIVE_SIZE:
+            received += len(wait_for(transport))
+        peer.close()
+        assert wait_for(transport) == b""
+        transport.close()
+
+
+def wait_readable(transport: TcpTransport) -> None:
+    assert select([transport], [], [], 10)[0]
+
+
+def wait_for(transport: TcpTransport) -> bytes:
+    while (data := transport.read()) is None:
+        pass
+    return data
+
+
+def test_refused_tcp_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    (address, *_) = resolve("127.0.0.1", port)
+    transport = TcpTransport(address, -1, -1)
+    with pytest.raises(ConnectionRefusedError):
+        wait_for(transport)
+
+
+def test_invalid_response_closes_the_connection() -> None:
+    """Its requests in flight are sent again."""
+    with world() as sim:
+        sim.send_batches(1)
+        sim.finish()
+        sim.fault(Fault(extra={"base_offset": 0}))
+        real = sim.cluster._serve
+
+        def serve_broken(peer: Peer, frame: memoryview) -> None:
+            sim.cluster._serve = real  # type: ignore[method-assign]
+            real(peer, frame)
+            peer.socket.send(b"\x00\x00\x00\x06nonsense"[:10])
+
+        sim.cluster._serve = serve_broken  # type: ignore[method-assign]
+        sim.send_batches(3)
+        sim.finish()
+        assert sim.cluster.logs["t", 0].end == 12
+        sim.check_accounting()
+
+
+def test_delivery_error_without_a_broker_names_the_reason() -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, delivery_timeout_ms=31_000) as sim:
+        cluster.stop(1)
+        sim.send_batches(1)
+        with pytest.raises(DeliveryError, match="Connection refused"):
+            sim.finish(0.25)

@@ -1,0 +1,103 @@
+"""Rebootstrapping from the bootstrap servers: KIP-899 and KIP-1102."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.kafka.client.metadata_updater import Rebootstrap
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.support.harness.fake import BASE_PORT, FakeCluster
+from tests.support.harness.world import world
+
+REBOOTSTRAP_REQUIRED = 129
+
+
+def test_due_after_metadata_failures_for_too_long() -> None:
+    recovery = Rebootstrap(2.0)
+    assert not recovery.is_due(100.0)
+    recovery.asking(100.0)
+    recovery.asking(101.0)
+    assert not recovery.is_due(101.9)
+    assert recovery.is_due(102.0)
+    recovery.restart(102.0)
+    assert not recovery.is_due(103.9)
+    assert recovery.is_due(104.0)
+    recovery.answered()
+    assert not recovery.is_due(200.0)
+
+
+def test_broker_may_require_it_once() -> None:
+    recovery = Rebootstrap(300.0)
+    recovery.require()
+    assert recovery.is_due(1.0)
+    recovery.restart(1.0)
+    assert not recovery.is_due(1.0)
+
+
+def test_never_without_the_strategy() -> None:
+    recovery = Rebootstrap(None)
+    recovery.asking(0.0)
+    recovery.require()
+    assert not recovery.is_due(1e9)
+
+
+def test_broker_that_requires_it_is_replaced_by_bootstrap_servers() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    with world(cluster, metadata_max_age_ms=1_000) as sim:
+        sim.send_batches(1, partition=0)
+        sim.send_batches(1, partition=1)
+        sim.finish()
+        dialled = cluster.connected_ports.count(BASE_PORT)
+        cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
+        sim.run(lambda: cluster.connected_ports.count(BASE_PORT) > dialled, tick=0.1)
+        sim.send_batches(2, partition=1)
+        sim.finish()
+        assert cluster.logs["t", 1].end == 9
+
+
+def test_requests_in_flight_are_sent_again() -> None:
+    cluster = FakeCluster(nodes=1, topics={"t": 1})
+    with world(cluster, metadata_max_age_ms=1_000, request_timeout_ms=60_000) as sim:
+        cluster.unanswered.add(ApiKey.PRODUCE)
+        sim.send_batches(2)
+        sim.steps(3)
+        cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
+        sim.run(lambda: not cluster.metadata_response_errors, tick=0.1)
+        cluster.unanswered.clear()
+        sim.finish()
+        assert cluster.logs["t", 0].end == 6
+
+
+def test_brokers_without_metadata_are_forgotten_after_a_while() -> None:
+    cluster = FakeCluster(nodes=1, topics={"t": 1})
+    options: dict[str, Any] = {
+        "metadata_max_age_ms": 1_000,
+        "metadata_recovery_rebootstrap_trigger_ms": 3_000,
+    }
+    with world(cluster, request_timeout_ms=500, **options) as sim:
+        dialled = cluster.connected_ports.count(BASE_PORT)
+        cluster.unanswered.add(ApiKey.METADATA)
+        sim.steps(20, tick=0.1)
+        assert sim.client.metadata.cluster.nodes
+        sim.run(lambda: not sim.client.metadata.cluster.nodes, tick=0.1)
+        cluster.unanswered.clear()
+        sim.send_batches(1)
+        sim.finish()
+        assert cluster.connected_ports.count(BASE_PORT) > dialled
+        assert cluster.logs["t", 0].end == 3
+
+
+@pytest.mark.parametrize(("strategy", "asked"), [("none", False), ("rebootstrap", True)])
+def test_strategy_decides_about_rebootstrapping(strategy: str, asked: bool) -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    options: dict[str, Any] = {"metadata_recovery_strategy": strategy, "metadata_max_age_ms": 1_000}
+    with world(cluster, **options) as sim:
+        cluster.stop(1)
+        sim.run(lambda: set(sim.client.metadata.cluster.nodes) == {2}, tick=0.1)
+        cluster.stop(2)
+        cluster.connected_ports.clear()
+        sim.steps(100, tick=0.1)
+        assert BASE_PORT + 2 in cluster.connected_ports
+        assert (BASE_PORT in cluster.connected_ports) == asked

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from kio.schema.api_versions.v0 import ApiVersionsRequest as ApiVersionsRequestV0
+from kio.schema.api_versions.v4 import ApiVersionsRequest, ApiVersionsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v3 import HeartbeatResponse as HeartbeatResponseV3
+from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.messages import (
+    read_correlation_id,
+    read_request_header,
+    read_response,
+    request_frame,
+    response_frame,
+)
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.unit.kafka.protocol.entities import made
+
+ZERO = timedelta(0)
+HEALTHY = made(HeartbeatResponse, throttle_time=ZERO, error_code=ErrorCode.none)
+HEARTBEAT = made(
+    HeartbeatRequest, group_id="g", generation_id=3, member_id="m", group_instance_id=None
+)
+
+
+@pytest.mark.parametrize("client_id", ["spark-1", "", "ü", None])
+def test_request_round_trip(client_id: str | None) -> None:
+    frame = request_frame(HEARTBEAT, 77, client_id)
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    header = read_request_header(frame[4:])
+    assert (header.api_key, header.version) == (ApiKey.HEARTBEAT, 4)
+    assert (header.correlation_id, header.client_id) == (77, client_id)
+    assert decode(HeartbeatRequest, frame[4:], header.body_offset) == (HEARTBEAT, len(frame) - 4)
+
+
+def test_golden_bytes_of_the_first_request() -> None:
+    request = ApiVersionsRequest(client_software_name="k", client_software_version="1")
+    assert request_frame(request, 1, "id") == (
+        b"\x00\x00\x00\x12\x00\x12\x00\x04\x00\x00\x00\x01\x00\x02id\x00\x02k\x021\x00"
+    )
+    assert request_frame(ApiVersionsRequestV0(), 2, None) == (
+        b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x02\xff\xff"
+    )
+
+
+@pytest.mark.parametrize("type_", [HeartbeatResponse, HeartbeatResponseV3])
+def test_response_round_trip(type_: type[HeartbeatResponse | HeartbeatResponseV3]) -> None:
+    payload = made(type_, throttle_time=ZERO, error_code=ErrorCode.rebalance_in_progress)
+    frame = response_frame(payload, 9)
+    assert read_correlation_id(frame[4:]) == 9
+    assert read_response(type_, frame[4:]) == (9, payload)
+    assert read_response(type_, frame[4:] + b"more") == (9, payload)
+
+
+def test_api_versions_responses_have_no_header_tags() -> None:
+    payload = made(ApiVersionsResponse, error_code=ErrorCode.none, api_keys=(), throttle_time=ZERO)
+    frame = response_frame(payload, 5)
+    assert frame[4:8] == b"\x00\x00\x00\x05"
+    assert frame[8:10] == b"\x00\x00"  # The error code follows immediately.
+    assert read_response(ApiVersionsResponse, frame[4:]) == (5, payload)
+
+
+def test_header_tags_are_skipped() -> None:
+    frame = response_frame(HEALTHY, 9)[4:]
+    tagged = frame[:4] + b"\x01\x05\x02hi" + frame[5:]
+    assert read_response(HeartbeatResponse, tagged)[0] == 9
+
+
+@pytest.mark.parametrize("size", range(15))
+def test_truncated_request_header(size: int) -> None:
+    frame = request_frame(HEARTBEAT, 77, "spark")[4:]
+    with pytest.raises(ProtocolError):
+        read_request_header(frame[:size])
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_truncated_response(size: int) -> None:
+    frame = response_frame(HEALTHY, 9)[4:]
+    with pytest.raises(ProtocolError):
+        read_response(HeartbeatResponse, frame[:size])
+
+
+@pytest.mark.parametrize("start", [b"\x7f\x00\x00\x00", b"\x00\x00\x00\x63", b"\xff\xff\x00\x00"])
+def test_unknown_api(start: bytes) -> None:
+    with pytest.raises(ProtocolError, match="request version"):
+        read_request_header(start + bytes(8))

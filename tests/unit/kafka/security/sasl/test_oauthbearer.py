@@ -1,0 +1,127 @@
+"""OAUTHBEARER: one message, and the broker's error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    Mechanism,
+    RefreshPolicy,
+    SaslConfig,
+    TokenLogin,
+    UnsecuredTokenLogin,
+)
+from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
+from spark_kafka_sink.kafka.security.sasl.oauthbearer import bearer_exchange
+from spark_kafka_sink.kafka.security.tokens.token import Token, TokenCache
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
+
+
+class CountingSource:
+    """A shared source that returns a different token each time."""
+
+    shared = "settings"
+
+    def __init__(self) -> None:
+        self.fetched = 0
+
+    def fetch(self) -> Token:
+        self.fetched += 1
+        return Token(f"token-{self.fetched}", 10**15)
+
+
+def exchange(token: str = "abc.def", extensions: tuple[tuple[str, str], ...] = ()) -> SaslExchange:
+    login = TokenLogin(token=Secret(token, "kafka.token"), extensions=extensions)
+    return exchange_for(SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=login), "broker.test")
+
+
+def begun() -> SaslExchange:
+    made = exchange()
+    made.first()
+    return made
+
+
+def test_message_of_rfc_7628() -> None:
+    made = exchange()
+    assert made.mechanism == "OAUTHBEARER"
+    assert made.first() == b"n,,\x01auth=Bearer abc.def\x01\x01"
+    assert made.answer(b"") is None
+
+
+def test_extensions_follow_the_token() -> None:
+    made = exchange(extensions=(("logicalCluster", "lkc-123"), ("identityPoolId", "pool-4")))
+    assert made.first() == (
+        b"n,,\x01auth=Bearer abc.def\x01logicalCluster=lkc-123\x01identityPoolId=pool-4\x01\x01"
+    )
+
+
+def test_unsecured_token() -> None:
+    login = UnsecuredTokenLogin(claims=(("sub", "alice"),), extensions=(("traceId", "7"),))
+    config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=login)
+    first = exchange_for(config, "broker.test").first()
+    assert first.startswith(b"n,,\x01auth=Bearer eyJhbGciOiAibm9uZSJ9.")
+    assert first.endswith(b".\x01traceId=7\x01\x01")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (b'{"status":"invalid_token"}', "rejected the token: invalid_token"),
+        (
+            b'{"status":"insufficient_scope", "scope":"kafka-write"}',
+            "insufficient_scope, it requires the scope kafka-write",
+        ),
+        (b"no json", "no json"),
+        (b'{"other":1}', "other"),
+        (b'{"status":{"a":1}}', "status"),
+        (b"[" * 60_000, "rejected"),
+        (b'{"a":' * 12_000, "rejected"),
+        (b'{"status":"\\u0000\\n' + b"x" * 5_000 + b'"}', "rejected"),
+    ],
+)
+def test_error_is_acknowledged_and_then_raised(error: bytes, expected: str) -> None:
+    made = begun()
+    assert made.answer(error) == b"\x01"
+    with pytest.raises(AuthenticationError) as caught:
+        made.answer(b"")
+    assert expected in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
+    assert "abc.def" not in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [b"\xff\xfe", b"x" * 100_000])
+def test_invalid_error_message(error: bytes) -> None:
+    with pytest.raises(AuthenticationError):
+        begun().answer(error)
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.binary(min_size=1, max_size=300))
+def test_garbage_never_succeeds(challenge: bytes) -> None:
+    made = begun()
+    try:
+        assert made.answer(challenge) == b"\x01"
+    except AuthenticationError:
+        return
+    with pytest.raises(AuthenticationError):
+        made.answer(challenge)
+
+
+def test_rejected_token_is_not_reused() -> None:
+    source, cache = CountingSource(), TokenCache()
+    first = bearer_exchange(source, RefreshPolicy(), cache=cache)
+    again = bearer_exchange(source, RefreshPolicy(), cache=cache)
+    after = bearer_exchange(source, RefreshPolicy(), cache=cache)
+    assert first.first() == again.first()
+    again.answer(b'{"status":"invalid_token"}')
+    assert after.first() == b"n,,\x01auth=Bearer token-2\x01\x01"
+    assert source.fetched == 2

@@ -1,0 +1,143 @@
+"""File names without a folder are resolved in the folder of Spark's shipped files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    JaasLogin,
+    KerberosLogin,
+    KeyStore,
+    Mechanism,
+    PasswordLogin,
+    SaslConfig,
+    SecurityConfig,
+    SecurityProtocol,
+    StoreType,
+    TlsConfig,
+    TlsVersion,
+    TokenLogin,
+    TrustStore,
+)
+from spark_kafka_sink.kafka.security.credentials import credentials_stamp, located, resolved_login
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def settings(place: str, sasl: SaslConfig | None = None) -> SecurityConfig:
+    return SecurityConfig(
+        protocol=SecurityProtocol.SASL_SSL,
+        tls=TlsConfig(
+            truststore=TrustStore(type=StoreType.JKS, location=f"{place}trust.jks"),
+            keystore=KeyStore(
+                type=StoreType.JKS,
+                location="/etc/client.jks",
+                password=Secret(f"file:{place}password", "kafka.ssl.keystore.password"),
+                key_password=Secret("as it is", "kafka.ssl.key.password"),
+            ),
+            protocols=(TlsVersion.TLS_1_3,),
+        ),
+        sasl=sasl,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    for name in ("trust.jks", "password", "token", "alice.keytab"):
+        (shipped / name).write_text(name)
+    return shipped
+
+
+def test_shipped_files_are_found_by_name(folder: Path) -> None:
+    assert located(settings(""), [folder]) == settings(f"{folder}/")
+
+
+def test_first_folder_with_the_file_wins(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "trust.jks").touch()
+    found = located(settings(""), [tmp_path, folder])
+    assert found.tls is not None
+    assert found.tls.truststore is not None
+    assert found.tls.truststore.location == str(tmp_path / "trust.jks")
+
+
+def test_working_directory_comes_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trust.jks").touch()
+    (tmp_path / "password").touch()
+    monkeypatch.chdir(tmp_path)
+    assert located(settings(""), [folder]) == settings("")
+
+
+def test_missing_file_keeps_its_name(tmp_path: Path) -> None:
+    assert located(settings(""), [tmp_path]) == settings("")
+    assert located(settings(""), []) == settings("")
+
+
+@pytest.mark.parametrize("kind", ["token", "keytab"])
+def test_files_of_logins_are_resolved(folder: Path, kind: str) -> None:
+    def sasl(place: str) -> SaslConfig:
+        if kind == "token":
+            token = Secret(f"file:{place}token", "kafka.sasl.jaas.config")
+            return SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=TokenLogin(token=token))
+        login = KerberosLogin(service_name="kafka", keytab=f"{place}alice.keytab")
+        return SaslConfig(mechanism=Mechanism.GSSAPI, login=login)
+
+    assert located(settings("", sasl("")), [folder]) == settings(f"{folder}/", sasl(f"{folder}/"))
+
+
+JAAS = {
+    "keytab": (
+        Mechanism.GSSAPI,
+        (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            'keyTab="alice.keytab" principal="alice@TEST" serviceName="kafka";'
+        ),
+    ),
+    "token": (
+        Mechanism.OAUTHBEARER,
+        (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'oauth.access.token.location="token";'
+        ),
+    ),
+    "password": (
+        Mechanism.PLAIN,
+        (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="alice" password="file:password";'
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", JAAS)
+def test_files_named_by_a_shipped_login(folder: Path, kind: str) -> None:
+    """The text is read at login; its file names are resolved in the same folders."""
+    mechanism, text = JAAS[kind]
+    (folder / "jaas").write_text(text)
+    login = JaasLogin(jaas=Secret("file:jaas", "kafka.sasl.jaas.config"), settings=())
+    given = settings("", SaslConfig(mechanism=mechanism, login=login))
+    sasl = located(given, [folder]).sasl
+    assert sasl is not None
+    found = resolved_login(sasl)
+    match found:
+        case KerberosLogin():
+            assert found.keytab == str(folder / "alice.keytab")
+        case TokenLogin():
+            assert found.token.reveal() == "token"
+        case PasswordLogin():
+            assert found.password.reveal() == "password"
+        case _:
+            raise AssertionError(found)
+    before = credentials_stamp(replace(given, tls=None, sasl=sasl))
+    for name in ("token", "password", "alice.keytab"):
+        (folder / name).write_text("renewed")
+    assert credentials_stamp(replace(given, tls=None, sasl=sasl)) != before

@@ -1,0 +1,256 @@
+"""Contexts from PEM stores, verified by handshakes between real ssl objects in memory."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    KeyStore,
+    StoreType,
+    TlsConfig,
+    TlsVersion,
+    TrustStore,
+)
+from spark_kafka_sink.kafka.security.tls.context import (
+    CipherSuiteError,
+    ClientSslContext,
+    check_stores,
+    client_context,
+)
+from tests.support.handshakes import demanding_context, handshake, server_context
+from tools.support.certificates import CertificateAuthority, KeyKind, self_signed
+
+if TYPE_CHECKING:
+    from tools.support.certificates import IssuedCertificate
+
+AUTHORITY = CertificateAuthority()
+SERVER = AUTHORITY.server("localhost", "127.0.0.1")
+CLIENT = AUTHORITY.client("alice")
+
+
+def pem_trust(text: str) -> TrustStore:
+    option = "kafka.ssl.truststore.certificates"
+    return TrustStore(type=StoreType.PEM, certificates=Secret(text, option))
+
+
+def inline_keys(client: IssuedCertificate, password: str | None = None) -> KeyStore:
+    return KeyStore(
+        type=StoreType.PEM,
+        certificate_chain=Secret(client.chain_pem, "kafka.ssl.keystore.certificate.chain"),
+        key=Secret(client.key_pem(password), "kafka.ssl.keystore.key"),
+        key_password=Secret(password, "kafka.ssl.key.password") if password else None,
+    )
+
+
+def test_pem_file_is_trusted(tmp_path: Path) -> None:
+    location = str(AUTHORITY.write(tmp_path))
+    config = TlsConfig(truststore=TrustStore(type=StoreType.PEM, location=location))
+    near = handshake(client_context(config), server_context(tmp_path, SERVER), "localhost")
+    assert near.version() == "TLSv1.3"
+
+
+@pytest.mark.parametrize("separator", [" ", "\\n", "\r\n", "\n  "])
+def test_certificates_in_an_option_may_be_on_one_line(tmp_path: Path, separator: str) -> None:
+    text = AUTHORITY.certificate_pem.strip().replace("\n", separator)
+    context = client_context(TlsConfig(truststore=pem_trust(text)))
+    handshake(context, server_context(tmp_path, SERVER), "127.0.0.1")
+
+
+def test_other_authority_is_rejected(tmp_path: Path) -> None:
+    other = CertificateAuthority("Another")
+    context = client_context(TlsConfig(truststore=pem_trust(other.certificate_pem)))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(context, server_context(tmp_path, SERVER), "localhost")
+
+
+def test_wrong_host_is_rejected_unless_the_check_is_disabled(tmp_path: Path) -> None:
+    trust = pem_trust(AUTHORITY.certificate_pem)
+    server = server_context(tmp_path, SERVER)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(client_context(TlsConfig(truststore=trust)), server, "broker.example.com")
+    unchecked = client_context(TlsConfig(truststore=trust, check_hostname=False))
+    handshake(unchecked, server, "broker.example.com")
+
+
+def test_chain_is_verified_without_host_name_check(tmp_path: Path) -> None:
+    trust = pem_trust(CertificateAuthority("Another").certificate_pem)
+    context = client_context(TlsConfig(truststore=trust, check_hostname=False))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(context, server_context(tmp_path, SERVER), "localhost")
+
+
+@pytest.mark.parametrize("version", list(TlsVersion))
+def test_single_version(tmp_path: Path, version: TlsVersion) -> None:
+    config = TlsConfig(truststore=pem_trust(AUTHORITY.certificate_pem), protocols=(version,))
+    near = handshake(client_context(config), server_context(tmp_path, SERVER), "localhost")
+    assert near.version() == version.value
+
+
+def test_any_certificate_in_the_truststore_is_a_trust_anchor(tmp_path: Path) -> None:
+    """As with Java's PKIX: an intermediate authority, or the broker's own certificate."""
+    intermediate = CertificateAuthority("Intermediate", parent=AUTHORITY)
+    server = intermediate.server("localhost")
+    for text in (intermediate.certificate_pem, server.certificate_pem):
+        context = client_context(TlsConfig(truststore=pem_trust(text)))
+        handshake(context, server_context(tmp_path, server), "localhost")
+    own = self_signed("localhost")
+    context = client_context(TlsConfig(truststore=pem_trust(own.certificate_pem)))
+    handshake(context, server_context(tmp_path, own), "localhost")
+
+
+@pytest.mark.parametrize("version", list(TlsVersion))
+@pytest.mark.parametrize("kind", [KeyKind.EC, KeyKind.RSA])
+@pytest.mark.parametrize("password", [None, "it's secret"])
+def test_client_sends_its_certificate(
+    tmp_path: Path, version: TlsVersion, kind: KeyKind, password: str | None
+) -> None:
+    client = AUTHORITY.client("alice", kind=kind)
+    trust = pem_trust(AUTHORITY.certificate_pem)
+    server = demanding_context(tmp_path, SERVER, AUTHORITY)
+    keystore = inline_keys(client, password)
+    config = TlsConfig(truststore=trust, keystore=keystore, protocols=(version,))
+    handshake(client_context(config), server, "localhost")
+
+
+def test_wrong_key_password_is_reported_without_the_password() -> None:
+    keystore = KeyStore(
+        type=StoreType.PEM,
+        certificate_chain=Secret(CLIENT.chain_pem, "kafka.ssl.keystore.certificate.chain"),
+        key=Secret(CLIENT.key_pem("right"), "kafka.ssl.keystore.key"),
+        key_password=Secret("hunter2", "kafka.ssl.key.password"),
+    )
+    with pytest.raises(ConfigError) as caught:
+        client_context(TlsConfig(keystore=keystore))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_key_of_another_certificate_is_reported() -> None:
+    keystore = KeyStore(
+        type=StoreType.PEM,
+        certificate_chain=Secret(CLIENT.chain_pem, "kafka.ssl.keystore.certificate.chain"),
+        key=Secret(SERVER.key_pem(), "kafka.ssl.keystore.key"),
+    )
+    with pytest.raises(ConfigError, match="first certificate"):
+        client_context(TlsConfig(keystore=keystore))
+
+
+def test_missing_truststore_names_option_and_path(tmp_path: Path) -> None:
+    store = TrustStore(type=StoreType.PEM, location=str(tmp_path / "nowhere.pem"))
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location .*nowhere\.pem"):
+        client_context(TlsConfig(truststore=store))
+
+
+BROAD = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+
+
+@pytest.mark.parametrize(
+    ("suites", "version", "agreed"),
+    [
+        ((BROAD,), "TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        (("ECDHE-ECDSA-CHACHA20-POLY1305",), "TLSv1.2", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        (("TLS_AES_256_GCM_SHA384",), "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        ((BROAD, "TLS_AES_256_GCM_SHA384"), "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+    ],
+)
+def test_suites_select_the_version(
+    tmp_path: Path, suites: tuple[str, ...], version: str, agreed: str
+) -> None:
+    trust = pem_trust(AUTHORITY.certificate_pem)
+    context = client_context(TlsConfig(truststore=trust, cipher_suites=suites))
+    near = handshake(context, server_context(tmp_path, SERVER), "localhost")
+    cipher = near.cipher()
+    assert cipher is not None
+    assert (near.version(), cipher[0]) == (version, agreed)
+
+
+def test_unlisted_tls_1_3_suite_is_rejected(tmp_path: Path) -> None:
+    """OpenSSL always offers the suite: the client disconnects before it sends data."""
+    trust = pem_trust(AUTHORITY.certificate_pem)
+    suites = ("TLS_CHACHA20_POLY1305_SHA256",)
+    context = client_context(TlsConfig(truststore=trust, cipher_suites=suites))
+    with pytest.raises(CipherSuiteError, match="TLS_AES_256_GCM_SHA384"):
+        handshake(context, server_context(tmp_path, SERVER), "localhost")
+
+
+@pytest.mark.parametrize(
+    ("suites", "protocols", "words"),
+    [
+        ((BROAD,), (TlsVersion.TLS_1_3,), "kafka.ssl.enabled.protocols"),
+        (("TLS_AES_256_GCM_SHA384",), (TlsVersion.TLS_1_2,), "kafka.ssl.enabled.protocols"),
+        (("TLS_RSA_WITH_NOTHING",), tuple(TlsVersion), "OpenSSL supports none"),
+        (("TLS_ECDHE_RSA_WITH_NULL_SHA",), tuple(TlsVersion), "OpenSSL supports none"),
+    ],
+)
+def test_unusable_suites_are_rejected(
+    suites: tuple[str, ...], protocols: tuple[TlsVersion, ...], words: str
+) -> None:
+    config = TlsConfig(cipher_suites=suites, protocols=protocols)
+    with pytest.raises(ConfigError, match=words):
+        client_context(config)
+
+
+def test_driver_detects_wrong_password(tmp_path: Path) -> None:
+    """Before any task: Spark would run each task four times."""
+    path = CLIENT.write(tmp_path, "client", password="right")
+    wrong = Secret("wrong", "kafka.ssl.key.password")
+    keystore = KeyStore(type=StoreType.PEM, location=str(path), key_password=wrong)
+    with pytest.raises(ConfigError):
+        check_stores(TlsConfig(keystore=keystore))
+
+
+def test_driver_skips_files_that_exist_only_on_executors(tmp_path: Path) -> None:
+    nowhere, elsewhere = str(tmp_path / "nowhere.pem"), f"file:{tmp_path}/nowhere"
+    here = str(CLIENT.write(tmp_path, "client", password="right"))
+    unset = Secret("env:NOT_SET_ON_THE_DRIVER", "kafka.ssl.key.password")
+    for keystore in (
+        KeyStore(type=StoreType.PEM, location=nowhere),
+        KeyStore(type=StoreType.PEM, location=here, key_password=unset),
+        KeyStore(type=StoreType.PEM, location=here, key_password=Secret(elsewhere, "p")),
+    ):
+        truststore = TrustStore(type=StoreType.PEM, location=nowhere)
+        check_stores(TlsConfig(truststore=truststore, keystore=keystore))
+
+
+def test_driver_detects_suites_without_version() -> None:
+    config = TlsConfig(cipher_suites=(BROAD,), protocols=(TlsVersion.TLS_1_3,))
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.enabled\.protocols"):
+        check_stores(config)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_private_key_is_never_written_unencrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    if not in_memory:
+        monkeypatch.delattr("os.memfd_create")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    seen: list[str] = []
+    load = ClientSslContext.load_cert_chain
+
+    def look(context: ClientSslContext, path: str, password: str) -> None:
+        seen.append(Path(path).read_text())
+        assert Path(path).stat().st_mode & 0o077 == 0 or in_memory
+        load(context, path, password=password)
+
+    monkeypatch.setattr(ClientSslContext, "load_cert_chain", look)
+    client_context(TlsConfig(keystore=inline_keys(CLIENT)))
+    assert "ENCRYPTED PRIVATE KEY" in seen[0]
+    assert "BEGIN PRIVATE KEY" not in seen[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_server_name_indication(tmp_path: Path) -> None:
+    """Proxies use it to find the broker; IP addresses are not sent."""
+    asked: list[str | None] = []
+    server = server_context(tmp_path, SERVER)
+    server.sni_callback = lambda _connection, name, _context: asked.append(name)
+    context = client_context(TlsConfig(truststore=pem_trust(AUTHORITY.certificate_pem)))
+    for host in ("localhost", "127.0.0.1"):
+        handshake(context, server, host)
+    assert asked == ["localhost", None]

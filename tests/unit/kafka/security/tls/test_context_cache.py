@@ -1,0 +1,255 @@
+"""Contexts are shared, and recreated if their files change."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
+from spark_kafka_sink.kafka.security import credentials
+from spark_kafka_sink.kafka.security.tls.context import MAX_CACHED, ContextCache, client_context
+from tests.support.handshakes import demanding_context, handshake, server_context
+from tools.support.certificates import CertificateAuthority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+AUTHORITY = CertificateAuthority()
+NEXT = CertificateAuthority("Next")
+PATIENCE_S = 20.0
+
+
+def trusting(path: Path) -> TlsConfig:
+    return TlsConfig(truststore=TrustStore(type=StoreType.PEM, location=str(path)))
+
+
+def test_equal_settings_share_a_context(tmp_path: Path) -> None:
+    cache, config = ContextCache(), trusting(AUTHORITY.write(tmp_path))
+    assert cache.context(config) is cache.context(replace(config))
+    assert cache.context(replace(config, check_hostname=False)) is not cache.context(config)
+
+
+def test_settings_with_different_secrets_do_not_share_a_context(tmp_path: Path) -> None:
+    cache = ContextCache()
+    made = [
+        cache.context(
+            TlsConfig(
+                truststore=TrustStore(
+                    type=StoreType.PEM,
+                    certificates=Secret(authority.certificate_pem, "truststore.certificates"),
+                )
+            )
+        )
+        for authority in (AUTHORITY, NEXT)
+    ]
+    assert made[0] is not made[1]
+
+
+def test_system_authorities_have_a_context() -> None:
+    cache = ContextCache()
+    assert cache.context(TlsConfig()) is cache.context(TlsConfig())
+
+
+def test_replaced_truststore_is_read_again(tmp_path: Path) -> None:
+    cache, config = ContextCache(), trusting(AUTHORITY.write(tmp_path))
+    server = server_context(tmp_path, NEXT.server("localhost"))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(cache.context(config), server, "localhost")
+    NEXT.write(tmp_path)
+    handshake(cache.context(config), server, "localhost")
+
+
+def test_renewed_client_certificate_is_used_by_the_next_connection(tmp_path: Path) -> None:
+    cache = ContextCache()
+    path = AUTHORITY.client("alice").write(tmp_path, "client")
+    config = replace(
+        trusting(AUTHORITY.write(tmp_path)),
+        keystore=KeyStore(type=StoreType.PEM, location=str(path)),
+    )
+    server = demanding_context(tmp_path, AUTHORITY.server("localhost"), NEXT)
+    cache.context(config)
+    renewed = NEXT.client("alice").write(tmp_path, "renewed")
+    renewed.replace(path)
+    handshake(cache.context(config), server, "localhost")
+
+
+def test_secret_in_a_file_is_read_again(tmp_path: Path) -> None:
+    cache, path = ContextCache(), AUTHORITY.write(tmp_path)
+    certificates = Secret(f"file:{path}", "kafka.ssl.truststore.certificates")
+    config = TlsConfig(truststore=TrustStore(type=StoreType.PEM, certificates=certificates))
+    first = cache.context(config)
+    assert cache.context(config) is first
+    NEXT.write(tmp_path)
+    assert cache.context(config) is not first
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("half a fi", "contains no certificate"),
+        ("-----BEGIN CERTIFICATE-----\nMIIé\n-----END CERTIFICATE-----", "not ASCII"),
+        ("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----", "is empty"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "not enough data"),
+    ],
+)
+def test_unreadable_files_keep_the_last_context(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str, words: str
+) -> None:
+    cache, path = ContextCache(), AUTHORITY.write(tmp_path)
+    config = trusting(path)
+    first = cache.context(config)
+    path.write_text(damage)
+    with caplog.at_level(logging.WARNING):
+        assert cache.context(config) is first
+        assert cache.context(config) is first
+    assert len(caplog.records) == 1
+    assert words in caplog.text
+    NEXT.write(tmp_path)
+    assert cache.context(config) is not first
+
+
+def test_any_failure_keeps_the_last_context_and_logs_no_secret(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)]
+
+    def make(config: TlsConfig) -> ssl.SSLContext:
+        if not made:
+            raise LookupError("hunter2")
+        return made.pop()
+
+    cache, path = ContextCache(make), AUTHORITY.write(tmp_path)
+    first = cache.context(trusting(path))
+    NEXT.write(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert cache.context(trusting(path)) is first
+    assert "LookupError" in caplog.text
+    assert "hunter2" not in caplog.text
+    with pytest.raises(LookupError):
+        cache.context(trusting(tmp_path / "other.pem"))
+
+
+def renewed_while_making(files: dict[Path, str]) -> ContextCache:
+    """Create a cache whose first read finds the current files, and later ones the given texts."""
+
+    def make(config: TlsConfig) -> ssl.SSLContext:
+        try:
+            return client_context(config)
+        finally:
+            for path, text in files.items():
+                path.write_text(text)
+
+    return ContextCache(make, settling=PATIENCE_S)
+
+
+def test_new_process_waits_for_the_key_of_a_new_certificate(
+    tmp_path: Path,
+) -> None:
+    old, new = AUTHORITY.client("alice"), AUTHORITY.client("alice")
+    chain, key = tmp_path / "live.crt", tmp_path / "live.key"
+    chain.write_text(new.certificate_pem)
+    key.write_text(old.key_pem())
+    config = replace(
+        trusting(AUTHORITY.write(tmp_path)),
+        keystore=KeyStore(
+            type=StoreType.PEM,
+            certificate_chain=Secret(f"file:{chain}", "kafka.ssl.keystore.certificate.chain"),
+            key=Secret(f"file:{key}", "kafka.ssl.keystore.key"),
+        ),
+    )
+    with pytest.raises(ConfigError):
+        ContextCache(settling=0.2).context(config)
+    renewed_while_making({key: new.key_pem()}).context(config)
+
+
+def test_temporarily_empty_store_is_read_after_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "live.pem"
+    path.touch()
+    renewed_while_making({path: AUTHORITY.certificate_pem}).context(trusting(path))
+
+
+def test_old_empty_store_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "live.pem"
+    path.touch()
+    monkeypatch.setattr(credentials, "RECENT_CHANGE_S", 0.0)
+    with pytest.raises(ConfigError):
+        ContextCache(settling=3_600).context(trusting(path))
+
+
+def test_missing_file_without_earlier_context_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        ContextCache().context(trusting(tmp_path / "nowhere.pem"))
+
+
+def test_least_recently_used_contexts_are_dropped(tmp_path: Path) -> None:
+    made: list[TlsConfig] = []
+
+    def make(config: TlsConfig) -> ssl.SSLContext:
+        made.append(config)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    cache = ContextCache(make)
+    used, *others = [trusting(tmp_path / f"{n}.pem") for n in range(2 * MAX_CACHED)]
+    for config in others:
+        cache.context(used)
+        cache.context(config)
+    assert made == [used, *others]
+    cache.context(others[0])
+    assert made[-1] == others[0]
+
+
+class BlockingFactory:
+    """Creates the first context immediately and the second one after a release."""
+
+    def __init__(self) -> None:
+        self.begun, self.released = Event(), Event()
+        self._made: list[TlsConfig] = []
+
+    def __call__(self, config: TlsConfig) -> ssl.SSLContext:
+        if config in self._made:
+            self.begun.set()
+            assert self.released.wait(PATIENCE_S)
+        self._made.append(config)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@pytest.fixture
+def hanging() -> Iterator[BlockingFactory]:
+    made = BlockingFactory()
+    yield made
+    made.released.set()
+
+
+def test_hanging_files_block_one_thread(tmp_path: Path, hanging: BlockingFactory) -> None:
+    """Other threads use the last context, and other settings are not affected."""
+    cache, config = ContextCache(hanging, wait_s=0.05), trusting(AUTHORITY.write(tmp_path))
+    first = cache.context(config)
+    NEXT.write(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(cache.context, config)
+        assert hanging.begun.wait(PATIENCE_S)
+        assert cache.context(config) is first
+        assert cache.context(trusting(tmp_path / "other.pem")) is not first
+        hanging.released.set()
+        assert slow.result(PATIENCE_S) is not first
+    assert cache.context(config) is slow.result()
+
+
+def test_concurrent_caller_gets_the_new_context(tmp_path: Path, hanging: BlockingFactory) -> None:
+    cache, config = ContextCache(hanging, PATIENCE_S), trusting(AUTHORITY.write(tmp_path))
+    cache.context(config)
+    NEXT.write(tmp_path)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(cache.context, config) for _ in range(2)]
+        assert hanging.begun.wait(PATIENCE_S)
+        hanging.released.set()
+        assert both[0].result(PATIENCE_S) is both[1].result(PATIENCE_S)

@@ -1,0 +1,217 @@
+"""JKS and PKCS12 stores of keytool and openssl, verified by handshakes."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
+from spark_kafka_sink.kafka.security.tls.context import client_context
+from spark_kafka_sink.kafka.security.tls.jks import JksKey
+from spark_kafka_sink.kafka.security.tls.stores import (
+    client_identity,
+    jks_private_key,
+    trusted_certificates,
+)
+from tests.support.handshakes import demanding_context, handshake
+from tests.unit.kafka.security.tls.conftest import KEY_PASSWORD, STORE_PASSWORD
+
+if TYPE_CHECKING:
+    from tests.unit.kafka.security.tls.conftest import Stores
+
+TRUST = [
+    "trust.jks",
+    "trust.p12",
+    "trust-legacy.p12",
+    "trust-unprotected.p12",
+    "trust-openssl.p12",
+    "trust-rc2.p12",
+]
+
+
+def secret(value: str | None, option: str) -> Secret | None:
+    return Secret(value, f"kafka.ssl.{option}.password") if value is not None else None
+
+
+def trust(path: str, password: str | None, kind: StoreType = StoreType.JKS) -> TrustStore:
+    return TrustStore(type=kind, location=path, password=secret(password, "truststore"))
+
+
+def keys(path: str, password: str | None, key_password: str | None = None) -> KeyStore:
+    return KeyStore(
+        type=StoreType.JKS,
+        location=path,
+        password=secret(password, "keystore"),
+        key_password=secret(key_password, "key"),
+    )
+
+
+@pytest.mark.parametrize("name", TRUST)
+@pytest.mark.parametrize("declared", [StoreType.JKS, StoreType.PKCS12])
+def test_truststores_contain_every_authority(
+    stores: Stores, name: str, declared: StoreType
+) -> None:
+    """With either declared type, as with Java's keystore.type.compat."""
+    found = trusted_certificates(trust(stores.path(name), STORE_PASSWORD, declared))
+    assert sorted(map(ssl.DER_cert_to_PEM_cert, found)) == sorted(
+        [stores.authority.certificate_pem, stores.other.certificate_pem]
+    )
+
+
+@pytest.mark.parametrize("name", ["trust.jks", "trust-unprotected.p12"])
+def test_stores_that_java_opens_without_password(stores: Stores, name: str) -> None:
+    assert len(trusted_certificates(trust(stores.path(name), None))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "words"),
+    [
+        ("trust.jks", "hunter2", "JKS store"),
+        ("trust.p12", "hunter2", "PKCS12 store"),
+        ("trust.p12", None, "needs a password"),
+    ],
+)
+def test_wrong_password_names_its_option(
+    stores: Stores, name: str, password: str | None, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        trusted_certificates(trust(stores.path(name), password))
+    assert "kafka.ssl.truststore.password" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "key_password"),
+    [("client.jks", KEY_PASSWORD), ("client.p12", None), ("client-openssl.p12", None)],
+)
+def test_chain_and_key_of_a_keystore_are_accepted(
+    stores: Stores, tmp_path: Path, name: str, key_password: str | None
+) -> None:
+    """The server knows only the root: the issuing authority's certificate must be sent too."""
+    config = TlsConfig(
+        truststore=trust(stores.path("trust.p12"), STORE_PASSWORD),
+        keystore=keys(stores.path(name), STORE_PASSWORD, key_password),
+    )
+    server = demanding_context(tmp_path, stores.server, stores.authority)
+    handshake(client_context(config), server, "localhost")
+
+
+@pytest.mark.parametrize(
+    ("password", "key_password", "words"),
+    [
+        ("wrong", KEY_PASSWORD, r"opened.*kafka\.ssl\.keystore\.password"),
+        (STORE_PASSWORD, "wrong", r"with kafka\.ssl\.key\.password"),
+        (STORE_PASSWORD, None, r"with kafka\.ssl\.keystore\.password"),
+        (None, None, "no password"),
+    ],
+)
+def test_wrong_passwords_of_a_jks_keystore(
+    stores: Stores, password: str | None, key_password: str | None, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        client_identity(keys(stores.path("client.jks"), password, key_password))
+
+
+def test_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.keystore\.password") as caught:
+        client_identity(keys(stores.path("client.p12"), "wrong"))
+    assert "A key with a password other than the store's is not supported" in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        trusted_certificates(trust(stores.path("trust.p12"), "wrong"))
+    assert "A key" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["trust.jks", "trust.p12"])
+def test_truststore_is_not_a_keystore(stores: Stores, name: str) -> None:
+    with pytest.raises(ConfigError, match="no private key"):
+        client_identity(keys(stores.path(name), STORE_PASSWORD))
+
+
+def test_certificate_of_a_key_in_a_truststore_is_trusted(stores: Stores) -> None:
+    """As in Java: with one store for both uses, a broker may send that very certificate."""
+    found = trusted_certificates(trust(stores.path("client.jks"), STORE_PASSWORD))
+    assert [ssl.DER_cert_to_PEM_cert(data) for data in found] == [stores.client.certificate_pem]
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "words"),
+    [
+        ("trust.p12", StoreType.PEM, "type=PKCS12"),
+        ("trust.jks", StoreType.PEM, "type=JKS"),
+        ("first.pem", StoreType.JKS, "type=PEM"),
+        (
+            "client.jceks",
+            StoreType.JKS,
+            "JCEKS",
+        ),
+    ],
+)
+def test_file_of_another_type_is_reported(
+    stores: Stores, name: str, declared: StoreType, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        trusted_certificates(trust(stores.path(name), STORE_PASSWORD, declared))
+
+
+@pytest.mark.parametrize("name", ["trust.jks", "client.jks", "trust.p12", "client.p12"])
+def test_damaged_files_raise_config_errors(stores: Stores, tmp_path: Path, name: str) -> None:
+    content = Path(stores.path(name)).read_bytes()
+    damaged = tmp_path / name
+    for end in range(8, len(content), 37):
+        damaged.write_bytes(content[:end])
+        with pytest.raises(ConfigError):
+            trusted_certificates(trust(str(damaged), STORE_PASSWORD))
+        with pytest.raises(ConfigError):
+            client_identity(keys(str(damaged), STORE_PASSWORD, KEY_PASSWORD))
+
+
+def test_truncated_jks_without_password_is_reported(stores: Stores, tmp_path: Path) -> None:
+    damaged = tmp_path / "cut.jks"
+    damaged.write_bytes(Path(stores.path("trust.jks")).read_bytes()[:200])
+    with pytest.raises(ConfigError, match="damaged"):
+        trusted_certificates(trust(str(damaged), None))
+
+
+@pytest.mark.parametrize("name", ["client.jks", "client.p12"])
+def test_store_password_that_is_not_utf_8_names_its_option(stores: Stores, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"keystore\.password .*UTF-8") as caught:
+        client_identity(keys(stores.path(name), "hunter2\udcff"))
+    assert caught.value.__cause__ is None
+
+
+def test_key_password_that_is_not_utf_8(stores: Stores) -> None:
+    with pytest.raises(ConfigError):
+        client_identity(keys(stores.path("client.jks"), STORE_PASSWORD, "hunter2\udcff"))
+
+
+def test_jks_key_of_an_unknown_type_is_reported() -> None:
+    algorithm = bytes.fromhex("300506032a0304")  # OBJECT IDENTIFIER 1.2.3.4
+    content = b"\x02\x01\x00" + algorithm + b"\x04\x01\x00"
+    key = protected_key(b"\x30" + bytes([len(content)]) + content, KEY_PASSWORD)
+    with pytest.raises(ConfigError, match="unsupported type"):
+        jks_private_key(key, secret(KEY_PASSWORD, "key"), "kafka.ssl.keystore.location")
+
+
+def test_invalid_path_is_reported() -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location"):
+        trusted_certificates(trust("/a\0b", None))
+
+
+def protected_key(plain: bytes, password: str) -> JksKey:
+    """Create an entry with this key, encrypted like Java's KeyProtector."""
+    salt, secret_bytes = bytes(20), password.encode("utf-16-be")
+    stream, digest = b"", salt
+    while len(stream) < len(plain):
+        digest = hashlib.sha1(secret_bytes + digest).digest()
+        stream += digest
+    cipher = bytes(left ^ right for left, right in zip(plain, stream, strict=False))
+    octets = salt + cipher + hashlib.sha1(secret_bytes + plain).digest()
+    identifier = bytes.fromhex("300e060a2b060104012a021101010500")
+    info = identifier + b"\x04" + bytes([len(octets)]) + octets
+    return JksKey("odd", b"\x30" + bytes([len(info)]) + info, ())
