@@ -21,7 +21,7 @@ PIP = -m pip --quiet --disable-pip-version-check --no-input install
 # Otherwise, each Spark worker would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python test-lowest torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks release-check site clean
+.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python test-lowest torture torture-eos torture-commits model fuzz stages bench lint format docs notebooks release-check site clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -32,9 +32,6 @@ install: $(VENV)/.installed ## install the package and all tools into it
 
 demo: java $(VENV)/.demo ## write 336,776 flights to the embedded broker with Spark, and check them with another client
 	@$(PY) -m spark_kafka_sink.cli.main demo
-
-bench-tiny-tasks: java install jars ## measure what tasks save by reusing sessions
-	@$(PY) -m tools.benchmarks.spark.tiny_tasks
 
 test: needs test-install ## run lint and the tests that every change must pass (WORKERS=2 for fewer processes)
 	@$(MAKE) --no-print-directory -j2 lint test-quick
@@ -67,14 +64,8 @@ test-lowest: ## run the unit tests with the lowest versions of dependencies that
 stages: java install jars ## measure the CPU time of each stage of a Spark write
 	@$(PY) -m tools.stages
 
-scale: java install ## estimate the costs of 10,000 tasks, 1,000 partitions and 100 brokers
-	@$(PY) -m tools.scale
-
 bench: java install $(VENV41)/.installed jars ## compare this sink with similar sinks
 	@$(PY) -m tools.benchmarks
-
-memory: java install jars ## measure a worker's peak memory in writes of different kinds
-	@$(PY) -m tools.memory
 
 torture: install jars ## run RUNS more seeds of faults against a real Kafka (RUNS=200, SECURED=1)
 	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(SECURED),--secured)

@@ -12,21 +12,16 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from spark_kafka_sink.report.plots.panels import (
-    BAD,
     GOOD,
     PALE,
     SECOND,
     done,
     legend,
-    log_numbers,
     set_labels,
 )
-from tools.benchmarks.payload import EVENTS
 from tools.benchmarks.spark.contestants import (
     CONFLUENT,
     DEFAULT_JVM,
@@ -42,7 +37,6 @@ from tools.support.jars import ROOT
 
 Found = Mapping[str, Any]
 
-_COLORS = (GOOD, BAD, SECOND, PALE)
 _MILLION = 1_000_000
 _HALF_STEP = 0.00005
 """Stored medians have four decimals; without this, 0.865 becomes 0.86, unlike in the tables."""
@@ -73,90 +67,6 @@ def draw_charts(figures: Found, folder: Path) -> list[str]:
     return list(drawn)
 
 
-def _spark(series: Sequence[Found]) -> Figure:
-    figure, costs, names, measured = _bars(series)
-    jvm = [one["median_jvm_cpu_us_per_record"] for one in measured]
-    python = [one["median_workers_cpu_us_per_record"] for one in measured]
-    costs.barh(names, jvm, color=PALE, label="JVM")
-    costs.barh(names, python, left=jvm, color=SECOND, label="Python workers")
-    costs.legend(
-        loc="lower right", bbox_to_anchor=(1, 0.99), ncols=2, fontsize="small", frameon=False
-    )
-    return done(figure, "Spark: 131-byte JSON events from Parquet, local[1]")
-
-
-def _core(payloads: Mapping[str, Sequence[Found]]) -> Figure:
-    figure, costs, names, measured = _bars(payloads[EVENTS])
-    cpu = [one["median_cpu_us_per_record"] for one in measured]
-    costs.barh(names, cpu, color=_colors(names))
-    return done(figure, "The core: 131-byte JSON events")
-
-
-def _bars(series: Sequence[Found]) -> tuple[Figure, Axes, list[str], list[Found]]:
-    """Draw medians as bars, with a line from the slowest to the fastest run.
-
-    Returns:
-        The figure, its empty axes for the CPU use, and the names and series of the bars.
-    """
-    measured = _measured(series)[::-1]
-    names = [f"{one['contestant']}, {one['codec']}" for one in measured]
-    figure, (rates, costs) = plt.subplots(1, 2, sharey=True, figsize=(10, 0.3 * len(names) + 1.4))
-    medians = [one["median_records_per_s"] / _MILLION for one in measured]
-    pairs = list(zip(medians, measured, strict=True))
-    below = [middle - one["least_records_per_s"] / _MILLION for middle, one in pairs]
-    above = [one["most_records_per_s"] / _MILLION - middle for middle, one in pairs]
-    line = {"linewidth": 0.8}
-    rates.barh(names, medians, color=_colors(names), xerr=[below, above], error_kw=line)
-    set_labels(rates, "Rate", x="M rec/s")
-    set_labels(costs, "Client CPU", x="us a record")
-    return figure, costs, names, measured
-
-
-def _colors(names: Sequence[str]) -> list[str]:
-    """Return the bar colors. This project's producer has its own color."""
-    return [GOOD if name.startswith("kafkaprod") else PALE for name in names]
-
-
-def _sizes(series: Sequence[Found]) -> Figure:
-    figure, axes = _curves(series, "value_bytes", lambda one: one["value_bytes"] / _MILLION)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    set_labels(axes, "Values of 10 B to 1 MB", x="bytes of a value", y="MB/s")
-    return done(figure)
-
-
-def _partitions(series: Sequence[Found]) -> Figure:
-    figure, axes = _curves(series, "point", lambda _: 1 / _MILLION)
-    axes.set_ylim(bottom=0)
-    set_labels(axes, "Keyed events to more partitions", x="partitions", y="M rec/s")
-    legend(axes)
-    return done(figure)
-
-
-def _curves(
-    series: Sequence[Found], along: str, unit: Callable[[Found], float]
-) -> tuple[Figure, Axes]:
-    """Draw a line per contestant with median, minimum and maximum at each point."""
-    figure, axes = plt.subplots(figsize=(7, 3.6))
-    measured = _measured(series)
-    contestants = dict.fromkeys(one["contestant"] for one in measured)
-    for name, color in zip(contestants, _COLORS, strict=False):
-        line = [one for one in measured if one["contestant"] == name]
-        where = [one[along] for one in line]
-        middle, least, most = (
-            [one[f"{each}_records_per_s"] * unit(one) for one in line]
-            for each in ("median", "least", "most")
-        )
-        axes.plot(where, middle, marker="o", color=color, label=name)
-        axes.fill_between(where, least, most, color=color, alpha=0.15, linewidth=0)
-    if places := [one[along] for one in measured]:
-        log_numbers(axes, min(places), max(places))
-    axes.legend(loc="best", fontsize="small")
-    return figure, axes
-
-
 def _rates_of_peers(series: Sequence[Found]) -> Figure:
     """Draw the rates of the README's comparison, with a group of bars per kind of record."""
     figure, axes = plt.subplots(figsize=(8, 3))
@@ -178,10 +88,6 @@ RATES = "rates.svg"
 """File name of the README's chart."""
 CHARTS: Mapping[str, tuple[str, str, Callable[[Any], Figure]]] = {
     RATES: ("Rates of Spark writes", "spark", _rates_of_peers),
-    "spark.svg": ("Spark writes: rates, and CPU of the JVM and of Python", "spark", _spark),
-    "core.svg": ("The core: rates and CPU compared with librdkafka and Java", "core", _core),
-    "sizes.svg": ("MB/s of values from 10 B to 1 MB", "sizes", _sizes),
-    "partitions.svg": ("Rates with 8, 100 and 1,000 partitions", "partitions", _partitions),
 }
 """The caption, the part and the drawing function of each chart, by file name."""
 

@@ -36,11 +36,6 @@ MEASURED = (
     "differences",
     "comparison",
     "figures",
-    "scale-costs",
-    "scale-estimates",
-    "scale-limits",
-    "scale-merges",
-    "scale-cluster",
     "stages",
     "memory",
 )

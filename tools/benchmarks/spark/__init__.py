@@ -3,5 +3,4 @@
 - `contestants`: the sinks, and how their writes are measured
 - `child`: the Spark processes that write
 - `writes`: the comparisons
-- `tiny_tasks`: the gain from reusing sessions (`make bench-tiny-tasks`)
 """

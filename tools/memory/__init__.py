@@ -1,1 +1,0 @@
-"""Measure the memory of a task's Python worker for different kinds of writes: `make memory`."""
