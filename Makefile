@@ -1,12 +1,11 @@
 # `make demo` runs the demo, `make test` the tests; `make help` lists all targets.
 SHELL := /bin/bash
 VENV := .venv
-VENV41 := .venv-pyspark41
 LOWEST := .venv-lowest
 SITE := .venv-site
 PY := $(VENV)/bin/python
 WORKERS ?= 4
-PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --no-loadscope-reorder --durations=30
+PYTEST = -m pytest -p no:cacheprovider -rfEs --dist loadgroup
 
 # The default python3 if it is suitable, otherwise the newest suitable one; venv needs ensurepip.
 FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -15,46 +14,47 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python
 	echo 'Python 3.11 or newer with venv is needed: install it, or specify it with make PYTHON=...' >&2; \
 	exit 1
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
+# uv takes a quarter of pip's time; pip also knows indexes that only its own configuration names.
+INSTALL = f() { $$1/bin/uv pip install --quiet --python $$1/bin/python "$${@:2}" \
+	|| $$1/bin/python $(PIP) "$${@:2}"; }; f
 
 .DEFAULT_GOAL := help
 
 # Otherwise, each Spark worker would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python test-lowest torture torture-eos torture-commits model fuzz stages bench lint format docs notebooks release-check site clean
+.PHONY: help venv install install-all java needs jars demo test test-quick test-all test-python test-lowest torture torture-eos torture-commits model fuzz stages bench lint format docs notebooks release-check site clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
 
 venv: $(VENV)/bin/python ## create the virtual environment
 
-install: $(VENV)/.installed ## install the package and all tools into it
+install: $(VENV)/.installed ## install the package, and what `make test` needs, into it
+
+install-all: $(VENV)/.installed-all ## install what all other targets need
 
 demo: java $(VENV)/.demo ## write 336,776 flights to the embedded broker with Spark, and check them with another client
 	@$(PY) -m spark_kafka_sink.cli.main demo
 
-test: needs test-install ## run lint and the tests that every change must pass (WORKERS=2 for fewer processes)
+test: java install jars ## run lint and the tests for every commit, in two processes
 	@$(MAKE) --no-print-directory -j2 lint test-quick
 
 test-quick:
-	@$(PY) $(PYTEST) -m 'not deep' tests
+	@$(PY) $(PYTEST) -n 2 -m 'not deep' tests
 
-test-deep: needs test-install $(VENV41)/.installed ## run all other tests: old releases, all listeners, faults, memory, a cluster, packaging
-	@$(PY) $(PYTEST) -m deep tests
-	@$(VENV41)/bin/python $(PYTEST) -m 'not deep' tests/spark
-
-test-install: install $(VENV)/.kerberos jars
+test-all: $(if $(PART),,test) needs install-all ## run all tests; PART=spark runs one part of those that `make test` omits
+	@$(PY) -m tools.support.jars all
+	@$(PY) $(PYTEST) -n $(WORKERS) --durations=30 -m 'deep$(if $(PART), and $(PART))' tests
 
 test-python: needs ## run the unit and packaging tests with another Python: make test-python PYTHON=python3.13
 	@test -n '$(PYTHON)' || { echo 'Specify it: make test-python PYTHON=python3.13' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip'
-	@$(MAKE) --no-print-directory install VENV=$(VENV)-$(notdir $(PYTHON))
+	@$(MAKE) --no-print-directory install-all VENV=$(VENV)-$(notdir $(PYTHON))
 	@$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest tests/unit tests/packaging
 
 # Test tools have their newest versions. Tests of generated pages need the versions of `make install`.
-test-lowest: ## run the unit tests with the lowest versions of dependencies that pyproject.toml allows
-	@python=$$($(FIND_PYTHON)) && $$python -m venv $(LOWEST)
-	@$(LOWEST)/bin/python $(PIP) uv
+test-lowest: $(LOWEST)/bin/python ## run the unit tests with the lowest versions of dependencies that pyproject.toml allows
 	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 	-e '.[spark,cli,plots,notebook,demo,testing,prometheus,redis,oauth,msk-iam,opentelemetry]'
 	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python pytest-timeout pytest-xdist hypothesis \
@@ -64,10 +64,10 @@ test-lowest: ## run the unit tests with the lowest versions of dependencies that
 stages: java install jars ## measure the CPU time of each stage of a Spark write
 	@$(PY) -m tools.stages
 
-bench: java install $(VENV41)/.installed jars ## compare this sink with similar sinks
+bench: java install .venv-pyspark-4.1/.installed jars ## compare this sink with similar sinks
 	@$(PY) -m tools.benchmarks
 
-torture: install jars ## run RUNS more seeds of faults against a real Kafka (RUNS=200, SECURED=1)
+torture: install-all jars ## run RUNS more seeds of faults against a real Kafka (RUNS=200, SECURED=1)
 	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(SECURED),--secured)
 
 torture-eos: java install jars ## run RUNS streams under faults for each sink (RUNS=30, SINK=exactly-once, PLANTED=1)
@@ -79,10 +79,10 @@ torture-commits: install ## run RUNS seeds of tasks and drivers that lose reques
 model: install ## search all runs of the exactly-once model (FULL=1 takes minutes)
 	@$(PY) -m tools.model $(if $(FULL),--full)
 
-fuzz: install ## fuzz the decoders of the protocol and of records (FRAMES=1000000)
+fuzz: install-all ## fuzz the decoders of the protocol and of records (FRAMES=1000000)
 	@$(PY) -m tools.torture.fuzz $(or $(FRAMES),1000000)
 
-release-check: java install ## build the sdist and the wheel, and run the README's batch example on the wheel
+release-check: java install-all ## build the sdist and the wheel, and run the README's batch example on the wheel
 	@$(PY) -m tools.checks.release
 
 lint: install ## run ruff, mypy and import-linter, and check function sizes and package docstrings
@@ -96,7 +96,7 @@ lint: install ## run ruff, mypy and import-linter, and check function sizes and 
 format: install ## format the code with ruff
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
 
-notebooks: java install ## run the notebooks and save their outputs
+notebooks: java install-all ## run the notebooks and save their outputs
 	@$(PY) -m tools.notebooks
 
 docs: install ## update the generated parts of README.md and docs/
@@ -123,20 +123,21 @@ jars: install
 	@$(PY) -m tools.support.jars
 
 %/bin/python:
-	@python=$$($(FIND_PYTHON)) && $$python -m venv $*
-
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
-	@echo 'installing into $(VENV)' && $(PY) $(PIP) -e '.[dev]' $(if $(PYSPARK),'pyspark==$(PYSPARK)') && touch $@
+	@python=$$($(FIND_PYTHON)) && $$python -m venv $* && { $@ $(PIP) uv || true; }
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	@if [ $(VENV)/.installed -nt $< ]; then touch $@; else \
-	echo 'Installing the packages for the demo into $(VENV): 600 MB to download, 1 GB on disk'; \
-	set -o pipefail; $(PY) $(subst --quiet,,$(PIP)) -e '.[demo]' \
-	| sed -un -E 's/^(Collecting [^ ]+|Building wheel for [^ ]+|Installing collected).*/  \1/p' && touch $@; fi
+	@echo 'Installing the packages for the demo into $(VENV): 600 MB to download, 1 GB on disk'
+	@$(INSTALL) $(VENV) -e '.[demo]' && touch $@
 
-# gssapi has no wheels for Linux. It is compiled with MIT's library, only for the tests.
-$(VENV)/.kerberos: $(VENV)/.installed
-	@echo 'compiling gssapi' && $(PY) $(PIP) -e '.[gssapi]' && touch $@
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@echo 'Installing the packages for the tests into $(VENV)'
+	@$(INSTALL) $(VENV) -e '.[dev]' $(if $(PYSPARK),'pyspark==$(PYSPARK)') && touch $@ $(VENV)/.demo
 
-$(VENV41)/.installed: pyproject.toml | $(VENV41)/bin/python
-	@echo 'installing into $(VENV41)' && $(VENV41)/bin/python $(PIP) -e '.[dev]' 'pyspark==4.1.*' && touch $@
+# gssapi has no wheels for Linux: it is compiled with MIT's library.
+$(VENV)/.installed-all: $(VENV)/.installed | needs
+	@echo 'Installing the packages for all tests into $(VENV)'
+	@$(INSTALL) $(VENV) -e '.[test-all,gssapi]' $(if $(PYSPARK),'pyspark==$(PYSPARK)') && touch $@
+
+.venv-pyspark-%/.installed: pyproject.toml | .venv-pyspark-%/bin/python
+	@echo 'Installing the packages for pyspark $*'
+	@$(INSTALL) .venv-pyspark-$* -e '.[test-all]' 'pyspark==$*.*' && touch $@

@@ -1,7 +1,7 @@
-"""Brokers and topics for all tests, and the distribution of tests to processes.
+"""Brokers and topics for all tests, and the choice and distribution of tests.
 
-`make test` runs the tests without the mark `deep`, `make test-deep` those with it. A skipped test
-fails the run.
+`make test` runs the folders in `QUICK` and single tests with the mark `quick`. All other tests, and
+those with the mark `deep`, run with `make test-all`. A skipped test fails the run.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import itertools
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadFileScheduling
 
 from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.jars import OLD_KAFKA
@@ -26,50 +25,27 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
 
 ROOT = Path(__file__).parents[1]
-DEEP = (
-    "tests/broker/admin/test_admin_clients.py",
-    "tests/broker/cluster/test_reassignments.py",
-    "tests/broker/faults/test_faults_with_producer.py",
-    "tests/broker/operation/test_compare.py",
-    "tests/broker/security/test_auth_like_kafka.py",
-    "tests/broker/security/test_hostile_clients.py",
-    "tests/broker/security/test_java_clients.py",
-    "tests/broker/security/test_under_load.py",
-    "tests/broker/storage/test_foreign_data.py",
-    "tests/broker/storage/test_kill.py",
-    "tests/e2e/test_examples.py",
-    "tests/e2e/test_notebooks.py",
-    "tests/integration/admin/test_compaction.py",
-    "tests/integration/admin/test_acl_hints.py",
-    "tests/integration/faults/test_faults.py",
-    "tests/integration/faults/test_pressure.py",
-    "tests/integration/identity",
-    "tests/integration/security/test_rotation.py",
-    "tests/integration/security/test_dead_letters.py",
-    "tests/integration/security/test_delegation_tokens.py",
-    "tests/integration/security/test_downgrades.py",
-    "tests/integration/security/test_gssapi.py",
-    "tests/integration/security/test_hostile_servers.py",
-    "tests/integration/security/test_old_kafka.py",
-    "tests/integration/security/test_reauthentication.py",
-    "tests/integration/security/test_connection_failures.py",
-    "tests/integration/security/test_acls.py",
-    "tests/integration/test_memory.py",
-    "tests/integration/test_mixed_bad_rows.py",
-    "tests/integration/transactions/test_restarts.py",
-    "tests/packaging",
-    "tests/spark/secrets",
-    "tests/spark/security",
-    "tests/spark/test_cluster.py",
-    "tests/spark/test_help.py",
-    "tests/spark/test_large_rows.py",
-    "tests/spark/test_old_kafka.py",
-    "tests/spark/test_shipped_stores.py",
-    "tests/torture",
-)
-"""Folders and files of `make test-deep`; individual tests use the mark."""
-DEEP_FIXTURES = {"old_kafka", "old_kafkas", "real_kafka3"}
-"""Fixtures of `make test-deep`: old releases of Kafka, and three brokers."""
+QUICK = ("tests/unit/", "tests/property/", "tests/golden/", "tests/tools/")
+"""Folders of `make test`."""
+PARTS = {
+    "broker": ("tests/broker/",),
+    "producer": ("tests/integration/",),
+    "spark": ("tests/spark/",),
+    "exactly_once": (
+        "tests/integration/exactly_once/",
+        "tests/integration/transactions/",
+        "tests/spark/exactly_once/",
+        "tests/torture/",
+    ),
+    "security": (
+        "tests/broker/security/",
+        "tests/integration/security/",
+        "tests/spark/secrets/",
+        "tests/spark/security/",
+    ),
+    "packaging": ("tests/e2e/", "tests/packaging/", *QUICK),
+}
+"""Marks of deep tests by folder (`make test-all PART=...`). The last part that matches counts."""
 GROUPS = {
     "Spark": ("tests/spark/",),
     "exactly once": ("tests/spark/exactly_once/",),
@@ -94,7 +70,7 @@ GROUPS = {
     "Kafka's classes": ("tests/golden/", "tests/broker/security/test_java_clients.py"),
 }
 """Folders and files that share brokers, a Spark session or a JVM. Each group runs in one process.
-Groups run in this order, before all other files. A file belongs to the last group that matches."""
+Groups run in this order, before all other files."""
 
 _numbers = itertools.count(1)
 # Worker processes of Spark and other subprocesses import `tests` and `tools`.
@@ -105,48 +81,27 @@ for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Ignore a deprecation warning of kafka-python."""
+    """Register the marks of parts, and ignore a deprecation warning of kafka-python."""
+    for part in PARTS:
+        config.addinivalue_line("markers", f"{part}: a part of `make test-all`")
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
 
 
-class GroupScheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
-    """Runs all files of a group, or any other file, in one process of pytest-xdist."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        return _group(file) or file
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
-    """Distribute tests by `GROUPS`."""
-    return GroupScheduling(config, log)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark deep tests, and run the tests of groups first, as these take longest."""
+    """Mark deep tests and their part, and run the tests of groups first, as these take longest."""
     for item in items:
-        if _uses(item, DEEP_FIXTURES) or any(
-            item.path.is_relative_to(ROOT / name) for name in DEEP
-        ):
+        if not (item.nodeid.startswith(QUICK) or item.get_closest_marker("quick")):
             item.add_marker("deep")
+        item.add_marker(_last_match(item.nodeid, PARTS))
+        item.add_marker(pytest.mark.xdist_group(_last_match(item.nodeid, GROUPS) or item.path.name))
     order = [*GROUPS, ""]
-    items.sort(key=lambda item: order.index(_group(item.nodeid)))
+    items.sort(key=lambda item: order.index(_last_match(item.nodeid, GROUPS)))
 
 
-def _group(nodeid: str) -> str:
-    """Return the group of a test or file, or an empty string if it has none."""
-    names = [name for name, paths in GROUPS.items() if nodeid.startswith(paths)]
+def _last_match(nodeid: str, paths_by_name: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the last name with a path of the test, or an empty string."""
+    names = [name for name, paths in paths_by_name.items() if nodeid.startswith(paths)]
     return names[-1] if names else ""
-
-
-def _uses(item: pytest.Item, fixtures: set[str]) -> bool:
-    """Return True if the test uses one of the fixtures, or if a parameter selects one."""
-    if not isinstance(item, pytest.Function):
-        return False
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    selected = {value for value in parameters if isinstance(value, str)}
-    return bool(fixtures & {*item.fixturenames, *selected} or selected & OLD_KAFKA.keys())
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

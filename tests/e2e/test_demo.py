@@ -35,6 +35,7 @@ def demo(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Co
     )
 
 
+@pytest.mark.quick
 def test_demo_writes_and_reads_all_flights() -> None:
     done = demo()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -48,7 +49,6 @@ def test_demo_writes_and_reads_all_flights() -> None:
     assert "\x1b" not in done.stdout, "escape sequences without a terminal"
 
 
-@pytest.mark.deep
 def test_secured_kafka_with_a_properties_file(tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
     with EmbeddedBroker(tls=True, sasl={"alice": "Sentinel-7f3a9"}) as kafka:
@@ -72,7 +72,6 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-@pytest.mark.deep
 def test_extra_record_is_detected() -> None:
     with EmbeddedBroker(topics={"mixed": 2}) as kafka:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
@@ -88,7 +87,6 @@ def test_extra_record_is_detected() -> None:
     assert "the check failed" in done.stdout
 
 
-@pytest.mark.deep
 def test_unreachable_broker() -> None:
     with EmbeddedBroker() as kafka:
         gone = kafka.bootstrap_servers

@@ -10,6 +10,7 @@ import pytest
 
 from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink, create_topics
+from tools.support.jars import SPARK_AVRO, SPARK_SINK
 from tools.support.spark_session import KRB5_CONFIG, start
 
 if TYPE_CHECKING:
@@ -34,12 +35,18 @@ def console(spark_folder: Path) -> Console:
 
 
 @pytest.fixture(scope="session")
-def spark(spark_folder: Path, console: Console) -> Iterator[SparkSession]:
-    """Run a local Spark with two task slots, Spark's Kafka sink and its Avro functions."""
+def spark(
+    request: pytest.FixtureRequest, spark_folder: Path, console: Console
+) -> Iterator[SparkSession]:
+    """Run a local Spark with two task slots.
+
+    If deep tests run, it has Spark's Kafka sink and Avro functions, which they compare with.
+    """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ[KRB5_CONFIG] = str(spark_folder / "krb5.conf")
+    deep = any(item.get_closest_marker("deep") for item in request.session.items)
     with console.collecting():
-        session = start(spark_folder)
+        session = start(spark_folder, (SPARK_SINK, SPARK_AVRO) if deep else ())
     yield session
     session.stop()
 

@@ -53,7 +53,14 @@ SHORT = (
 """Kinds that do not stop the broker, which is shared."""
 
 
-@pytest.mark.parametrize(("kind", "step"), SHORT)
+QUICK = SHORT[1]
+"""The run in `make test`: the driver is killed after the decision, and commits after a restart."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [pytest.param(*run, marks=[pytest.mark.quick] * (run == QUICK)) for run in SHORT],
+)
 def test_exactly_once(torture: Runner, kind: Kind, step: Step | None) -> None:
     """Each number exists once, in order per partition, or a partial commit is reported."""
     result = torture(900_003, Sink.EXACTLY_ONCE, kind, step)

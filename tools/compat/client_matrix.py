@@ -465,14 +465,15 @@ PERFORMANCE = ClientRow(
 )
 
 
-PYTHON = ROOT / ".venv-pyspark41" / "bin" / "python"
+PYTHON = ROOT / ".venv-pyspark-4.1" / "bin" / "python"
 
 
 @cache
 def _session() -> SparkSession:
+    from tools.support.jars import SPARK_SINK
     from tools.support.spark_session import start
 
-    return start(Path(tempfile.mkdtemp(prefix="matrix-spark-")))
+    return start(Path(tempfile.mkdtemp(prefix="matrix-spark-")), (SPARK_SINK,))
 
 
 def _options(servers: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Java archives of Kafka, and of Spark's own Kafka connector and Avro, cached in ``.cache/``.
 
-``python -m tools.support.jars`` downloads them with the resolver of the installed pyspark (Ivy).
+``python -m tools.support.jars all`` downloads them with the installed pyspark's resolver (Ivy).
 """
 
 import fcntl
@@ -181,6 +181,8 @@ SPARK_AVRO = JarSet(
     transitive=False,
 )
 """Archives of Spark's `to_avro`, for the same releases."""
+ALL = (SPARK_SINK, SPARK_AVRO, *OLD_KAFKA.values())
+"""The sets that only the other tests need."""
 
 
 def ensure(jars: JarSet) -> JarSet:
@@ -233,8 +235,8 @@ def _locked(jars: JarSet) -> Iterator[None]:
 
 
 def main() -> None:
-    """Download all sets: `python -m tools.support.jars`."""
-    for jars in (KAFKA, *OLD_KAFKA.values(), SPARK_SINK, SPARK_AVRO):
+    """Download the sets of `make test`, or all: `python -m tools.support.jars [all]`."""
+    for jars in (KAFKA, *(ALL if sys.argv[1:] == ["all"] else ())):
         count = len(ensure(jars).paths())
         print(f"{jars.name}: {count} archives in {jars.folder}")
 

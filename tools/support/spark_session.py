@@ -1,18 +1,19 @@
 """The Spark session for tests."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tools.support.jars import SPARK_AVRO, SPARK_SINK, ensure
+from tools.support.jars import JarSet, ensure
 
 KRB5_CONFIG = "KRB5_CONFIG"
 """Environment variable with the path of the Kerberos configuration, for Python's library."""
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
-def start(folder: Path) -> SparkSession:
-    """Start a Spark session that stores all of its files in `folder`."""
+def start(folder: Path, jars: Iterable[JarSet]) -> SparkSession:
+    """Start a Spark session with these archives that stores all of its files in `folder`."""
     events = folder / "events"
     events.mkdir()
     settings = {
@@ -29,9 +30,7 @@ def start(folder: Path) -> SparkSession:
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.jars": ",".join(
-            str(path) for jars in (SPARK_SINK, SPARK_AVRO) for path in ensure(jars).paths()
-        ),
+        "spark.jars": ",".join(str(path) for jar_set in jars for path in ensure(jar_set).paths()),
     }
     builder = SparkSession.builder.master("local[2]").appName("tests")
     session = builder.config(map={**settings}).getOrCreate()

@@ -77,6 +77,7 @@ def test_describe_cluster(kafka: EmbeddedBroker, admin: AdminClient) -> None:
     assert (found.cluster_id, len(found.nodes)) == (kafka.config.cluster_id, 1)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_idempotent_producer_with_each_codec(
     kafka: EmbeddedBroker, consumer: Callable[..., Consumer], codec: str

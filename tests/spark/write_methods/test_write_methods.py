@@ -36,19 +36,20 @@ KINDS = (
     *("stream-for-each-batch-exactly-once", "stream-for-each-batch-twice"),
     *("save-a-bad-row", "stream-reported", "stream-a-bad-row", "progress", "pipeline"),
 )
-"""Names of methods of each kind, which `make test` runs with Spark Connect."""
+"""Names of methods of each kind, which `make test` runs."""
 _CONNECT_S = 900
 
 
-def _classic(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
-    return [pytest.param(method, id=method.name) for method in methods]
-
-
-def _connect(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
+def _quick(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
+    """Return parameters of which `make test` runs those in `KINDS`."""
     return [
-        pytest.param(method, id=method.name, marks=[pytest.mark.deep] * (method.name not in KINDS))
+        pytest.param(method, id=method.name, marks=[pytest.mark.quick] * (method.name in KINDS))
         for method in methods
     ]
+
+
+def _named(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
+    return [pytest.param(method, id=method.name) for method in methods]
 
 
 def check_result(
@@ -66,7 +67,7 @@ def check_result(
         assert sum(broker.end_offsets(topic)) == expected
 
 
-@pytest.mark.parametrize("method", _classic(METHODS))
+@pytest.mark.parametrize("method", _quick(METHODS))
 def test_writes_all_rows_or_fails(
     method: WriteMethod, spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -84,7 +85,7 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.mark.parametrize("method", _classic(SECURED))
+@pytest.mark.parametrize("method", _quick(SECURED))
 def test_secured_broker(
     method: WriteMethod, spark: SparkSession, secured: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -139,7 +140,7 @@ def connect_errors(
 
 
 @pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("method", _connect((*METHODS, *CONNECT)))
+@pytest.mark.parametrize("method", _named((*METHODS, *CONNECT)))
 def test_writes_all_rows_or_fails_with_spark_connect(
     method: WriteMethod, connect_errors: dict[str, str | None], embedded_broker: EmbeddedBroker
 ) -> None:
@@ -149,7 +150,7 @@ def test_writes_all_rows_or_fails_with_spark_connect(
 
 
 @pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("method", _connect(SECURED))
+@pytest.mark.parametrize("method", _named(SECURED))
 def test_secured_broker_with_spark_connect(
     method: WriteMethod, connect_errors: dict[str, str | None], secured: EmbeddedBroker
 ) -> None:

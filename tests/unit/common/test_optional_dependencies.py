@@ -44,7 +44,7 @@ def run_without_extras(code: str) -> str:
 
 def test_each_extra_has_a_place_and_a_purpose() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert [*EXTRAS, "dev"] == [*project["optional-dependencies"]]
+    assert [*EXTRAS, "dev", "test-all"] == [*project["optional-dependencies"]]
 
 
 def test_package_works_without_extras() -> None:

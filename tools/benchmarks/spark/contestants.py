@@ -119,7 +119,7 @@ SMALL_ROWS = {ARROW_BYTES: UNLIMITED}
 """Settings in conf/spark-small-rows.conf that differ from Spark's defaults."""
 FLIGHT = "substring(value, 11, 4)"
 """Expression for a key: the flight number of an event, which has 9,000 values."""
-PYTHON_41 = ROOT / ".venv-pyspark41" / "bin" / "python"
+PYTHON_41 = ROOT / ".venv-pyspark-4.1" / "bin" / "python"
 """Python of the environment with the oldest pyspark, which `make bench` or `make test` creates."""
 
 
