@@ -241,11 +241,16 @@ class CommittedRecords:
         )
 
     def _end(self, batch: memoryview, header: BatchHeader) -> None:
-        marker = read_marker(batch, header)
-        if marker is None:
+        marker, pending = read_marker(batch, header), self._pending.pop(header.producer_id, None)
+        if pending is None or not pending.records:
             return
-        pending = self._pending.pop(marker.producer_id, None)
-        if pending is not None and marker.commit:
+        if marker is None:  # Compaction removes a marker only after its transaction's records.
+            raise ProtocolError(
+                f"the marker at offset {header.base_offset} was removed, but not the records of "
+                f"its transaction from offset {pending.first_offset}",
+                hint="Run the write again, which reads the topic from its start.",
+            )
+        if marker.commit:
             self._committed.extend(pending.records)
 
 

@@ -46,9 +46,9 @@ from spark_kafka_sink.kafka.records.decoder import read_records as decode_record
 from spark_kafka_sink.kafka.security.acl import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from spark_kafka_sink.kafka.admin.log_reader import Fetched
+    from spark_kafka_sink.kafka.admin.log_reader import AbortedTransaction, Fetched
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
     from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
@@ -171,7 +171,7 @@ class TopicReader:
                 place = self._after_deleted(offsets.key, place)
                 continue
             start = place
-            for batch, header, is_visible in _consumed(fetched):
+            for batch, header, is_visible in visible_batches(fetched.data, fetched.aborted):
                 if header.last_offset < place:
                     continue
                 place = header.last_offset + 1
@@ -222,16 +222,21 @@ def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:
     )
 
 
-def _consumed(fetched: Fetched) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
-    """Yield (batch, header, visible). `visible` is True if a consumer would receive the records."""
-    aborted, skipped = deque(fetched.aborted), set[int]()
-    for batch, header in whole_batches(fetched.data):
-        while aborted and aborted[0].first_offset <= header.last_offset:
-            skipped.add(aborted.popleft().producer_id)
+def visible_batches(
+    data: memoryview, aborted: Iterable[AbortedTransaction]
+) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
+    """Yield (batch, header, visible). `visible` is True if a consumer would receive the records.
+
+    `aborted` must be sorted by offset.
+    """
+    waiting, skipped = deque(aborted), set[int]()
+    for batch, header in whole_batches(data):
+        while waiting and waiting[0].first_offset <= header.last_offset:
+            skipped.add(waiting.popleft().producer_id)
         if header.is_control:
             marker = read_marker(batch, header)
             if marker is not None and not marker.commit:
-                skipped.discard(marker.producer_id)
+                skipped.discard(header.producer_id)
         hidden = header.is_transactional and header.producer_id in skipped
         yield batch, header, not (header.is_control or hidden)
 

@@ -112,7 +112,7 @@ def read_committed(
         header = BatchHeader.parse(batch)
         if header.is_control:
             marker = read_marker(batch, header)
-            ended = [] if marker is None else pending.pop(marker.producer_id, [])
+            ended = pending.pop(header.producer_id, [])
             committed += ended if marker is not None and marker.commit else []
         elif header.is_transactional:
             pending.setdefault(header.producer_id, []).extend(read_records(batch))

@@ -3,7 +3,8 @@
 A marker is one record: its key contains commit or abort, and its value contains the coordinator's
 epoch.
 
-Source: Kafka's ``EndTransactionMarker`` and ``ControlRecordType``.
+Source: Kafka's ``EndTransactionMarker``, ``ControlRecordType`` and
+``CompletedFetch.containsAbortMarker``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ COMMIT: Final = 1
 
 _TRANSACTIONAL_CONTROL = 0x30
 _VERSION = 0
+_NO_EPOCH = -1
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _BEFORE_KEY = bytes((2 * 16, 0, 0, 0, 2 * _KEY.size))
@@ -59,18 +61,28 @@ def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
 
 
 def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactionMarker | None:
-    """Return the marker in a control batch, or None if the batch contains no marker."""
+    """Return the marker in a control batch, or None if compaction has removed the marker.
+
+    As in Java's consumer, only the type in the first record's key counts: some brokers write
+    markers without a value, or with another version.
+
+    Raises:
+        ProtocolError: the record is not a marker, so it is unknown which records are committed.
+    """
     record = next(iter(read_records(batch)), None)
-    if record is None or not record.key or len(record.key) < _KEY.size:
+    if record is None:
         return None
-    kind = _KEY.unpack_from(record.key)[1]
-    if kind not in {ABORT, COMMIT} or not record.value or len(record.value) < _VALUE.size:
-        return None
-    if not header.is_transactional:
-        raise ProtocolError("a transaction marker is in a batch that is not transactional")
+    key, value = record.key or b"", record.value or b""
+    version, kind = _KEY.unpack_from(key) if len(key) >= _KEY.size else (-1, -1)
+    if version < 0 or kind not in {ABORT, COMMIT}:
+        raise ProtocolError(
+            f"the control batch at offset {header.base_offset} has the key {key.hex() or 'null'}, "
+            "which is not a transaction marker",
+            hint="Use a newer version of this package, or brokers that write Kafka's markers.",
+        )
     return EndTransactionMarker(
         producer_id=header.producer_id,
         epoch=header.producer_epoch,
         commit=kind == COMMIT,
-        coordinator_epoch=_VALUE.unpack_from(record.value)[1],
+        coordinator_epoch=_VALUE.unpack_from(value)[1] if len(value) >= _VALUE.size else _NO_EPOCH,
     )
