@@ -16,7 +16,8 @@ In reading order:
 - `dataframe_schema`: the columns that a DataFrame must have
 - `selection`: the columns that are serialized as key and value
 - `format_plans`: the schemas of key and value: derived, set by an option, or from a registry
-- `writer`: the writers of batches and micro-batches, a task's write, commit and abort
+- `writer`: a task's write, commit and abort
+- `data_source_writers`: the writers of `format("kafkaprod")` for batches and micro-batches
 - `columns`: converts Spark's Arrow batches to the producer's rows
 - `row_checks`: the errors of the rows of a batch
 - `serialisation`: serializes columns as JSON, Avro or Protobuf

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import WriterCommitMessage
-
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import ReportTasks
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class DeliveryMessage(WriterCommitMessage):
+class DeliveryMessage:
     """Delivery report of a task whose rows are acknowledged, with the version of this package."""
 
     report: AnyReport
@@ -39,7 +37,7 @@ class DeliveryMessage(WriterCommitMessage):
 
 
 def committed_report(
-    messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
+    messages: Sequence[object], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
     """Return the merged report of all tasks, before the write is committed.
 
@@ -59,14 +57,14 @@ def committed_report(
     return finished_report(messages, tasks)
 
 
-def written_topics(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenTopic]:
+def written_topics(messages: Sequence[object]) -> list[WrittenTopic]:
     """Return the topics that the tasks have written to, once for each task."""
     known = [message for message in messages if isinstance(message, DeliveryMessage)]
     return [each for message in known for each in message.written]
 
 
 def finished_report(
-    messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
+    messages: Sequence[object], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
     """Return the merged report of a failed write's finished tasks."""
     known = [message for message in messages if isinstance(message, DeliveryMessage)]

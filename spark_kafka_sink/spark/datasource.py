@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter
+    from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter, KafkaProdWriter
 
 WARM_UP = "kafkaprod.warm-up"
 """Option with which `registration.warm_up` starts workers; the value does not matter."""
@@ -89,9 +89,11 @@ class KafkaProdDataSource(DataSource):
                 "delete and recreate the topic. If you called saveAsTable or createOrReplace on an "
                 "existing table, Spark has already dropped the table: create it again",
             )
-        from spark_kafka_sink.spark.plan import batch_writer
+        from spark_kafka_sink.spark.data_source_writers import KafkaProdWriter
+        from spark_kafka_sink.spark.plan import plan_batch
 
-        return batch_writer(self.options, schema)
+        job = plan_batch(self.options, schema)
+        return KafkaProdWriter(job.task, job.end)
 
     @without_traceback()
     def streamWriter(  # noqa: N802
@@ -112,9 +114,10 @@ class KafkaProdDataSource(DataSource):
                 "output mode complete: a Kafka topic cannot be overwritten by every micro-batch",
                 hint="use .outputMode('append')",
             )
-        from spark_kafka_sink.spark.plan import stream_writer
+        from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter
+        from spark_kafka_sink.spark.plan import plan_stream
 
-        return stream_writer(self.options, schema)
+        return KafkaProdStreamWriter(*plan_stream(self.options, schema))
 
 
 def _only_writes() -> ConfigError:
@@ -126,8 +129,20 @@ def _only_writes() -> ConfigError:
 
 _PACKAGE: Final = "spark_kafka_sink."
 PLANNING: Final = ("spark.plan", "config.builder", "diagnostics.preflight")
-TASK: Final = ("spark.writer", "spark.columns", "spark.commit_messages", "producer.session")
-COMMIT: Final = ("spark.writer", "spark.commit_messages", "spark.publication", "config.model")
+TASK: Final = (
+    "spark.data_source_writers",
+    "spark.writer",
+    "spark.columns",
+    "spark.commit_messages",
+    "producer.session",
+)
+COMMIT: Final = (
+    "spark.data_source_writers",
+    "spark.writer",
+    "spark.commit_messages",
+    "spark.publication",
+    "config.model",
+)
 """Modules of this package whose import loads everything that a worker needs to plan, write or
 commit.
 """

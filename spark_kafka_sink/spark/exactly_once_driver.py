@@ -44,7 +44,7 @@ from spark_kafka_sink.spark.exactly_once_task import (
     transactions_of,
 )
 from spark_kafka_sink.spark.worker_context import with_shipped_files
-from spark_kafka_sink.spark.writer import KafkaProdWriter, WriteEnd
+from spark_kafka_sink.spark.writer import WriteEnd, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.dataframe_schema import Contract
-    from spark_kafka_sink.spark.writer import Messages
 
 
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
@@ -64,8 +63,8 @@ previous batch is recorded.
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
-def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> KafkaProdWriter:
-    """Return the writer of a batch, after finishing any decision of the batch's earlier runs.
+def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> WriteJob:
+    """Plan a batch write, after finishing any decision of the batch's earlier runs.
 
     Raises:
         ConfigError: an option is only for streams.
@@ -93,7 +92,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
             prefix,
         )
     end = ExactlyOnceEnd(config, origin, scope, Planned(nonce=plan.nonce, shared=plan.shared))
-    return KafkaProdWriter(task, end)
+    return WriteJob(task, end)
 
 
 def plan_micro_batch(
@@ -302,7 +301,7 @@ class ExactlyOnceEnd(WriteEnd):
         self._scope = scope
         self._planned = planned
 
-    def commit(self, messages: Messages, batch_id: int | None = None) -> None:
+    def commit(self, messages: Sequence[object], batch_id: int | None = None) -> None:
         """Make the rows of all tasks visible, or the rows of none.
 
         Raises:
@@ -311,7 +310,7 @@ class ExactlyOnceEnd(WriteEnd):
         with self.origin.error_file.storing_errors():
             self._commit(messages, batch_id)
 
-    def _commit(self, messages: Messages, batch_id: int | None) -> None:
+    def _commit(self, messages: Sequence[object], batch_id: int | None) -> None:
         publication = self.publication(batch_id)
         report = commit_messages.committed_report(messages, self.config.report_tasks)
         ended = of_tasks(messages)
@@ -329,7 +328,7 @@ class ExactlyOnceEnd(WriteEnd):
         self.origin.plan_file.end(nonce)
         publication.succeed(self._with_outcome(report, outcome, outcome.status.value, results))
 
-    def abort(self, messages: Messages, batch_id: int | None = None) -> None:
+    def abort(self, messages: Sequence[object], batch_id: int | None = None) -> None:
         """Abort the transactions of a failed batch, unless the batch was already decided."""
         publication = self.publication(batch_id)
         report = commit_messages.finished_report(messages, self.config.report_tasks)

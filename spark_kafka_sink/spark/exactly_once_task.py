@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.kafka.protocol.transactions import OpenTransaction
@@ -73,7 +72,7 @@ class TransactionMessage(DeliveryMessage):
     """Nonce of the planning that created the task."""
 
 
-def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:
+def of_tasks(messages: Sequence[object]) -> list[TransactionMessage]:
     """Return the messages of finished tasks."""
     return [each for each in messages if isinstance(each, TransactionMessage)]
 

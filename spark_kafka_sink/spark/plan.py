@@ -1,4 +1,4 @@
-"""Planning of a write or a micro-batch, in a Python worker on the driver.
+"""Planning of a write or a micro-batch, in a Python worker of the driver or by `write`.
 
 A wrong option or column fails here, before any task runs.
 
@@ -42,12 +42,7 @@ from spark_kafka_sink.spark.worker_process import (
     only_errors_are_logged,
     reject_continuous,
 )
-from spark_kafka_sink.spark.writer import (
-    KafkaProdStreamWriter,
-    KafkaProdWriter,
-    TaskWriter,
-    WriteEnd,
-)
+from spark_kafka_sink.spark.writer import TaskWriter, WriteEnd, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,11 +52,11 @@ _LOG = logging.getLogger("spark_kafka_sink")
 _PLANNER = "pyspark.sql.worker.write_into_data_source"
 
 
-def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaProdWriter:
-    """Return the writer of a batch; raises the errors of `KafkaProdDataSource.writer`.
+def plan_batch(given: Mapping[str, str], schema: types.StructType) -> WriteJob:
+    """Plan a batch write; raises the errors of `KafkaProdDataSource.writer`.
 
     Args:
-        given: the options as Spark passes them, with keys in any case.
+        given: the options, with keys in any case.
         schema: the schema of the rows.
     """
     origin, options = WriteOrigin.of_write(), write_options(schema, given)
@@ -77,19 +72,23 @@ def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPro
     if config.exactly_once.exactly_once:
         from spark_kafka_sink.spark.exactly_once_driver import plan_write  # rarely needed
 
-        writer = plan_write(config, contract, origin)
+        job = plan_write(config, contract, origin)
     else:
-        task = TaskWriter(config, contract, origin)
-        writer = KafkaProdWriter(task, WriteEnd(config, origin))
-    if config.report_path is not None and writer.task.must_write:
+        job = WriteJob(TaskWriter(config, contract, origin), WriteEnd(config, origin))
+    if config.report_path is not None and job.task.must_write:
         from spark_kafka_sink.spark.publication import Publication  # imports the report's modules
 
         Publication.of(config, origin).announce()
-    return writer
+    return job
 
 
-def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaProdStreamWriter:
-    """Return the writer that plans or commits a micro-batch; see `streamWriter` for errors."""
+def plan_stream(
+    given: Mapping[str, str], schema: types.StructType
+) -> tuple[TaskWriter | None, WriteEnd]:
+    """Plan or commit a micro-batch; see `streamWriter` for errors.
+
+    There is no task writer if an exactly-once micro-batch is being committed.
+    """
     stream, options = folders.StreamIdentity.of(given), write_options(schema, given)
     config = SinkConfig.parse(options)
     prefix = config.exactly_once.transactional_id_prefix
@@ -112,7 +111,7 @@ def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPr
     config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
         return _exactly_once(config, contract, origin, options)
-    return KafkaProdStreamWriter(TaskWriter(config, contract, origin), WriteEnd(config, origin))
+    return TaskWriter(config, contract, origin), WriteEnd(config, origin)
 
 
 def _with_schemas(
@@ -219,13 +218,12 @@ def _warn_of_small_buffer(buffer: int, largest: int) -> None:
 
 def _exactly_once(
     config: SinkConfig, contract: Contract, origin: WriteOrigin, options: Mapping[str, str]
-) -> KafkaProdStreamWriter:
+) -> tuple[TaskWriter | None, WriteEnd]:
     from spark_kafka_sink.spark import exactly_once_driver as exactly_once  # rarely needed
 
     exactly_once.check_stream_options(config, options)
     task = exactly_once.plan_micro_batch(config, contract, origin) if _planning() else None
-    end = exactly_once.ExactlyOnceEnd(config, origin, exactly_once.stream_scope(config))
-    return KafkaProdStreamWriter(task, end)
+    return task, exactly_once.ExactlyOnceEnd(config, origin, exactly_once.stream_scope(config))
 
 
 def _with_own_reports(config: SinkConfig, stream: folders.StreamIdentity) -> SinkConfig:

@@ -1,7 +1,8 @@
-"""The writers that Spark pickles to its tasks: one task is one producer session.
+"""Tasks of a write, one producer session each, and the end of a write on the driver.
 
-`write` runs in a task's Python worker, `commit` and `abort` in a Python worker on the driver.
-Delivery is at least once: a task that Spark runs again writes its rows again.
+A `TaskWriter` is pickled to the tasks, a `WriteEnd` commits or aborts. Both are the same for
+`format("kafkaprod")` and for `write`, which pass the tasks' messages to the driver in different
+ways. Delivery is at least once: a task that Spark runs again writes its rows again.
 
 The driver's worker processes load this module to plan and to commit. Modules that only tasks need,
 or only the end of a write, are imported where they are used, because the first write of a session
@@ -13,23 +14,17 @@ from __future__ import annotations
 import gc
 import logging
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.secret import split_query
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import report_folder
-from spark_kafka_sink.spark.spark_errors import without_traceback
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
 from spark_kafka_sink.spark.worker_process import startup_ms
@@ -49,8 +44,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
     from spark_kafka_sink.spark.dataframe_schema import Contract
     from spark_kafka_sink.spark.publication import Publication
-
-    Messages = Sequence[WriterCommitMessage | None]
 
 _LOG = logging.getLogger("spark_kafka_sink")
 _ABORT_S = 5.0
@@ -206,17 +199,17 @@ class TaskWriter:
 
 
 class WriteEnd:
-    """Commit and abort of a write, called on the driver; pickled with the writer."""
+    """Commit and abort of a write, called on the driver."""
 
     def __init__(self, config: SinkConfig, origin: WriteOrigin) -> None:
         self.config = config
         self.origin = origin
 
-    def commit(self, messages: Messages, batch_id: int | None = None) -> None:
+    def commit(self, messages: Sequence[object], batch_id: int | None = None) -> None:
         """Publish the report of a write after all tasks have finished.
 
         Args:
-            messages: the messages of the tasks.
+            messages: the messages of the tasks; anything else counts as a missing message.
             batch_id: number of the micro-batch; None for a batch write.
 
         Raises:
@@ -229,7 +222,7 @@ class WriteEnd:
             report = committed_report(messages, self.config.report_tasks)
         publication.succeed(report)
 
-    def abort(self, messages: Messages, batch_id: int | None = None) -> None:
+    def abort(self, messages: Sequence[object], batch_id: int | None = None) -> None:
         """Publish the report of a failed write, including the deliveries of its finished tasks."""
         from spark_kafka_sink.spark.commit_messages import finished_report
 
@@ -243,56 +236,12 @@ class WriteEnd:
         return Publication.of(self.config, self.origin, batch_id)
 
 
-class KafkaProdWriter(DataSourceArrowWriter):
-    """The writer for a batch."""
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """A planned batch write: `task` is pickled to the tasks, and `end` commits or aborts."""
 
-    def __init__(self, task: TaskWriter, end: WriteEnd) -> None:
-        self.task = task
-        self.end = end
-
-    @without_traceback()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
-        """Write one task's rows, given as Arrow batches."""
-        return self.task.run(iterator)
-
-    @without_traceback()
-    def commit(self, messages: Messages) -> None:
-        """Commit the write after all tasks have finished, and publish its report."""
-        self.end.commit(messages)
-
-    @without_traceback()
-    def abort(self, messages: Messages) -> None:
-        """Abort a failed write, and publish the deliveries of finished tasks."""
-        self.end.abort(messages)
-
-
-class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
-    """The writer for a stream's micro-batches.
-
-    Spark creates one writer to plan a micro-batch, and a separate writer to commit it, which needs
-    no task writer.
-    """
-
-    def __init__(self, task: TaskWriter | None, end: WriteEnd) -> None:
-        self.task = task
-        self.end = end
-
-    @without_traceback()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
-        """Write one task's rows of a micro-batch, given as Arrow batches."""
-        if self.task is None:
-            raise TypeError("this writer can only commit")
-        return self.task.run(iterator)
-
-    @without_traceback()
-    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        """Commit a micro-batch after all tasks have finished, and publish its report."""
-        self.end.commit(messages, batchId)
-
-    @without_traceback()
-    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        """Abort a failed micro-batch, which Spark will run again, and publish its report."""
-        self.end.abort(messages, batchId)
+    task: TaskWriter
+    end: WriteEnd
 
 
 def _loaded_ms() -> int:

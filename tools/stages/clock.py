@@ -22,9 +22,8 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.data_source_writers import CommitMessage, KafkaProdWriter
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from spark_kafka_sink.spark.writer import KafkaProdWriter
 
 
 class _Nested(threading.local):
@@ -152,13 +151,13 @@ class StagedDataSource(KafkaProdDataSource):
 
 
 def _write(
-    write: Callable[[Iterator[pa.RecordBatch]], DeliveryMessage], iterator: Iterator[pa.RecordBatch]
-) -> DeliveryMessage:
+    write: Callable[[Iterator[pa.RecordBatch]], CommitMessage], iterator: Iterator[pa.RecordBatch]
+) -> CommitMessage:
     """Write the rows of one task."""
     clock = _clock()
     clock.seconds.clear()
     batches = clock.timed_items(READ.name, iterator)
-    message: DeliveryMessage = clock.timed(WRITE.name, write)(batches)
+    message: CommitMessage = clock.timed(WRITE.name, write)(batches)
     path = Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.json"
     path.write_text(json.dumps(clock.seconds))
     return message

@@ -42,7 +42,7 @@ from spark_kafka_sink.spark.exactly_once_task import (
     TransactionMessage,
 )
 from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID
-from spark_kafka_sink.spark.writer import KafkaProdStreamWriter
+from spark_kafka_sink.spark.writer import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-    from spark_kafka_sink.spark.writer import KafkaProdWriter
     from tools.support.kafka_cluster import ZooKeeperCluster
 
 ROWS = pa.record_batch({"value": [b"a", b"b"]})
@@ -63,16 +62,16 @@ TWO_PHASES = {
 }
 
 
-def _plan(servers: str, topic: str, **more: str) -> KafkaProdWriter:
+def _plan(servers: str, topic: str, **more: str) -> WriteJob:
     return plan_write(_config(servers, topic, **more), _contract(topic), WriteOrigin())
 
 
-def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> KafkaProdStreamWriter:
+def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJob:
     """Plan a micro-batch of the query whose plan file is in `folder`."""
     config = _config(servers, topic, **more)
     origin = WriteOrigin(checkpoint="/checkpoint", plan_file=PlanFile(str(folder / "q.planned")))
     task = plan_micro_batch(config, _contract(topic), origin)
-    return KafkaProdStreamWriter(task, ExactlyOnceEnd(config, origin, stream_scope(config)))
+    return WriteJob(task, ExactlyOnceEnd(config, origin, stream_scope(config)))
 
 
 def _config(servers: str, topic: str, **more: str) -> SinkConfig:
@@ -114,12 +113,12 @@ def test_batch_is_visible_after_commit(
 ) -> None:
     servers = any_kafka.bootstrap_servers
     writer = _plan(servers, unique_topic, batchId="1")
-    message = writer.write(iter([ROWS]))
+    message = writer.task.run(iter([ROWS]))
     assert _values(servers, unique_topic) == []
-    writer.commit([message, writer.write(iter([]))])
+    writer.end.commit([message, writer.task.run(iter([]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
     again = _plan(servers, unique_topic, batchId="1")
-    again.commit([again.write(iter([ROWS]))])
+    again.end.commit([again.task.run(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -131,7 +130,7 @@ def test_rows_cannot_be_written_to_the_decision_log(
     contract = replace(_contract(unique_topic), fixed_topic=None, topic=1)
     writer = plan_write(config, contract, WriteOrigin())
     with pytest.raises(ConfigError) as caught:
-        writer.write(iter([ROWS.append_column("topic", pa.array([unique_topic, log]))]))
+        writer.task.run(iter([ROWS.append_column("topic", pa.array([unique_topic, log]))]))
     assert caught.value.topic == log
 
 
@@ -142,15 +141,15 @@ def test_batch_is_aborted_if_its_topic_was_recreated(
     servers, admin = any_kafka.bootstrap_servers, Admin(any_kafka.bootstrap_servers)
     admin.create_topic(unique_topic)
     writer = _plan(servers, unique_topic, batchId="1")
-    messages = [writer.write(iter([ROWS])), writer.write(iter([]))]
+    messages = [writer.task.run(iter([ROWS])), writer.task.run(iter([]))]
     admin.delete_topics(unique_topic)
     admin.create_topic(unique_topic)
     with pytest.raises(DeliveryError, match="recreated during the write"):
-        writer.commit(messages)
-    writer.abort(messages)
+        writer.end.commit(messages)
+    writer.end.abort(messages)
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     again = _plan(servers, unique_topic, batchId="1")
-    again.commit([again.write(iter([ROWS]))])
+    again.end.commit([again.task.run(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -158,10 +157,10 @@ def test_on_older_kafkas(old_kafka: ZooKeeperCluster, unique_topic: str) -> None
     """Use transactions V1."""
     servers = old_kafka.bootstrap_servers
     failed = _plan(servers, unique_topic, batchId="1")
-    failed.abort([failed.write(iter([ROWS])), None])
+    failed.end.abort([failed.task.run(iter([ROWS])), None])
     for _ in range(2):
         writer = _plan(servers, unique_topic, batchId="1")
-        writer.commit([writer.write(iter([ROWS]))])
+        writer.end.commit([writer.task.run(iter([ROWS]))])
         assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -170,9 +169,9 @@ def test_aborted_batch_does_not_block_readers(
 ) -> None:
     servers = any_kafka.bootstrap_servers
     failed = _plan(servers, unique_topic)
-    failed.abort([failed.write(iter([ROWS])), None])
+    failed.end.abort([failed.task.run(iter([ROWS])), None])
     writer = _plan(servers, unique_topic)
-    writer.commit([writer.write(iter([ROWS]))])
+    writer.end.commit([writer.task.run(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -181,9 +180,9 @@ def test_task_that_starts_after_the_abort(
 ) -> None:
     servers = any_kafka.bootstrap_servers
     stopped = _plan(servers, unique_topic)
-    stopped.abort([None, None])
+    stopped.end.abort([None, None])
     with pytest.raises(DeliveryError, match="aborted this write"):
-        stopped.write(iter([ROWS]))
+        stopped.task.run(iter([ROWS]))
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
 
 
@@ -199,7 +198,7 @@ def test_task_that_has_a_producer_id_at_the_abort(
     with BlockingClient(stopped.task.config.producer) as client:
         admin = TransactionAdmin(client)
         late = admin.init_producer_id(settings.transactional_id, 60_000, client.deadline(20))
-        stopped.abort([None])
+        stopped.end.abort([None])
         with pytest.raises(FencedError):
             TransactionalAppender(client, admin).append(
                 late, unique_topic, [(b"k", b"v")], client.deadline(20)
@@ -218,13 +217,13 @@ def test_planning_aborts_a_planning_that_was_neither_committed_nor_aborted(
     """The query was stopped, and Spark was interrupted before it called abort()."""
     servers = any_kafka.bootstrap_servers
     stopped = _plan_stream(servers, unique_topic, tmp_path, atomicBatch=atomic)
-    stopped.write(iter([ROWS]))
+    stopped.task.run(iter([ROWS]))
     assert _open_transactions(servers, unique_topic)
     writer = _plan_stream(servers, unique_topic, tmp_path)
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     with pytest.raises(KafkaProdError):
-        stopped.write(iter([ROWS]))
-    writer.commit([writer.write(iter([ROWS]))], 0)
+        stopped.task.run(iter([ROWS]))
+    writer.end.commit([writer.task.run(iter([ROWS]))], 0)
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -236,7 +235,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
 ) -> None:
     servers = any_kafka.bootstrap_servers
     stopped = _plan_stream(servers, unique_topic, tmp_path)
-    result, _lost = (stopped.write(iter([ROWS])) for _ in range(2))
+    result, _lost = (stopped.task.run(iter([ROWS])) for _ in range(2))
     assert isinstance(stopped.end, ExactlyOnceEnd)
     assert isinstance(result, TransactionMessage)
     transaction = result.result.transaction
@@ -264,7 +263,7 @@ def test_planning_does_not_give_up_a_planning_that_was_committed_or_aborted(
 ) -> None:
     servers = embedded_broker.bootstrap_servers
     ended = _plan_stream(servers, unique_topic, tmp_path)
-    getattr(ended, end)([ended.write(iter([ROWS]))], 0)
+    getattr(ended.end, end)([ended.task.run(iter([ROWS]))], 0)
     monkeypatch.setattr(ExactlyOnceEnd, "give_up", lambda *_: pytest.fail("requests were sent"))
     _plan_stream(servers, unique_topic, tmp_path)
 
@@ -277,10 +276,10 @@ def test_abort_check_is_retried(
     writer = _plan(servers, unique_topic, **{"kafka.request.timeout.ms": "300"})
     embedded_broker.faults.add(f"describe_transactions:{effect}:next=2")
     try:
-        message = writer.write(iter([ROWS]))
+        message = writer.task.run(iter([ROWS]))
     finally:
         embedded_broker.faults.clear()
-    writer.commit([message])
+    writer.end.commit([message])
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
@@ -290,13 +289,13 @@ def test_tasks_of_an_aborted_write_are_never_decided(
     """An abort() of an earlier run has read the plan of this run."""
     servers = any_kafka.bootstrap_servers
     writer = _plan(servers, unique_topic, batchId="1")
-    message = writer.write(iter([ROWS]))
+    message = writer.task.run(iter([ROWS]))
     assert isinstance(writer.task, TransactionalTaskWriter)
     plan = writer.task.plan
     with connected_driver(writer.task.config, plan.scope) as driver:
         create_abort_flags(driver, [plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
-        writer.commit([message])
+        writer.end.commit([message])
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
     assert _values(servers, unique_topic) == []
 
@@ -308,11 +307,11 @@ def test_rows_replaced_by_another_run_are_not_reported(
     """Two runs of a batch have written their rows, and one run is committed."""
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
     (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
-    second.commit(rows)
+    second.end.commit(rows)
     assert _reported(path) == ("committed", 2)
-    first.commit(written)
+    first.end.commit(written)
     assert _reported(path) == ("already written", 0)
-    first.abort(written)
+    first.end.abort(written)
     assert _reported(path) == ("already written", 0)
     assert _values(servers, unique_topic) == [b"a", b"b"]
 
@@ -323,10 +322,10 @@ def test_abort_after_another_run_reports_no_rows(
 ) -> None:
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
     (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
-    second.commit(rows)
-    first.abort(written)
+    second.end.commit(rows)
+    first.end.abort(written)
     assert _reported(path) == ("already written", 0)
-    second.abort(rows)  # Spark calls abort() if the process of commit() crashed at its end
+    second.end.abort(rows)  # Spark calls abort() if the process of commit() crashed at its end
     assert _reported(path) == ("already written", 2)
 
 
@@ -345,9 +344,9 @@ def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
         micro_batch.clear()
         micro_batch.update(_connect_settings(session))
         writer = _plan(servers, unique_topic, batchId=batch)
-        message = writer.write(iter([ROWS]))
+        message = writer.task.run(iter([ROWS]))
         assert isinstance(message, TransactionMessage)
-        writer.commit([message])
+        writer.end.commit([message])
         return message.result.outcome.value
 
     assert [run("a", batch) for batch in "01"] == ["written", "written"]
@@ -385,13 +384,13 @@ def _connect_settings(run: str) -> dict[str, str]:
 
 def _two_runs(
     servers: str, topic: str, path: str, atomic: str
-) -> list[tuple[KafkaProdWriter, list[DeliveryMessage]]]:
+) -> list[tuple[WriteJob, list[DeliveryMessage]]]:
     """Plan a batch twice and write its rows; the second planning follows the first write."""
     options = {"batchId": "1", "atomicBatch": atomic, "reportPath": path}
     runs = []
     for _ in range(2):
         writer = _plan(servers, topic, **options)
-        runs.append((writer, [writer.write(iter([ROWS]))]))
+        runs.append((writer, [writer.task.run(iter([ROWS]))]))
     return runs
 
 
@@ -415,12 +414,12 @@ def test_two_phase_commit(unique_topic: str) -> None:
     with KafkaCluster(config=TWO_PHASES) as kafka:
         servers = kafka.bootstrap_servers
         writer = _plan(servers, unique_topic, batchId="1", twoPhaseCommit="true")
-        writer.commit([writer.write(iter([ROWS]))])
+        writer.end.commit([writer.task.run(iter([ROWS]))])
         assert _values(servers, unique_topic) == [b"a", b"b"]
         aborted = _plan(servers, unique_topic, batchId="2", twoPhaseCommit="true")
-        aborted.abort([aborted.write(iter([ROWS])), None])
+        aborted.end.abort([aborted.task.run(iter([ROWS])), None])
         last = _plan(servers, unique_topic, batchId="2", twoPhaseCommit="true")
-        last.commit([last.write(iter([ROWS]))])
+        last.end.commit([last.task.run(iter([ROWS]))])
         assert _values(servers, unique_topic) == [b"a", b"a", b"b", b"b"]
 
 
@@ -429,4 +428,4 @@ def test_two_phase_commit_is_not_supported(
 ) -> None:
     writer = _plan(any_kafka.bootstrap_servers, unique_topic, twoPhaseCommit="true")
     with pytest.raises(ProtocolError):
-        writer.write(iter([ROWS]))
+        writer.task.run(iter([ROWS]))

@@ -23,7 +23,7 @@ from spark_kafka_sink.spark.commit_messages import (
 )
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.writer import TaskWriter
-from tests.unit.spark.writers import batch_writer, stream_writer
+from tests.unit.spark.writers import write_end
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 KNOWN = DeliveryMessage(DeliveryReport(tasks=1))
@@ -42,20 +42,20 @@ def test_commit_without_delivery_reports_fails(
     messages: Any,
 ) -> None:
     with pytest.raises(DeliveryError, match=f"1 of {len(messages)} p"):
-        batch_writer(_task()).commit(messages)
+        write_end(_task()).commit(messages)
     with pytest.raises(DeliveryError, match="processingTime"):
-        stream_writer(_task()).commit(messages, 3)
+        write_end(_task()).commit(messages, 3)
 
 
 @pytest.mark.parametrize("messages", [(), (KNOWN,), *MIXES], ids=range(2 + len(MIXES)))
 def test_abort_accepts_any_messages(messages: Any) -> None:
-    batch_writer(_task()).abort(messages)
-    stream_writer(_task()).abort(messages, 3)
+    write_end(_task()).abort(messages)
+    write_end(_task()).abort(messages, 3)
 
 
 def test_commit_of_reports() -> None:
-    batch_writer(_task()).commit((KNOWN, KNOWN))
-    stream_writer(_task()).commit((KNOWN, KNOWN), 3)
+    write_end(_task()).commit((KNOWN, KNOWN))
+    write_end(_task()).commit((KNOWN, KNOWN), 3)
 
 
 def test_messages_of_tasks_are_small_and_summed() -> None:
@@ -117,10 +117,10 @@ def test_topic_recreated_between_tasks_fails_the_write() -> None:
     ]
     lost = "acknowledged 76 records"
     with pytest.raises(DeliveryError, match=lost) as caught:
-        batch_writer(_task()).commit(messages)
+        write_end(_task()).commit(messages)
     assert caught.value.topic == "t"
     with pytest.raises(DeliveryError):
-        stream_writer(_task()).commit(messages, 3)
+        write_end(_task()).commit(messages, 3)
 
 
 def test_topics_with_one_id_each_are_accepted() -> None:

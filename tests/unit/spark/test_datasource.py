@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.spark.writer import KafkaProdWriter
+from spark_kafka_sink.spark.data_source_writers import KafkaProdWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,11 +26,12 @@ from spark_kafka_sink.report.text_and_html import summarize
 from spark_kafka_sink.spark import publication, writer
 from spark_kafka_sink.spark.abort_files import ErrorFile, PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter, KafkaProdWriter
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.report_folder import ReportFolder, micro_batch_path
 from spark_kafka_sink.spark.writer import TaskWriter
-from tests.unit.spark.writers import batch_writer, stream_writer
+from tests.unit.spark.writers import write_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +51,10 @@ def _task(**options: str) -> TaskWriter:
 
 
 def _commit_and_abort(task: TaskWriter, *messages: DeliveryMessage) -> None:
-    batch_writer(task).commit(messages or (DONE,))
-    batch_writer(task).abort(messages or (DONE, None))
-    stream_writer(task).commit(messages or (DONE,), 7)
-    stream_writer(task).abort(messages or (DONE, None), 7)
+    write_end(task).commit(messages or (DONE,))
+    write_end(task).abort(messages or (DONE, None))
+    write_end(task).commit(messages or (DONE,), 7)
+    write_end(task).abort(messages or (DONE, None), 7)
 
 
 def _read(path: Path) -> DeliveryReport:
@@ -75,7 +76,7 @@ def test_unnamed_streams_share_a_path(
     path = tmp_path / "reports"
     for tasks, query in ((1, "first"), (2, "second"), (3, "first"), (4, "second")):
         report = replace(REPORT, tasks=tasks, query_id=query)
-        stream_writer(_task(reportPath=str(path))).commit((DeliveryMessage(report),), 7)
+        write_end(_task(reportPath=str(path))).commit((DeliveryMessage(report),), 7)
     files = sorted(path.rglob("batch-7.json"))
     assert [_read(file).tasks for file in files] == [3, 4]
     assert files[0].parent == path
@@ -89,7 +90,7 @@ def test_failure_of_an_unknown_stream_replaces_no_report(
     here = ReportFolder.of(tmp_path / "files")
     monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
     path = tmp_path / "reports"
-    writer = stream_writer(_task(reportPath=str(path)))
+    writer = write_end(_task(reportPath=str(path)))
     writer.abort((None,), 7)
     assert not _read(path / "batch-7.json").query_id
     done = replace(REPORT, tasks=1, query_id="first")
@@ -168,7 +169,7 @@ def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     broken: dict[str, Any] = {part: _Failing()}
     strange = DeliveryMessage(replace(REPORT, **broken))
     _commit_and_abort(_task(), strange)
-    batch_writer(_task(reportPath=str(path))).commit([DONE, strange, DONE])
+    write_end(_task(reportPath=str(path))).commit([DONE, strange, DONE])
     report = _read(path)
     assert (report.status, report.tasks, report.retries) == (WriteStatus.SUCCEEDED, 2, 4)
     assert "1 of 3 tasks' reports cannot be merged" in report.error
@@ -217,16 +218,16 @@ def test_report_of_each_outcome(tmp_path: Path) -> None:
     Publication.of(task.config, task.origin).announce()
     running = _read(path)
     assert (running.status, running.tasks) == (WriteStatus.RUNNING, 0)
-    batch_writer(task).abort([DONE, None])
+    write_end(task).abort([DONE, None])
     failed = _read(path)
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
     assert "see the exception that Spark raised" in failed.error
     assert "status" in summarize(failed)
     task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path / "w.error")))
     task.origin.error_file.store(ReportError("that is why"))
-    batch_writer(task).abort([DONE, None])
+    write_end(task).abort([DONE, None])
     assert _read(path).error == "ReportError: that is why"
-    batch_writer(task).commit([DONE])
+    write_end(task).commit([DONE])
     done = _read(path)
     assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
     assert running.written_at <= failed.written_at <= done.written_at
@@ -254,7 +255,7 @@ def test_report_of_a_failure_elsewhere_has_no_error_of_a_retried_task(
     with pytest.raises(ReportError):
         run(0, map(fail, [0]))
     run(0, iter(()))
-    batch_writer(task).abort([DONE, None])
+    write_end(task).abort([DONE, None])
     assert "see the exception that Spark raised" in _read(path).error
 
 
@@ -271,7 +272,7 @@ def test_stale_report_is_deleted_if_the_final_one_cannot_be_written(
     Publication.of(task.config, task.origin).announce()
     with monkeypatch.context() as full:
         full.setattr(Path, "write_bytes", fails)
-        batch_writer(task).commit([DONE])
+        write_end(task).commit([DONE])
     assert "no report of the write was written" in caplog.text
     assert list(tmp_path.iterdir()) == []
 
@@ -282,7 +283,7 @@ def test_interrupted_micro_batch_mentions_that_a_stop_is_no_error(tmp_path: Path
     file = PlanFile(str(tmp_path / "session" / "q.planned"))
     file.store(Planned(at=planned))
     task.origin = WriteOrigin(plan_file=file)
-    stream_writer(task).abort([None], 3)
+    write_end(task).abort([None], 3)
     report = _read(tmp_path / "batch-3.json")
     assert report.started_at == planned
     assert report.duration_ms > 0
@@ -332,8 +333,9 @@ def test_unwritable_path_fails_the_announcement(tmp_path: Path) -> None:
 
 
 def test_writers_can_be_pickled() -> None:
-    for kind in (batch_writer, stream_writer):
-        copy = pickle.loads(pickle.dumps(kind(_task(reportPath="/x"))))
+    task = _task(reportPath="/x")
+    for kind in (KafkaProdWriter, KafkaProdStreamWriter):
+        copy = pickle.loads(pickle.dumps(kind(task, write_end(task))))
         assert copy.task.config.report_path == "/x"
 
 
@@ -353,7 +355,7 @@ def test_path_of_a_micro_batch_report(
     monkeypatch.chdir(tmp_path)
     task = _task(reportPath=given)
     publication.check_report_folder(task.config)
-    stream_writer(task).commit([DONE], 7)
+    write_end(task).commit([DONE], 7)
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert files == [tmp_path / file]
 

@@ -27,7 +27,6 @@ from spark_kafka_sink.spark.abort_files import PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once_driver import ExactlyOnceEnd, stream_scope
 from spark_kafka_sink.spark.exactly_once_task import TransactionMessage
-from spark_kafka_sink.spark.writer import KafkaProdStreamWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,11 +96,11 @@ def committer(monkeypatch: pytest.MonkeyPatch) -> Committer:
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> KafkaProdStreamWriter:
-    return writer_with(tmp_path, {})
+def end(tmp_path: Path) -> ExactlyOnceEnd:
+    return end_with(tmp_path, {})
 
 
-def writer_with(tmp_path: Path, more: dict[str, str]) -> KafkaProdStreamWriter:
+def end_with(tmp_path: Path, more: dict[str, str]) -> ExactlyOnceEnd:
     options = {
         "kafka.bootstrap.servers": "localhost:1",
         "deliveryGuarantee": "exactly-once",
@@ -110,7 +109,7 @@ def writer_with(tmp_path: Path, more: dict[str, str]) -> KafkaProdStreamWriter:
         **more,
     }
     config = SinkConfig.parse(options)
-    return KafkaProdStreamWriter(None, ExactlyOnceEnd(config, WriteOrigin(), stream_scope(config)))
+    return ExactlyOnceEnd(config, WriteOrigin(), stream_scope(config))
 
 
 def _report(folder: Path) -> tuple[WriteStatus, str]:
@@ -118,25 +117,23 @@ def _report(folder: Path) -> tuple[WriteStatus, str]:
     return report.status, report.transaction_outcome
 
 
-def test_commit_is_reported(
-    writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
-) -> None:
-    writer.commit([DONE, DONE], 7)
+def test_commit_is_reported(end: ExactlyOnceEnd, committer: Committer, tmp_path: Path) -> None:
+    end.commit([DONE, DONE], 7)
     assert committer.calls == [("stream orders",), ("7", 2, "nonce")]
     assert _report(tmp_path) == (WriteStatus.SUCCEEDED, "committed")
 
 
-@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize("method", ["commit", "abort"])
 @pytest.mark.parametrize("status", CommitStatus)
 def test_report_contains_the_transactions_by_outcome(
-    writer: KafkaProdStreamWriter,
+    end: ExactlyOnceEnd,
     committer: Committer,
     tmp_path: Path,
-    end: str,
+    method: str,
     status: CommitStatus,
 ) -> None:
     committer.answer = status
-    getattr(writer, end)([DONE, WRITTEN], 7)
+    getattr(end, method)([DONE, WRITTEN], 7)
     report = DeliveryReport.from_json(read_report(str(tmp_path / "batch-7.json")))
     theirs = status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
     expected = [TransactionInfo(transactional_id="orders/7", producer_id=5, epoch=3)]
@@ -145,39 +142,39 @@ def test_report_contains_the_transactions_by_outcome(
 
 
 def test_commit_failure_is_raised_to_spark(
-    writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
+    end: ExactlyOnceEnd, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = FencedError("a newer driver")
     with pytest.raises(FencedError):
-        writer.commit([DONE], 7)
+        end.commit([DONE], 7)
     assert not list(tmp_path.iterdir())
 
 
 def test_rows_without_a_transaction_are_not_committed(
-    writer: KafkaProdStreamWriter, committer: Committer
+    end: ExactlyOnceEnd, committer: Committer
 ) -> None:
     with pytest.raises(TransactionError, match="1 of 2 tasks"):
-        writer.commit([DONE, DeliveryMessage(DeliveryReport())], 7)
+        end.commit([DONE, DeliveryMessage(DeliveryReport())], 7)
     with pytest.raises(DeliveryError, match="1 of 2 partitions"):
-        writer.commit([DONE, None], 7)
+        end.commit([DONE, None], 7)
     assert not committer.calls
 
 
 def test_abort_takes_the_plan_from_a_task_or_the_plan_file(
-    writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
+    end: ExactlyOnceEnd, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ABORTED
-    writer.end.origin = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
-    writer.end.origin.plan_file.store(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
-    writer.abort([DONE, None], 7)
-    writer.abort([None, None], 7)
+    end.origin = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
+    end.origin.plan_file.store(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
+    end.abort([DONE, None], 7)
+    end.abort([None, None], 7)
     asked = [each for each in committer.calls if len(each) > 1]
     assert asked == [("7", 1, False, "nonce"), ("7", 0, False, "planned")]
     assert _report(tmp_path) == (WriteStatus.FAILED, "aborted")
 
 
 def test_abort_names_open_transactions_and_the_command_that_ends_them(
-    writer: KafkaProdStreamWriter,
+    end: ExactlyOnceEnd,
     committer: Committer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -185,7 +182,7 @@ def test_abort_names_open_transactions_and_the_command_that_ends_them(
     committer.answer = CommitOutcome(
         status=CommitStatus.ABORTED, batch="7", left_open=("orders/a", "orders/b"), problem="why"
     )
-    writer.abort([DONE, None], 7)
+    end.abort([DONE, None], 7)
     left = (
         "2 transactions may be open until they time out: orders/a, orders/b; transactions of "
         "tasks that did not finish may be open: why"
@@ -200,34 +197,34 @@ def test_abort_names_open_transactions_and_the_command_that_ends_them(
 def test_transactions_of_two_phase_commit_do_not_time_out(
     committer: Committer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = writer_with(tmp_path, {"twoPhaseCommit": "true"})
+    end = end_with(tmp_path, {"twoPhaseCommit": "true"})
     for committer.answer in (
         CommitOutcome(status=CommitStatus.ABORTED, batch="7", left_open=("orders/a",)),
         FencedError("a newer driver has taken over"),
     ):
-        writer.abort([DONE, None], 7)
+        end.abort([DONE, None], 7)
     assert "orders/a" in caplog.text
     assert "time out" not in caplog.text
     assert "times out" not in caplog.text
 
 
 def test_abort_after_a_decision_reports_a_failure_with_visible_rows(
-    writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
+    end: ExactlyOnceEnd, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ROLLED_FORWARD
-    writer.abort([DONE, DONE], 7)
+    end.abort([DONE, DONE], 7)
     assert committer.calls[1:] == [("7", 2, True, "nonce")]
     assert _report(tmp_path) == (WriteStatus.FAILED, "rolled forward")
 
 
 def test_failing_abort_does_not_hide_the_error(
-    writer: KafkaProdStreamWriter,
+    end: ExactlyOnceEnd,
     committer: Committer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     committer.answer = FencedError("a newer driver has taken over")
-    writer.abort([WRITTEN, None], 7)
+    end.abort([WRITTEN, None], 7)
     status, outcome = _report(tmp_path)
     assert status is WriteStatus.FAILED
     assert outcome.startswith("1 transaction may be open until it times out: orders/7;")
@@ -237,20 +234,20 @@ def test_failing_abort_does_not_hide_the_error(
 
 
 def test_abort_of_a_partially_committed_batch(
-    writer: KafkaProdStreamWriter,
+    end: ExactlyOnceEnd,
     committer: Committer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     committer.answer = TornTransactionError("2 of 3 transactions are lost")
-    writer.abort([WRITTEN, None], 7)
+    end.abort([WRITTEN, None], 7)
     status, outcome = _report(tmp_path)
     assert (status, "only part of its transactions" in outcome) == (WriteStatus.FAILED, True)
     assert "2 of 3 transactions are lost" in caplog.text
     assert "may be open" not in caplog.text
 
 
-def test_abort_needs_no_report(writer: KafkaProdStreamWriter, committer: Committer) -> None:
+def test_abort_needs_no_report(end: ExactlyOnceEnd, committer: Committer) -> None:
     unreadable = TransactionMessage(PackedReport(b"?", b"?"), EMPTY, "nonce")
-    writer.abort([unreadable, None], 7)
+    end.abort([unreadable, None], 7)
     assert committer.calls[1:]

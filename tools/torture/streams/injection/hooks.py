@@ -148,6 +148,7 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
 
 
 _WRITER = "spark_kafka_sink.spark.writer"
+_DATA_SOURCE = "spark_kafka_sink.spark.data_source_writers"
 _SESSION = "spark_kafka_sink.producer.session"
 TASK, JOB = "task", "job"
 """Values of `Point.scope` that are not argument names."""
@@ -181,14 +182,18 @@ POINTS = (
     Point(_SESSION, "ProducerSession.append", after=Step.TASK_APPENDED),
     Point(_SESSION, "ProducerSession.flush", after=Step.TASK_FLUSHED),
     Point(
-        _WRITER,
+        _DATA_SOURCE,
         "KafkaProdStreamWriter.commit",
         Step.COMMIT_BEGUN,
         Step.COMMIT_ENDED,
         scope="batchId",
     ),
     Point(
-        _WRITER, "KafkaProdStreamWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope="batchId"
+        _DATA_SOURCE,
+        "KafkaProdStreamWriter.abort",
+        Step.ABORT_BEGUN,
+        Step.ABORT_ENDED,
+        scope="batchId",
     ),
     Point(f"{_TRANSACTIONS}.coordinator", "init_producer_id", before=Step.TASK_OPENING),
     Point(
@@ -197,8 +202,8 @@ POINTS = (
         after=Step.TASK_OPENED,
         detail="settings.transactional_id",
     ),
-    Point(_WRITER, "KafkaProdWriter.commit", Step.COMMIT_BEGUN, Step.COMMIT_ENDED, scope=JOB),
-    Point(_WRITER, "KafkaProdWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope=JOB),
+    Point(_DATA_SOURCE, "KafkaProdWriter.commit", Step.COMMIT_BEGUN, Step.COMMIT_ENDED, scope=JOB),
+    Point(_DATA_SOURCE, "KafkaProdWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope=JOB),
     Point(_ADMIN, "TransactionAdmin.init_producer_id", Step.FENCING, Step.FENCED),
     Point(
         "spark_kafka_sink.kafka.admin.appender",
