@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
 
 ROOT = Path(__file__).parents[1]
-QUICK = ("tests/unit/", "tests/property/", "tests/golden/", "tests/tools/")
+QUICK = ("tests/unit/", "tests/property/", "tests/golden/")
 """Folders of `make test`."""
 PARTS = {
     "broker": ("tests/broker/",),
@@ -43,7 +43,7 @@ PARTS = {
         "tests/spark/secrets/",
         "tests/spark/security/",
     ),
-    "packaging": ("tests/e2e/", "tests/packaging/", *QUICK),
+    "packaging": ("tests/e2e/", "tests/packaging/", "tests/tools/", *QUICK),
 }
 """Marks of deep tests by folder (`make test-all PART=...`). The last part that matches counts."""
 GROUPS = {

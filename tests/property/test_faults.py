@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TypeVar
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ def make_values_unique(sim: World) -> None:
     sim.send_batches = send_batches  # type: ignore[assignment,method-assign]
 
 
+@pytest.mark.deep
 @given(st.lists(passing, max_size=25), work, moves, codecs)
 @quietly
 def test_transient_faults_leave_every_record_once_and_in_order(
@@ -93,6 +95,7 @@ def test_transient_faults_leave_every_record_once_and_in_order(
         sim.check_accounting()
 
 
+@pytest.mark.deep
 @given(st.lists(st.one_of(passing, failing), min_size=1, max_size=25), work, moves, codecs)
 @quietly
 def test_accounting_is_correct_after_any_faults(

@@ -37,7 +37,6 @@ MEASURED = (
     "comparison",
     "figures",
     "stages",
-    "memory",
 )
 """Blocks that are only written by measurement commands."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import mmap, os, pkgutil, sys
 sys.modules["fcntl"] = sys.modules["resource"] = None
@@ -22,6 +24,7 @@ print(len(sys.modules))
 """
 
 
+@pytest.mark.deep
 def test_no_module_requires_unix_modules() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -48,6 +48,7 @@ def test_pickle_round_trip(report: DeliveryReport) -> None:
     assert pickle.loads(pickle.dumps(report)) == report
 
 
+@pytest.mark.deep
 @given(reports(), reports())
 def test_totals_are_summed(a: DeliveryReport, b: DeliveryReport) -> None:
     both = a.merge(b)
@@ -154,6 +155,7 @@ def test_unknown_fields_are_ignored() -> None:
     assert DeliveryReport.from_json(json.dumps(data)) == report
 
 
+@pytest.mark.deep
 def test_ten_thousand_tasks_merge_quickly_and_stay_small() -> None:
     parts = [one_task(partitions=10, number=number) for number in range(10_000)]
     begin = time.process_time()

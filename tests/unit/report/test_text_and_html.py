@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
@@ -102,6 +103,7 @@ def test_topic_with_a_loss_is_always_shown() -> None:
     assert DeliveryStatus.NOT_PERSISTED.replace("_", " ") in text
 
 
+@pytest.mark.deep
 @given(reports())
 def test_any_report_has_a_summary(report: DeliveryReport) -> None:
     first = summarize(report).splitlines()[0]

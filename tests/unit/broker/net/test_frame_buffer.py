@@ -12,6 +12,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 QUICK = settings(max_examples=200, deadline=None, database=None)
 
 
+@pytest.mark.deep
 @QUICK
 @given(
     sizes=st.lists(st.sampled_from([0, 1, 30, 4000, 65_000, 70_000, 200_000]), max_size=8),

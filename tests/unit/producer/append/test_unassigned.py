@@ -131,6 +131,7 @@ def test_partition_with_more_in_flight_is_drawn_less_often(adaptive: str, share:
         sim.finish()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("keyed", [0, 1])
 def test_load_is_ignored_without_adaptive_partitioning(keyed: int) -> None:
     """All partitions have the same probability, as in Java (KIP-794), even if one is slow."""

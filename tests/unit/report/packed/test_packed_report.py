@@ -46,6 +46,7 @@ def test_pack_round_trip(report: DeliveryReport, few: int) -> None:
     assert pickle.loads(pickle.dumps(packed)).parts().join() == report
 
 
+@pytest.mark.deep
 @given(st.lists(reports(), max_size=4), st.booleans(), st.sampled_from([AS_COLUMNS, AS_OBJECTS]))
 @settings(max_examples=100)
 def test_columns_merge_like_objects(found: list[DeliveryReport], packed: bool, few: int) -> None:

@@ -80,6 +80,7 @@ def test_transactions_partitions_match_the_report(pickled: bool) -> None:
     assert nothing is EMPTY
 
 
+@pytest.mark.deep
 def test_some_partitions_are_named_for_many_tasks() -> None:
     results = results_of([TransactionMessage(REPORT, WRITTEN, "nonce")] * 1_000)
     transaction = results[0].transaction
@@ -89,6 +90,7 @@ def test_some_partitions_are_named_for_many_tasks() -> None:
     assert transaction.records == sum(each.records for each in RANGES)
 
 
+@pytest.mark.deep
 def test_all_partitions_of_a_shared_transaction_are_named() -> None:
     shared = TransactionMessage(REPORT, replace(WRITTEN, shared=OPEN), "nonce")
     results = results_of([shared] * 200)

@@ -52,6 +52,7 @@ def keys(path: str, password: str | None, key_password: str | None = None) -> Ke
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", TRUST)
 @pytest.mark.parametrize("declared", [StoreType.JKS, StoreType.PKCS12])
 def test_truststores_contain_every_authority(
