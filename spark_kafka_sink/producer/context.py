@@ -15,8 +15,10 @@ from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Compressor
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas, SessionState
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
+from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.error_tolerance import BadRows
 from spark_kafka_sink.producer.transactions.manager import TransactionManager

@@ -23,7 +23,7 @@ from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.kafka.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partitioner import Admission
 from spark_kafka_sink.producer.append.planner import ranges_within
-from spark_kafka_sink.producer.buffer.buffer_pool import PARTITIONS_PART
+from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITIONS_PART
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

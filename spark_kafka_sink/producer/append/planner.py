@@ -8,7 +8,6 @@ by batch.size and batch.num.messages. `plan` has no side effects.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,12 +28,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.partitioner import Admission, Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.error_tolerance import Rows
 
     Targets = NDArray[np.integer]
     """The target number of each of n rows; see `Route`."""
     Timestamps = NDArray[np.int64] | int
     """The timestamp of each of n rows in milliseconds, or one timestamp for all rows."""
+    OpenBatchOf = Callable[[int], OpenBatch | ProducerBatch | None]
+    """Returns the open batch of a target, or None."""
     Order = NDArray[np.intp] | None
     """Row numbers in the planned order; None for the original order."""
 
@@ -144,7 +146,7 @@ def plan(
     targets: Targets,
     sizes: NDArray[np.int64],
     timestamps: Timestamps,
-    open_batch: Callable[[int], OpenBatch | None],
+    open_batch: OpenBatchOf,
     limits: BatchLimits,
 ) -> Plan:
     """Return the layout of n rows in batches.
@@ -160,27 +162,24 @@ def plan(
     if not len(targets):
         return Plan(None, [], np.zeros(0, np.int32), None)
     order, bounds = _runs(targets)
-    planned = targets if order is None else targets[order]
     ends = np.zeros(len(targets) + 1, np.int64)
     (sizes if order is None else sizes[order]).cumsum(out=ends[1:])
     stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
-    cutter = _Cutter(ends, stamps, open_batch, limits, {} if order is None else None)
-    firsts = planned[bounds[:-1]].tolist()
-    edges = pairwise(ends[bounds].tolist())
-    for target, (start, stop), (before, behind) in zip(
-        firsts, pairwise(bounds.tolist()), edges, strict=True
-    ):
-        cutter.add(target, start, stop, behind - before)
-    return _finish(order, cutter.segments, len(targets), timestamps)
+    firsts = bounds[:-1] if order is None else order[bounds[:-1]]
+    cutter = _Cutter(ends, stamps, limits)
+    segments = cutter.segments(targets[firsts].tolist(), bounds, open_batch)
+    return _finish(order, segments, len(targets), timestamps)
 
 
 def _runs(targets: Targets) -> tuple[Order, NDArray[np.intp]]:
     """Return the order that groups the rows by target, and the bounds of each target's run.
 
-    The bounds of the r runs have shape (r + 1,).
+    The bounds of the r runs have shape (r + 1,). Each target has one run.
     """
     bounds = _bounds(targets)
-    if len(bounds) <= _FEW_RUNS + 1 or bool((targets[1:] >= targets[:-1]).all()):
+    runs = len(bounds) - 1
+    is_grouped = runs <= _FEW_RUNS and len(set(targets[bounds[:-1]].tolist())) == runs
+    if is_grouped or bool((targets[1:] >= targets[:-1]).all()):
         return None, bounds
     order = targets.argsort(kind="stable")
     return order, _bounds(targets[order])
@@ -193,76 +192,93 @@ def _bounds(targets: Targets) -> NDArray[np.intp]:
     return bounds.nonzero()[0]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Cutter:
-    """Divides each target's runs into batches, and tracks the bytes added to each open batch.
+    """Divides the run of each target into batches.
 
-    `ends` is the total size of the rows before each row, shape (n + 1,). `touched` contains the
-    latest batch of each target, or is None if each target has only one run.
+    `ends` is the total size of the rows before each row, shape (n + 1,).
     """
 
     ends: NDArray[np.int64]
     timestamps: Timestamps
-    open_batch: Callable[[int], OpenBatch | None]
     limits: BatchLimits
-    touched: dict[int, OpenBatch] | None
-    segments: list[Segment] = field(default_factory=list)
-    batch_size: int = 0
-    """Maximum size of the current target's batches in bytes."""
 
-    def add(self, target: int, start: int, stop: int, size: int) -> None:
-        """Add rows start..stop, all for one target, with a total of `size` bytes."""
-        self.batch_size = self.limits.size
-        if self.limits.lower is not None:
-            self.batch_size = min(self.batch_size, self.limits.lower(target))
-        touched = self.touched
-        batch = (touched and touched.get(target)) or self.open_batch(target)
-        if batch is None:
-            batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
-        rows = stop - start
-        filled = batch.size + size + self._delta_size(batch) * rows
-        if filled > self.batch_size or batch.records + rows > self.limits.records:
-            self._cut(target, start, stop, batch)
-            return
-        first, base = batch.records, batch.base_timestamp
-        self.segments.append(Segment(target, start, stop, first, base))
-        if touched is not None:
-            touched[target] = OpenBatch(first + rows, filled, base)
+    def segments(
+        self, targets: list[int], bounds: NDArray[np.intp], open_batch: OpenBatchOf
+    ) -> list[Segment]:
+        """Return the segments of r runs, which have different targets; `bounds` has shape (r + 1,).
 
-    def _cut(self, target: int, start: int, stop: int, batch: OpenBatch) -> None:
-        """Add rows that do not all fit into the batch."""
-        while start < stop:
-            end = self._fit(start, stop, batch)
-            if end == start:
-                batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
-                end = max(self._fit(start, stop, batch), start + 1)
-            self.segments.append(Segment(target, start, end, batch.records, batch.base_timestamp))
-            size = batch.size + int(self.ends[end] - self.ends[start])
-            size += self._delta_size(batch) * (end - start)
-            batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
-            start = end
-        if self.touched is not None:
-            self.touched[target] = batch
+        With many partitions, most runs are short and fit into their open batch. Therefore, all runs
+        are checked at once, and only the others are divided one by one.
+        """
+        starts, stops = bounds[:-1], bounds[1:]
+        batches = self._batches(targets, starts, open_batch)
+        bases = [batch.base_timestamp for batch in batches]
+        records = [batch.records for batch in batches]
+        filled = np.array([batch.size for batch in batches]) + self.ends[stops] - self.ends[starts]
+        delta_sizes = {base: self._delta_size(base) for base in set(bases)}
+        if any(delta_sizes.values()):
+            filled += np.array([delta_sizes[base] for base in bases]) * (stops - starts)
+        lower = self.limits.lower
+        largest = self.limits.size if lower is None else np.array([lower(t) for t in targets])
+        overflows = (filled > largest) | (np.array(records) + stops - starts > self.limits.records)
+        firsts, lasts = starts.tolist(), stops.tolist()
+        segments = list(map(Segment, targets, firsts, lasts, records, bases))
+        for run in overflows.nonzero()[0][::-1].tolist():
+            size = self.limits.size if isinstance(largest, int) else int(largest[run])
+            cut = self._cut(segments[run], batches[run], size)
+            segments[run : run + 1] = cut
+        return segments
 
-    def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
-        """Return the first row at or after `start` that does not fit into the batch."""
-        limit = int(self.ends[start]) + self.batch_size - batch.size
-        delta_size = self._delta_size(batch)
+    def _batches(
+        self, targets: list[int], starts: NDArray[np.intp], open_batch: OpenBatchOf
+    ) -> list[OpenBatch | ProducerBatch]:
+        """Return the batch to which each run is added first, possibly a new one."""
+        if isinstance(self.timestamps, int):
+            new = OpenBatch(0, HEADER_SIZE, self.timestamps)
+            return [open_batch(target) or new for target in targets]
+        stamps = self.timestamps[starts].tolist()
+        return [
+            open_batch(target) or OpenBatch(0, HEADER_SIZE, stamp)
+            for target, stamp in zip(targets, stamps, strict=True)
+        ]
+
+    def _cut(
+        self, run: Segment, batch: OpenBatch | ProducerBatch, batch_size: int
+    ) -> Iterator[Segment]:
+        """Divide the rows of a run that do not all fit into the batch."""
+        start, records, base, size = run.start, batch.records, batch.base_timestamp, batch.size
+        while start < run.stop:
+            stop = self._fit(start, run.stop, base, records, batch_size - size)
+            if stop == start:
+                records, base, size = 0, self._stamp(start), HEADER_SIZE
+                stop = self._fit(start, run.stop, base, records, batch_size - size)
+                stop = max(stop, start + 1)
+            yield Segment(run.target, start, stop, records, base)
+            size += int(self.ends[stop] - self.ends[start]) + self._delta_size(base) * (
+                stop - start
+            )
+            records += stop - start
+            start = stop
+
+    def _fit(self, start: int, stop: int, base: int, records: int, room: int) -> int:
+        """Return the first row at or after `start` that does not fit into `room` bytes."""
+        delta_size = self._delta_size(base)
         ends = self.ends[start + 1 : stop + 1]
         if delta_size:
             ends = ends + delta_size * np.arange(1, stop - start + 1)
-        end = start + int(ends.searchsorted(limit, side="right"))
-        return min(end, start + self.limits.records - batch.records)
+        end = start + int(ends.searchsorted(int(self.ends[start]) + room, side="right"))
+        return min(end, start + self.limits.records - records)
 
-    def _delta_size(self, batch: OpenBatch) -> int:
-        """Return by how many bytes a record in this batch can exceed its size bound.
+    def _delta_size(self, base: int) -> int:
+        """Return by how many bytes a record can exceed its size bound in a batch with this base.
 
         This is the size of its timestamp delta, plus one byte because the record's length varint
         may become longer.
         """
-        if not isinstance(self.timestamps, int) or self.timestamps == batch.base_timestamp:
+        if not isinstance(self.timestamps, int) or self.timestamps == base:
             return 0
-        size = varint_size(self.timestamps - batch.base_timestamp)
+        size = varint_size(self.timestamps - base)
         return size if size > 1 else 0
 
     def _stamp(self, row: int) -> int:
@@ -320,12 +336,12 @@ class ChunkEncoder:
         own = chunk.rows.columns.timestamps
         timestamps = arrived_ms if own is None else own
         names = self._names_of(chunk.route)
-        self._accumulator.begin()
+        open_batch = self._accumulator.begin()
         layout = plan(
             chunk.route.targets,
             chunk.sizes,
             timestamps,
-            lambda target: self._accumulator.open_batch(names[target]),
+            lambda target: open_batch(names[target]),
             self._limits_of(names),
         )
         encoded = encode_records(
@@ -398,13 +414,15 @@ def _slices(
     """Return each segment's records as a view of the chunk's buffer."""
     return [
         EncodedSlice(
-            names[segment.target],
+            names[target],
             data,
-            segment.stop - segment.start,
-            segment.opens,
-            segment.base_timestamp,
+            stop - start,
+            first_delta == 0,
+            base,
             max_timestamp,
-            None if numbers is None else numbers.slice(segment.start, segment.stop),
+            None if numbers is None else numbers.slice(start, stop),
         )
-        for segment, data, max_timestamp in zip(segments, views, latest, strict=True)
+        for (target, start, stop, first_delta, base), data, max_timestamp in zip(
+            segments, views, latest, strict=True
+        )
     ]

@@ -2,8 +2,9 @@
 
 In reading order:
 
-- `buffer_pool`: the session's lock and error, and the accounting for buffer.memory, with quotas for
-  each partition and broker
+- `session_state`: the session's lock and error, and the writer's waits
+- `buffer_pool`: the accounting for buffer.memory
+- `buffer_quotas`: the share of the buffer for each partition and broker
 - `batch`: a batch of records for one partition, and its compression in a separate thread
 - `accumulator`: open batches, and queues of closed batches
 - `events`: events of batches and producer ids, for kafka.debug

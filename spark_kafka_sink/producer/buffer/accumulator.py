@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.batch import Compressor
-    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas, SessionState
+    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+    from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
     from spark_kafka_sink.producer.buffer.events import ProducerEvents
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 SHORTAGE_AFTER_S = 0.02
 """Seconds that the writer waits for buffer space before open batches are closed. This gives batches
@@ -106,6 +108,8 @@ class Accumulator:
         """Start time of the current plan, or None. Open batches must not change during a plan."""
         self._is_close_missed = False
         """True if a batch became due during the current plan."""
+        self._open_bytes = 0
+        """Sum of `held` of the open batches."""
         self._created = 0
 
         # Sender thread only.
@@ -151,11 +155,15 @@ class Accumulator:
         with self._lock:
             return topic in self._assigned_topics
 
-    def begin(self) -> None:
-        """Start a plan: open batches do not change until `append`."""
+    def begin(self) -> Callable[[TopicPartition], ProducerBatch | None]:
+        """Start a plan; return the lookup of open batches, which do not change until `append`.
+
+        The lookup needs no lock, because `close_due` closes no batch during a plan.
+        """
         with self._lock:
             self.state.raise_error()
             self._began = self.state.clock.monotonic()
+            return self._open.get
 
     def append(self, slices: Sequence[EncodedSlice], chunk: Charge, reserved: int) -> None:
         """Append a chunk's encoded slices to their batches, as planned.
@@ -174,19 +182,19 @@ class Accumulator:
             self._began = None
             wakes_sender = self._is_close_missed or (self._lingers_shortly and not self._open)
             self._is_close_missed = False
-            copied, full = 0, set()
-            for each in slices:
-                batch, closes, size = self._append(each, chunk, now)
-                wakes_sender |= closes
-                copied += size
-                if self._is_full(batch):
-                    full.add(each.partition)
-            # Close full batches last: a later slice may belong to the same batch as an earlier
-            # slice.
+            copied = 0
+            for piece in slices:
+                if piece.opens and piece.partition in self._open:
+                    self._close(piece.partition, CloseReason.FULL)
+                    wakes_sender = True
+                copied += self._append(piece, chunk, now)
+            # Close full batches last: a later slice may belong to the same batch as an earlier one.
+            full = {piece.partition for piece in slices if self._is_full(piece.partition)}
             for partition in full:
-                wakes_sender |= self._close_full(partition)
+                self._close(partition, CloseReason.FULL)
             self.pool.charge(copied + (chunk.size if chunk.holders else 0))
             self.pool.free(reserved)
+            wakes_sender |= bool(full)
             wakes_sender |= self._surplus() > 0
         if wakes_sender:
             self.state.wake_sender()
@@ -232,7 +240,8 @@ class Accumulator:
             if waiting_since is not None and now >= self._unpin_at:
                 self._unpin_at = now + PIN_TIMEOUT_S / 4
                 self._unpin(now - PIN_TIMEOUT_S)
-            for partition, batch in list(self._open.items()):
+            while self._open:
+                partition, batch = next(iter(self._open.items()))
                 lingered = now >= batch.created + self._linger
                 if not short and not lingered and surplus <= 0:
                     break
@@ -275,13 +284,14 @@ class Accumulator:
         A partition's batches wait for older unassigned batches of the topic, because these could be
         assigned to the same partition.
         """
-        unassigned = TopicPartition(partition.topic, UNASSIGNED)
         with self._lock:
             queue = self._queues.get(partition)
             if not queue or not queue[0].ready:
                 return None
-            waits = partition != unassigned and self._queues.get(unassigned)
-            return None if waits else queue[0]
+            is_assigned = partition.partition != UNASSIGNED
+            if is_assigned and self._queues.get(TopicPartition(partition.topic, UNASSIGNED)):
+                return None
+            return queue[0]
 
     def ready_count(self, partition: TopicPartition) -> int:
         """Return the number of batches in a queue that are ready to be sent."""
@@ -289,7 +299,7 @@ class Accumulator:
             return sum(batch.ready for batch in self._queues.get(partition, ()))
 
     def drain(self, batch: ProducerBatch, partition: TopicPartition) -> None:
-        """Remove the first batch of its queue and assign it to `partition`."""
+        """Remove the first batch of its queue, and assign it to `partition`; see `waiting`."""
         with self._lock:
             self._queues[batch.partition].popleft()
             if batch.partition != partition:
@@ -297,11 +307,13 @@ class Accumulator:
                 batch.partition = partition
                 self.quotas.change(partition, batch.held)
                 self._events.partition_assigned(batch)
+            self.put_last(partition)
 
     def put_last(self, partition: TopicPartition) -> None:
         """Move a partition's queue to the end of the order after a batch was drained."""
         with self._lock:
-            self._queues[partition] = self._queues.pop(partition, deque())
+            queue = self._queues.pop(partition, None)
+            self._queues[partition] = deque() if queue is None else queue
 
     def complete(self, batch: ProducerBatch) -> None:
         """Free the memory of an acknowledged or failed batch."""
@@ -353,6 +365,7 @@ class Accumulator:
             rest += self._open.values()
             self._queues.clear()
             self._open.clear()
+            self._open_bytes = 0
             return rest
 
     # Any thread may call the methods below.
@@ -389,48 +402,41 @@ class Accumulator:
 
     # Callers of the methods below must hold the lock.
 
-    def _append(
-        self, encoded: EncodedSlice, chunk: Charge, now: float
-    ) -> tuple[ProducerBatch, bool, int]:
-        """Append a slice; return its batch, True if a batch was closed, and the bytes to charge."""
-        batch = self._open.get(encoded.partition)
-        closes = encoded.opens and batch is not None
-        if closes:
-            self._close(encoded.partition, CloseReason.FULL)
-        if batch is None or closes:
-            base = encoded.base_timestamp
-            batch = self._open[encoded.partition] = ProducerBatch(
-                encoded.partition, now, base, base
-            )
-            self._label(batch)
-            self._incomplete.add(batch)
-            self.state.add_incomplete(1)
-        data = encoded.data
-        size = memoryview(data).nbytes
-        self.quotas.change(encoded.partition, size)
-        copied = 0
-        if size * COPY_DIVISOR < chunk.size:
-            data, copied = bytes(data), size
-            batch.charges.append(Charge(size))
-        else:
+    def _append(self, piece: EncodedSlice, chunk: Charge, now: float) -> int:
+        """Append a slice to its open batch, or to a new batch; return the bytes to charge."""
+        batch = self._open.get(piece.partition) or self._open_new(piece, now)
+        size = len(piece.data)
+        is_small = size * COPY_DIVISOR < chunk.size
+        batch.add(
+            piece.data, piece.records, piece.max_timestamp, now, piece.rows, is_small=is_small
+        )
+        if not is_small:
             chunk.holders += 1
             batch.charges.append(chunk)
-        batch.add(data, encoded.records, encoded.max_timestamp, now, encoded.rows)
-        self._events.appended(batch, encoded.records)
-        return batch, closes, copied
+        elif len(batch.charges) < len(batch.parts):
+            batch.charges.append(Charge(size))
+        else:
+            batch.charges[-1].size += size
+        self._open_bytes += size
+        self.quotas.change(piece.partition, size)
+        self._events.appended(batch, piece.records)
+        return size if is_small else 0
 
-    def _is_full(self, batch: ProducerBatch) -> bool:
+    def _open_new(self, piece: EncodedSlice, now: float) -> ProducerBatch:
+        base = piece.base_timestamp
+        batch = self._open[piece.partition] = ProducerBatch(piece.partition, now, base, base)
+        self._label(batch)
+        self._incomplete.add(batch)
+        self.state.add_incomplete(1)
+        return batch
+
+    def _is_full(self, partition: TopicPartition) -> bool:
+        batch = self._open[partition]
         return batch.raw_size >= self._full_size or batch.records >= self._batch_records
-
-    def _close_full(self, partition: TopicPartition) -> bool:
-        """Close the batch if it is full; return True if it was."""
-        full = self._is_full(self._open[partition])
-        if full:
-            self._close(partition, CloseReason.FULL)
-        return full
 
     def _close(self, partition: TopicPartition, reason: CloseReason) -> None:
         batch = self._open.pop(partition)
+        self._open_bytes -= batch.held
         batch.closed, batch.reason = self.state.clock.monotonic(), reason
         self._events.closed(batch)
         self._queues.setdefault(partition, deque()).append(batch)
@@ -469,7 +475,7 @@ class Accumulator:
         """Return how many bytes of open batches must be closed to free memory; none if negative."""
         if self.pool.used <= self.pool.limit // 2:
             return 0
-        held = sum(batch.held for batch in self._open.values())
+        held = self._open_bytes
         return held - self.pool.limit // 4 if held > self.pool.limit // 2 else 0
 
     def _charge(self, batch: ProducerBatch, size: int) -> None:

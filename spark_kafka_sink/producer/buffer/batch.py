@@ -53,7 +53,7 @@ class EncodedSlice(NamedTuple):
     """
 
     partition: TopicPartition
-    data: Buffer
+    data: bytes | memoryview
     records: int
     opens: bool
     base_timestamp: int
@@ -144,10 +144,20 @@ class ProducerBatch:
         max_timestamp: int,
         now: float | None = None,
         rows: RowNumbers | None = None,
+        *,
+        is_small: bool = False,
     ) -> None:
-        """Append encoded records; `now` is their arrival time (None: the batch's creation time)."""
+        """Append encoded records; `now` is their arrival time (None: the batch's creation time).
+
+        Copy a small part to the end of the previous small part. With many partitions, a batch
+        consists of many small parts, and each would add to the cost of the checksum and request.
+        """
         size = memoryview(part).nbytes
-        self.parts.append(part)
+        last = self.parts[-1] if is_small and self.parts else None
+        if isinstance(last, bytearray):
+            last += part
+        else:
+            self.parts.append(bytearray(part) if is_small else part)
         self.held += size
         self.records += records
         self.arrivals.append((self.created if now is None else now, records))

@@ -110,8 +110,7 @@ class Drainer:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
         unavailable = self._unavailable_brokers(now)
-        retried = {state.partition for state in self._partitions if state.retries}
-        queues = self._accumulator.waiting(retried)
+        queues = self._accumulator.waiting(self._partitions.retried())
         if not queues:
             return Drained({}, now, unavailable=unavailable)
         waiting = [(queue, self._led(cluster, queue.topic)) for queue in queues]
@@ -120,15 +119,17 @@ class Drainer:
         room = {leader: self._room(leader, now) if leader in ready else 0 for leader in leaders}
         drained = Drained(room, now, leaders - ready, unavailable)
         for queue, led in waiting:
-            is_unassigned = queue.partition == UNASSIGNED
-            has_leader = bool(led) if is_unassigned else queue.partition in led
-            if not has_leader:
+            leader = led.get(queue.partition)
+            if queue.partition == UNASSIGNED:
+                drained.stale |= not led and queue.topic in cluster.topics
+                drained.more |= self._drain_unassigned(queue, led, drained)
+            elif leader is None:
                 # Metadata of unknown topics is already being requested.
                 drained.stale |= queue.topic in cluster.topics
-            if is_unassigned:
-                drained.more |= self._drain_unassigned(queue, led, drained)
-            elif has_leader:
-                drained.more |= self._drain_partition(queue, led[queue.partition], drained)
+            elif room[leader] > 0:
+                drained.more |= self._drain_partition(queue, leader, drained)
+            else:
+                drained.more |= leader in drained.requests
         return drained
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
@@ -229,9 +230,10 @@ class Drainer:
         is_retry: bool = False,
     ) -> None:
         """Add a batch to the request for the partition's leader."""
-        if not is_retry:
+        if is_retry:
+            self._accumulator.put_last(state.partition)
+        else:
             self._accumulator.drain(batch, state.partition)
-        self._accumulator.put_last(state.partition)
         state.sent(batch, leader)
         drained.add(state, batch, leader)
 
@@ -315,9 +317,8 @@ class Drainer:
         """
         if self._accumulator.needs_partition(topic_partition.topic):
             return False
-        cluster = self._metadata.cluster
-        full = self._accumulator.quotas.full(batch.held, cluster)
-        return topic_partition.partition in full.get(topic_partition.topic, ())
+        quotas = self._accumulator.quotas
+        return quotas.is_full(topic_partition, batch.held, self._metadata.cluster)
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

@@ -79,8 +79,12 @@ class Renumbering(NamedTuple):
 class PartitionState:
     """The order, sequences, epoch and gap of one partition's batches in one session."""
 
-    def __init__(self, partition: TopicPartition) -> None:
+    def __init__(
+        self, partition: TopicPartition, retried: set[TopicPartition] | None = None
+    ) -> None:
         self.partition = partition
+        self._retried = set() if retried is None else retried
+        """The session's partitions that may have retries; see `PartitionStates`."""
         self._in_flight: list[ProducerBatch] = []
         self._retry_queue: list[ProducerBatch] = []
         """Batches to be retried, in sequence order."""
@@ -117,6 +121,11 @@ class PartitionState:
     def is_busy(self) -> bool:
         """True if a batch is in flight."""
         return bool(self._in_flight)
+
+    @property
+    def has_retries(self) -> bool:
+        """True if a batch waits to be retried."""
+        return bool(self._retry_queue)
 
     @property
     def can_renumber(self) -> bool:
@@ -226,6 +235,7 @@ class PartitionState:
         """Remove a batch in flight, and queue these pieces for a retry instead."""
         self._in_flight.remove(batch)
         if pieces:
+            self._retried.add(self.partition)
             position = sum(each.order < pieces[0].order for each in self._retry_queue)
             self._retry_queue[position:position] = pieces
 
@@ -291,6 +301,8 @@ class PartitionStates:
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._retried: set[TopicPartition] = set()
+        """Partitions with retries, and some whose retries were sent since the last `retried`."""
 
     def __iter__(self) -> Iterator[PartitionState]:
         return iter(self._states.values())
@@ -303,21 +315,29 @@ class PartitionStates:
         """Return the state of a partition; create it if necessary."""
         state = self._states.get(partition)
         if state is None:
-            state = self._states[partition] = PartitionState(partition)
+            state = self._states[partition] = PartitionState(partition, self._retried)
         return state
+
+    def retried(self) -> set[TopicPartition]:
+        """Return the partitions that have retries; the cost does not depend on the others."""
+        done = [partition for partition in self._retried if not self._states[partition].has_retries]
+        self._retried.difference_update(done)
+        return self._retried
 
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove and return the retries of all partitions for which `unwanted` is true."""
-        return [batch for state in self for batch in state.take_retries(unwanted)]
+        retried = [self._states[partition] for partition in self.retried()]
+        return [batch for state in retried for batch in state.take_retries(unwanted)]
 
     def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove and return batches in flight of all partitions for which `unwanted` is true."""
-        return [batch for state in self for batch in state.take_in_flight(unwanted)]
+        busy = [state for state in self if state.is_busy]
+        return [batch for state in busy for batch in state.take_in_flight(unwanted)]
 
     def wait(self, now: float) -> float:
         """Return the seconds until the next retry can be sent; infinite if no retry is queued."""
-        times = [state.retry_at - now for state in self if state.retry_at > now]
-        return min(times, default=float("inf"))
+        times = [self._states[partition].retry_at - now for partition in self.retried()]
+        return min([time for time in times if time > 0], default=float("inf"))
 
 
 class DrainedBatch(NamedTuple):

@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.records.encoder import encode_records, slice_records
 from spark_kafka_sink.producer.buffer import batch as batch_module
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.buffer.buffer_pool import SessionState
+from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.benchmarks import tables
 from tools.benchmarks.core.contestants import Contestant, Job, run_ours

@@ -193,7 +193,7 @@ def test_writer_adds_topic_while_sender_counts_shares() -> None:
         full = quotas.full(SHARE, replace(cluster, topics=learning))
         assert 0 in full["t"]
         learning.join()
-        assert quotas._topics == {"t", "u"}
+        assert quotas._names == {"t", "u"}
         close_all(sim)
         sim.finish()
 

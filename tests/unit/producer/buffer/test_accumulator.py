@@ -57,7 +57,7 @@ def test_small_slices_are_copied_to_release_the_chunk(bench: Bench) -> None:
     assert bench.memory.used == 1_000 + 120
     batches = {batch.partition.partition: batch for batch in bench.accumulator.take_all()}
     assert memoryview(batches[0].parts[0]).obj is chunk
-    assert isinstance(batches[1].parts[0], bytes)
+    assert isinstance(batches[1].parts[0], bytearray)
     bench.accumulator.complete(batches[0])
     assert bench.memory.used == 120
     bench.accumulator.complete(batches[1])

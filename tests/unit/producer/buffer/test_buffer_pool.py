@@ -6,8 +6,9 @@ import pytest
 
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.producer.buffer.batch import Charge
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, SessionState
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
+from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.report.metrics.producer_metrics import MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from spark_kafka_sink.kafka.client.cluster_snapshot import Cluster, TopicInfo, TopicPartition
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferQuotas, find_full
+from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from tests.support.harness.offline import topic
 
 
@@ -25,6 +25,23 @@ LIMIT = 200
 """Of a broker; a partition may hold half of it."""
 
 WIDE = replace(topic("t", 6), leaders=(1, 2, 1, 2, 1, 2))
+
+
+def find_full(
+    held: dict[TopicPartition, int], topics: dict[str, TopicInfo], more: int, limit: int
+) -> dict[str, set[int]]:
+    """Return what `full` returns, and check that `is_full` agrees for each partition."""
+    quotas, there = BufferQuotas(limit, RLock()), Cluster(topics=MappingProxyType(topics))
+    quotas.add_topics(topics.values())
+    for number, (partition, size) in enumerate(held.items()):
+        quotas.change(partition, size)
+        if number == len(held) // 2:
+            quotas.full(limit, cluster(WIDE))  # The sums follow the metadata that comes later.
+    full = quotas.full(more, there)
+    places = {place(number, name) for name in topics for number in range(9)}
+    for name, number in places | held.keys():
+        assert quotas.is_full(place(number, name), more, there) == (number in full.get(name, ()))
+    return {name: set(numbers) for name, numbers in full.items() if numbers}
 
 
 @pytest.mark.parametrize(

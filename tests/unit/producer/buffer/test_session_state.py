@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.buffer.buffer_pool import SessionState
+from spark_kafka_sink.producer.buffer.session_state import SessionState
 from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:

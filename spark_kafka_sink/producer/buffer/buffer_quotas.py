@@ -1,0 +1,163 @@
+"""The buffer space that each partition and each broker may use.
+
+Quotas prevent a stalled partition or broker from using the whole buffer. With a quota of s percent
+of buffer.memory (the option bufferShare):
+
+- Together, the partitions of one broker use at most s percent of the buffer. One partition uses at
+  most half of that, so that the other partitions of the broker make progress. A single row may
+  exceed the limits. The broker's limit does not apply if there is only one broker, and the
+  partition's limit does not apply if there is only one partition. The rest of the buffer stays
+  available to the other brokers and partitions.
+- Rows without a key wait without a partition. They do not count towards a quota until a batch of
+  them can be sent at once. A partition does not get such a batch if the partition or its broker has
+  used up its quota. Therefore, these rows never wait for a single stalled partition. If all
+  partitions of their topic stall, they can fill the whole buffer. While keyed or explicitly
+  partitioned rows of their topic wait, rows without a key are assigned to partitions with remaining
+  quota and count towards it.
+- Rows with a key or an explicit partition wait when the quota of their partition is used up. The
+  other rows of the chunk are appended first. Because rows arrive in order, no later chunk is
+  accepted before the waiting rows are appended: the writer blocks for at most max.block.ms while
+  the sender continues.
+
+Until the writer blocks, the other partitions continue at full speed and can use at least the rest
+of the buffer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_kafka_sink.kafka.client.cluster_snapshot import (
+    NO_LEADER,
+    UNASSIGNED,
+    Cluster,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from threading import RLock
+
+    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+
+_T = TypeVar("_T")
+
+
+PARTITIONS_PART = 2
+"""A partition's quota is the broker's quota divided by this number."""
+_WHOLE = 100
+
+
+class BufferQuotas:
+    """The bytes charged for each partition's batches, and the quotas.
+
+    Args:
+        limit: the quota of one broker in bytes; None for no limit.
+        lock: the session state's lock.
+    """
+
+    def __init__(self, limit: int | None, lock: RLock) -> None:
+        self.limit = limit
+        self._lock = lock
+
+        # Guarded by the lock.
+        self._held: dict[TopicPartition, int] = {}
+        self._total = 0
+        self._names: set[str] = set()
+        self._cluster: Cluster | None = None
+        """The snapshot to which the fields below apply; None if they must be computed."""
+        self._topics: dict[str, TopicInfo] = {}
+        """The topics that the session writes to."""
+        self._led: Counter[int] = Counter()
+        """The bytes charged for the batches of each broker."""
+        self._has_partitions = self._has_brokers = False
+        """True if there is more than one, so that the limit of one applies."""
+
+    @classmethod
+    def of_percent(cls, percent: int, buffer_memory: int, lock: RLock) -> BufferQuotas:
+        """Create quotas of `percent` of the buffer per broker; 100 or more means no limit."""
+        return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE, lock)
+
+    def held(self, topic_partition: TopicPartition) -> int:
+        """Return the bytes charged for a partition's batches."""
+        with self._lock:
+            return self._held.get(topic_partition, 0)
+
+    def change(self, topic_partition: TopicPartition, size: int) -> None:
+        """Add `size` bytes (may be negative) to a partition; ignore unassigned batches."""
+        if topic_partition.partition == UNASSIGNED:
+            return
+        with self._lock:
+            self._total += size
+            held = self._held.get(topic_partition, 0) + size
+            if held:
+                self._held[topic_partition] = held
+            else:
+                self._held.pop(topic_partition, None)
+            if self._cluster is not None:
+                self._led[self._leader(topic_partition)] += size
+
+    def add_topics(self, topics: Iterable[TopicInfo]) -> None:
+        """Add topics that the session writes to."""
+        names = {topic.name for topic in topics}
+        with self._lock:
+            if not self._names.issuperset(names):
+                self._names |= names
+                self._cluster = None
+
+    def full(self, more: int, cluster: Cluster) -> Mapping[str, Collection[int]]:
+        """Return the partitions, by topic, whose quota `more` bytes would exceed.
+
+        The result also contains all partitions whose leader's quota would be exceeded. A partition
+        or broker without charged bytes is never full.
+        """
+        full: defaultdict[str, set[int]] = defaultdict(set)
+        with self._lock:
+            if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
+                return full
+            self._follow(cluster)
+            if self._has_partitions:
+                for topic, partition in _over(self._held, more, self.limit // PARTITIONS_PART):
+                    full[topic].add(partition)
+            brokers = _over(self._led, more, self.limit) - {NO_LEADER}
+            if self._has_brokers and brokers:
+                for name, info in self._topics.items():
+                    full[name].update(n for n, node in enumerate(info.leaders) if node in brokers)
+            return full
+
+    def is_full(self, topic_partition: TopicPartition, more: int, cluster: Cluster) -> bool:
+        """Return True if `full` contains the partition; the cost is constant."""
+        with self._lock:
+            if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
+                return False
+            self._follow(cluster)
+            leader, held = self._leader(topic_partition), self._held.get(topic_partition, 0)
+            if self._has_partitions and held and held + more > self.limit // PARTITIONS_PART:
+                return True
+            led = self._led[leader] if self._has_brokers and leader != NO_LEADER else 0
+            return led > 0 and led + more > self.limit
+
+    def _follow(self, cluster: Cluster) -> None:
+        """Compute the bytes of each broker if the leaders may have changed."""
+        if cluster is self._cluster:
+            return
+        self._cluster, known = cluster, cluster.topics
+        self._topics = {name: known[name] for name in self._names if name in known}
+        self._led.clear()
+        for topic_partition, size in self._held.items():
+            self._led[self._leader(topic_partition)] += size
+        topics = self._topics.values()
+        leaders = {leader for topic in topics for leader in topic.leaders}
+        self._has_brokers = len(leaders - {NO_LEADER}) > 1
+        self._has_partitions = sum(topic.partition_count for topic in topics) > 1
+
+    def _leader(self, topic_partition: TopicPartition) -> int:
+        topic = self._topics.get(topic_partition.topic)
+        if topic is None or topic_partition.partition >= topic.partition_count:
+            return NO_LEADER
+        return topic.leaders[topic_partition.partition]
+
+
+def _over(sizes: Mapping[_T, int], more: int, limit: int) -> set[_T]:
+    return {owner for owner, size in sizes.items() if size and size + more > limit}
