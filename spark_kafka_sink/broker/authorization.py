@@ -41,6 +41,68 @@ _CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
     32: ResourceType.GROUP,
 }
 """Resource types of the authorizer by ConfigResource type. All other types map to the cluster."""
+_WRITE_TRANSACTION: Final = (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
+_READ_GROUP: Final = (Operation.READ, ResourceType.GROUP, "group_id")
+OF_PARTITIONS: Final[Mapping[int, Operation]] = {
+    ApiKey.PRODUCE: Operation.WRITE,
+    ApiKey.FETCH: Operation.READ,
+    ApiKey.LIST_OFFSETS: Operation.DESCRIBE,
+    ApiKey.OFFSET_COMMIT: Operation.READ,
+    ApiKey.OFFSET_FETCH: Operation.DESCRIBE,
+    ApiKey.OFFSET_DELETE: Operation.READ,
+    ApiKey.TXN_OFFSET_COMMIT: Operation.READ,
+    ApiKey.ADD_PARTITIONS_TO_TXN: Operation.WRITE,
+    ApiKey.DELETE_RECORDS: Operation.DELETE,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Operation.DESCRIBE,
+    ApiKey.DESCRIBE_PRODUCERS: Operation.READ,
+}
+"""The operation required on each topic whose partitions a request contains, by API."""
+_OF_ITEM: Final = None
+"""Placeholder for a resource type that the item (config resource, coordinator key) determines."""
+OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]] = {
+    ApiKey.CREATE_TOPICS: (
+        (Operation.CREATE, ResourceType.TOPIC),
+        (Operation.CREATE, ResourceType.CLUSTER),
+    ),
+    ApiKey.DELETE_TOPICS: (
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+        (Operation.DELETE, ResourceType.TOPIC),
+    ),
+    ApiKey.CREATE_PARTITIONS: ((Operation.ALTER, ResourceType.TOPIC),),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
+    ApiKey.FIND_COORDINATOR: ((Operation.DESCRIBE, _OF_ITEM),),
+    ApiKey.OFFSET_FETCH: ((Operation.DESCRIBE, ResourceType.GROUP),),
+    ApiKey.DESCRIBE_GROUPS: ((Operation.DESCRIBE, ResourceType.GROUP),),
+    ApiKey.DELETE_GROUPS: ((Operation.DELETE, ResourceType.GROUP),),
+    ApiKey.DESCRIBE_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
+    ApiKey.DESCRIBE_CONFIGS: ((Operation.DESCRIBE_CONFIGS, _OF_ITEM),),
+    ApiKey.ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
+}
+"""Operations required for each item of a request, and the resource types, by API."""
+_ALL_PARTITIONS_FAIL: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ELECT_LEADERS,
+    }
+)
+"""APIs whose responses have no top-level error, or also have partition errors."""
+_NOTHING: Final[dict[int, dict[str, Any]]] = {
+    ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
+    ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
+}
+"""Non-default field values of responses to denied requests, by API."""
+_MESSAGES: Final[dict[int, str | None]] = {
+    ApiKey.CREATE_TOPICS: "Authorization failed.",
+    ApiKey.CREATE_PARTITIONS: None,
+    ApiKey.FIND_COORDINATOR: "",
+}
+"""Messages for denied items, by API, if they differ from the error's default message."""
+_OFFSETS_TOP_ERROR: Final = 2
+"""The first version of OffsetFetch with an error for the whole request."""
 
 
 class Right(NamedTuple):
@@ -65,9 +127,6 @@ REJECTIONS: Final = {
     )
     for type_ in ResourceType
 }
-
-_WRITE_TRANSACTION: Final = (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
-_READ_GROUP: Final = (Operation.READ, ResourceType.GROUP, "group_id")
 
 
 def _on_cluster(operation: Operation) -> tuple[Operation, ResourceType, str]:
@@ -116,46 +175,6 @@ def _request_rights(api: ApiKey, request: Any) -> Iterator[Right]:
             yield Right(operation, type_, name)
 
 
-OF_PARTITIONS: Final[Mapping[int, Operation]] = {
-    ApiKey.PRODUCE: Operation.WRITE,
-    ApiKey.FETCH: Operation.READ,
-    ApiKey.LIST_OFFSETS: Operation.DESCRIBE,
-    ApiKey.OFFSET_COMMIT: Operation.READ,
-    ApiKey.OFFSET_FETCH: Operation.DESCRIBE,
-    ApiKey.OFFSET_DELETE: Operation.READ,
-    ApiKey.TXN_OFFSET_COMMIT: Operation.READ,
-    ApiKey.ADD_PARTITIONS_TO_TXN: Operation.WRITE,
-    ApiKey.DELETE_RECORDS: Operation.DELETE,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Operation.DESCRIBE,
-    ApiKey.DESCRIBE_PRODUCERS: Operation.READ,
-}
-"""The operation required on each topic whose partitions a request contains, by API."""
-
-_OF_ITEM: Final = None
-"""Placeholder for a resource type that the item (config resource, coordinator key) determines."""
-OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]] = {
-    ApiKey.CREATE_TOPICS: (
-        (Operation.CREATE, ResourceType.TOPIC),
-        (Operation.CREATE, ResourceType.CLUSTER),
-    ),
-    ApiKey.DELETE_TOPICS: (
-        (Operation.DESCRIBE, ResourceType.TOPIC),
-        (Operation.DELETE, ResourceType.TOPIC),
-    ),
-    ApiKey.CREATE_PARTITIONS: ((Operation.ALTER, ResourceType.TOPIC),),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
-    ApiKey.FIND_COORDINATOR: ((Operation.DESCRIBE, _OF_ITEM),),
-    ApiKey.OFFSET_FETCH: ((Operation.DESCRIBE, ResourceType.GROUP),),
-    ApiKey.DESCRIBE_GROUPS: ((Operation.DESCRIBE, ResourceType.GROUP),),
-    ApiKey.DELETE_GROUPS: ((Operation.DELETE, ResourceType.GROUP),),
-    ApiKey.DESCRIBE_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
-    ApiKey.DESCRIBE_CONFIGS: ((Operation.DESCRIBE_CONFIGS, _OF_ITEM),),
-    ApiKey.ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
-}
-"""Operations required for each item of a request, and the resource types, by API."""
-
-
 def _item_rights(api: ApiKey, request: Any, item: Any, topic: str | None) -> Iterator[Right]:
     """Yield the rights that an item requires. If the item is a topic, `topic` is its name."""
     for operation, known_type in OF_ITEMS[api]:
@@ -181,34 +200,11 @@ def _resource_of(request: Any, item: Any) -> tuple[ResourceType, str]:
     return type_, CLUSTER_NAME if type_ is ResourceType.CLUSTER else item.resource_name
 
 
-_ALL_PARTITIONS_FAIL: Final = frozenset(
-    {
-        ApiKey.PRODUCE,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ELECT_LEADERS,
-    }
-)
-"""APIs whose responses have no top-level error, or also have partition errors."""
-_NOTHING: Final[dict[int, dict[str, Any]]] = {
-    ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
-    ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
-}
-"""Non-default field values of responses to denied requests, by API."""
-_MESSAGES: Final[dict[int, str | None]] = {
-    ApiKey.CREATE_TOPICS: "Authorization failed.",
-    ApiKey.CREATE_PARTITIONS: None,
-    ApiKey.FIND_COORDINATOR: "",
-}
-"""Messages for denied items, by API, if they differ from the error's default message."""
 _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
     ApiKey.FETCH: {"aborted_transactions": ()},
     ApiKey.DESCRIBE_PRODUCERS: {"error_message": REJECTIONS[ResourceType.TOPIC].message},
 }
 """Field values of denied partitions, by API, if they differ from those of other failures."""
-_OFFSETS_TOP_ERROR: Final = 2
-"""The first version of OffsetFetch with an error for the whole request."""
 
 
 def handle(handler: Handler, context: RequestContext) -> Answer:

@@ -21,23 +21,8 @@ _ANY = frozenset({"", "0.0.0.0", "::"})
 """Wildcard hosts, which mean all addresses of the machine and cannot be advertised."""
 _LOOPBACK = "127.0.0.1"
 _LOCAL_HOSTS = ("localhost", _LOOPBACK, "::1")
-
-
-def reachable(host: str) -> str:
-    """Return the host that clients on this machine use to reach a listener on `host`."""
-    return _LOOPBACK if host in _ANY else host
-
-
-def _split_addresses(advertised_listeners: str) -> list[tuple[str, int]]:
-    """Return the host and port of each advertised address."""
-    addresses = parse_addresses(advertised_listeners, "advertised_listeners")
-    parts = (address.rpartition(":") for address in addresses)
-    return [(host.strip("[]"), int(port)) for host, _, port in parts]
-
-
 MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default for message.max.bytes: 1 MiB plus 12 bytes for the log overhead."""
-
 _MINIMUM = {
     "follower_lag_ms": 0,
     "replica_lag_time_max_ms": 0,
@@ -53,10 +38,20 @@ _MINIMUM = {
     "transaction_max_timeout_ms": 1,
     "transactional_id_expiration_ms": 1,
 }
-
-
 LOG = "log"
 """The storage type of Kafka's segmented logs, in memory or in a data folder."""
+
+
+def reachable(host: str) -> str:
+    """Return the host that clients on this machine use to reach a listener on `host`."""
+    return _LOOPBACK if host in _ANY else host
+
+
+def _split_addresses(advertised_listeners: str) -> list[tuple[str, int]]:
+    """Return the host and port of each advertised address."""
+    addresses = parse_addresses(advertised_listeners, "advertised_listeners")
+    parts = (address.rpartition(":") for address in addresses)
+    return [(host.strip("[]"), int(port)) for host, _, port in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

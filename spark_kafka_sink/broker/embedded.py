@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 
 
 STOP_SECONDS: Final = 10.0
+T = TypeVar("T")
+P = ParamSpec("P")
+_SHOWN_TOPICS: Final = 20
+RUN_SECONDS: Final = 10.0
+"""Maximum time in seconds that `run` waits for the broker's thread."""
 
 
 class BrokerRuntime:
@@ -167,14 +172,6 @@ def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[N
         Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
         for node, (host, port) in addresses.items()
     )
-
-
-T = TypeVar("T")
-P = ParamSpec("P")
-
-_SHOWN_TOPICS: Final = 20
-RUN_SECONDS: Final = 10.0
-"""Maximum time in seconds that `run` waits for the broker's thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,13 +332,13 @@ class EmbeddedBroker(SecurityControls):
             ConfigError: an option is invalid, a schema is unknown, or a record cannot be decoded.
             SchemaRegistryError: a schema cannot be read from the registry.
         """
-        found = self._records(topics)
+        records = self._records(topics)
         if options is None:
-            return found
+            return records
         from spark_kafka_sink.config.model import SinkConfig
         from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
 
-        return decode_records(found, SinkConfig.parse(options))
+        return decode_records(records, SinkConfig.parse(options))
 
     def _records(self, topics: Iterable[str]) -> ConsumerRecords:
         return ConsumerRecords(
@@ -356,8 +353,8 @@ class EmbeddedBroker(SecurityControls):
         """Return the batches in a partition's log, in offset order."""
 
         def read(cluster: Cluster) -> list[bytes]:
-            one = cluster.topics.partition(topic, partition)
-            return [bytes(batch.data) for batch in one.log] if one else []
+            log_partition = cluster.topics.partition(topic, partition)
+            return [bytes(batch.data) for batch in log_partition.log] if log_partition else []
 
         return self.run(read)
 
@@ -426,14 +423,14 @@ class EmbeddedBroker(SecurityControls):
 
 
 def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
-    found = cluster.topics.named(topic)
-    if found is None:
-        names = sorted(each.name for each in cluster.topics.all())
+    match = cluster.topics.named(topic)
+    if match is None:
+        names = sorted(known.name for known in cluster.topics.all())
         shown = ", ".join(names[:_SHOWN_TOPICS]) + ("" if len(names) <= _SHOWN_TOPICS else " …")
         raise UnknownTopicError(
             "the topic does not exist", topic=topic, hint=f"Topics: {shown or 'none'}"
         )
-    return list(found.partitions)
+    return list(match.partitions)
 
 
 class _Log(NamedTuple):
@@ -447,8 +444,12 @@ class _Log(NamedTuple):
 def _logs(cluster: Cluster, topic: str) -> list[_Log]:
     """Return the log of each partition."""
     return [
-        _Log([bytes(one.data) for one in each.log], each.log.start_offset, each.last_stable_offset)
-        for each in _partitions(cluster, topic)
+        _Log(
+            [bytes(batch.data) for batch in partition.log],
+            partition.log.start_offset,
+            partition.last_stable_offset,
+        )
+        for partition in _partitions(cluster, topic)
     ]
 
 

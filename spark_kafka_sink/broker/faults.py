@@ -40,6 +40,21 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+EXAMPLE = "produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5"
+_CONDITIONS: Mapping[str, Callable[[str], Any]] = {
+    "topic": str,
+    "partition": int,
+    "node": int,
+    "client": str,
+    "next": int,
+    "after": int,
+    "probability": float,
+    "seed": int,
+}
+_ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+"""APIs whose injected errors are added to the handler's response, because clients need its other
+fields.
+"""
 
 
 class Effect(StrEnum):
@@ -163,19 +178,8 @@ class Fault:
         return self.topic is None and self.partition is None
 
 
-EXAMPLE = "produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5"
 _PLAIN = {Effect.LOSE_REQUEST, Effect.LOSE_RESPONSE, Effect.CLOSE, Effect.FORGET}
 _OPTIONAL = {Effect.MOVE, Effect.CUT}
-_CONDITIONS: Mapping[str, Callable[[str], Any]] = {
-    "topic": str,
-    "partition": int,
-    "node": int,
-    "client": str,
-    "next": int,
-    "after": int,
-    "probability": float,
-    "seed": int,
-}
 
 
 def parse_fault(text: str) -> Fault:
@@ -242,9 +246,9 @@ def partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:
         topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
         return tuple(RequestPartition(context.topic_name(item), None) for item in topics)
     return tuple(
-        RequestPartition(context.topic_name(item), shape.index_of(one))
+        RequestPartition(context.topic_name(item), shape.index_of(partition))
         for item in getattr(request, shape.topics, None) or ()
-        for one in getattr(item, shape.partitions)
+        for partition in getattr(item, shape.partitions)
     )
 
 
@@ -297,7 +301,7 @@ class Faults:
     def remove(self, active: ActiveFault) -> None:
         """Disarm a fault. Has no effect if the fault is not armed."""
         with self._lock:
-            self._armed = [one for one in self._armed if one is not active]
+            self._armed = [armed for armed in self._armed if armed is not active]
 
     def clear(self) -> None:
         """Disarm all faults."""
@@ -308,7 +312,7 @@ class Faults:
     def armed(self) -> list[ActiveFault]:
         """The faults that can still be triggered, in the order in which they were added."""
         with self._lock:
-            return [one for one in self._armed if not one.is_spent]
+            return [armed for armed in self._armed if not armed.is_spent]
 
     def __bool__(self) -> bool:
         return bool(self._armed)
@@ -316,15 +320,9 @@ class Faults:
     def triggered_by(self, request: RequestInfo) -> list[Fault]:
         """Return the faults that a request triggers. Every matching fault counts the request."""
         with self._lock:
-            triggered = [one.fault for one in self._armed if one.trigger(request)]
-            self._armed = [one for one in self._armed if not one.is_spent]
+            triggered = [armed.fault for armed in self._armed if armed.trigger(request)]
+            self._armed = [armed for armed in self._armed if not armed.is_spent]
         return triggered
-
-
-_ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
-"""APIs whose injected errors are added to the handler's response, because clients need its other
-fields.
-"""
 
 
 class FaultInjector:
@@ -429,16 +427,16 @@ class FaultInjector:
             self._cluster.elections.move(partition, leader)
 
     def _affected(self, fault: Fault, context: RequestContext) -> list[Partition]:
-        found = []
+        affected = []
         for named in partitions_of(context):
             topic = self._cluster.topics.named(named.topic)
             if topic is not None and fault.covers(named):
-                found += [
+                affected += [
                     p
                     for p in topic.partitions
                     if {named.partition, fault.partition} <= {None, p.index}
                 ]
-        return found
+        return affected
 
     def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
         error, api, request = _code(fault.value), context.api, context.request
@@ -489,8 +487,10 @@ def _topic_with_error(topic: Values, fault: Fault, error: ErrorCode) -> Values:
     if fault.partition is None:
         return {**topic, "error_code": error}
     partitions = [
-        {**one, "error_code": error} if one["partition_index"] == fault.partition else one
-        for one in topic.get("partitions", ())
+        {**partition, "error_code": error}
+        if partition["partition_index"] == fault.partition
+        else partition
+        for partition in topic.get("partitions", ())
     ]
     return {**topic, "partitions": partitions}
 

@@ -23,6 +23,19 @@ if TYPE_CHECKING:
 
 Result: TypeAlias = Values | ErrorCode | TopicError
 """The result for a partition or an item of a request: fields of the response, or an error."""
+_NO_OFFSETS = {"base_offset": -1, "log_append_time": None, "log_start_offset": -1}
+_NO_RECORDS = {
+    "high_watermark": -1,
+    "last_stable_offset": -1,
+    "log_start_offset": -1,
+    "aborted_transactions": None,
+    "preferred_read_replica": -1,
+    "records": RecordBuffers([]),
+}
+_NAME = {"name": "name"}
+_NAME_AND_ID = {"name": "name", "topic_id": "topic_id"}
+_RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
+_NO_TOPIC = {"topic_id": None, "partitions": (), "topic_authorized_operations": -(2**31)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +74,9 @@ class PartitionShape:
         partitions = getattr(item, self.partitions)
         return {
             **{name: getattr(item, name, None) for name in ("name", "topic", "topic_id")},
-            self.answer_partitions: [self.answer(one, handle(one)) for one in partitions],
+            self.answer_partitions: [
+                self.answer(partition, handle(partition)) for partition in partitions
+            ],
         }
 
 
@@ -88,15 +103,6 @@ class ItemShape:
         return {**names, **result}
 
 
-_NO_OFFSETS = {"base_offset": -1, "log_append_time": None, "log_start_offset": -1}
-_NO_RECORDS = {
-    "high_watermark": -1,
-    "last_stable_offset": -1,
-    "log_start_offset": -1,
-    "aborted_transactions": None,
-    "preferred_read_replica": -1,
-    "records": RecordBuffers([]),
-}
 BY_PARTITION: Mapping[int, PartitionShape] = {
     ApiKey.PRODUCE: PartitionShape(
         topics="topic_data",
@@ -138,10 +144,6 @@ BY_PARTITION: Mapping[int, PartitionShape] = {
 }
 MARKER_TOPICS = PartitionShape(partitions="partition_indexes", index="")
 """The shape of the topics of a marker in WriteTxnMarkers."""
-_NAME = {"name": "name"}
-_NAME_AND_ID = {"name": "name", "topic_id": "topic_id"}
-_RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
-_NO_TOPIC = {"topic_id": None, "partitions": (), "topic_authorized_operations": -(2**31)}
 BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
     ApiKey.CREATE_TOPICS: (ItemShape("topics", "topics", _NAME, {"configs": ()}),),
     ApiKey.DELETE_TOPICS: (
@@ -188,7 +190,9 @@ def unknown_topic(item: Any) -> ErrorCode:
 
 def items_of(api: int, request: Any) -> ItemShape | None:
     """Return the shape of a request that lists items, or None for other requests."""
-    return next((one for one in BY_ITEM.get(api, ()) if getattr(request, one.items, None)), None)
+    return next(
+        (shape for shape in BY_ITEM.get(api, ()) if getattr(request, shape.items, None)), None
+    )
 
 
 def split(

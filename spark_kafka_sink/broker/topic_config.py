@@ -18,6 +18,50 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 _MAX_LONG = 2**63 - 1
 _MAX_INT = 2**31 - 1
+_NO_CODEC = {"uncompressed": "none"}
+_LEVELS: Mapping[Codec | None, str] = {
+    Codec.GZIP: "compression.gzip.level",
+    Codec.LZ4: "compression.lz4.level",
+    Codec.ZSTD: "compression.zstd.level",
+}
+SYNONYMS: Mapping[str, str] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.type": "compression.type",
+    "compression.zstd.level": "compression.zstd.level",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "preallocate": "log.preallocate",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""Names of broker configs by topic config, as in Kafka's ServerTopicConfigSynonyms."""
+_WITHOUT_DEFAULT = frozenset({"log.flush.interval.ms", "log.roll.jitter.ms", "log.roll.ms"})
+"""Broker configs whose default is the value of a different config, but which have no synonym in
+Kafka.
+"""
+_DEFAULT_NAMES = {"log.retention.ms": ("log.retention.hours", "168")}
+TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
+"""Topic configs by broker config, for all broker configs that can be changed at runtime."""
 
 
 class ConfigType(IntEnum):
@@ -83,12 +127,6 @@ def _throttled(text: str) -> bool:
 
 
 _BOOLEAN = one_of("true", "false")
-_NO_CODEC = {"uncompressed": "none"}
-_LEVELS: Mapping[Codec | None, str] = {
-    Codec.GZIP: "compression.gzip.level",
-    Codec.LZ4: "compression.lz4.level",
-    Codec.ZSTD: "compression.zstd.level",
-}
 _CODECS = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMES = one_of("CreateTime", "LogAppendTime")
 
@@ -224,15 +262,15 @@ class TopicConfig:
 
     def default(self, key: str) -> str:
         """Return the value that applies if the config is not set for the topic."""
-        found = (layer.values[key] for layer in self.broker if key in layer.values)
-        return next(found, _ALL_KEYS[key].default)
+        values = (layer.values[key] for layer in self.broker if key in layer.values)
+        return next(values, _ALL_KEYS[key].default)
 
     def source(self, key: str) -> ConfigSource:
         """Return the source of the current value."""
         if key in self.own:
             return ConfigSource.TOPIC
-        found = (layer.source for layer in self.broker if key in layer.values)
-        return next(found, ConfigSource.DEFAULT)
+        sources = (layer.source for layer in self.broker if key in layer.values)
+        return next(sources, ConfigSource.DEFAULT)
 
 
 DEFAULT_LOG_CONFIG = TopicConfig().log
@@ -253,46 +291,6 @@ def problem_with(
     return None
 
 
-SYNONYMS: Mapping[str, str] = {
-    "cleanup.policy": "log.cleanup.policy",
-    "compression.gzip.level": "compression.gzip.level",
-    "compression.lz4.level": "compression.lz4.level",
-    "compression.type": "compression.type",
-    "compression.zstd.level": "compression.zstd.level",
-    "delete.retention.ms": "log.cleaner.delete.retention.ms",
-    "file.delete.delay.ms": "log.segment.delete.delay.ms",
-    "flush.messages": "log.flush.interval.messages",
-    "flush.ms": "log.flush.interval.ms",
-    "index.interval.bytes": "log.index.interval.bytes",
-    "local.retention.bytes": "log.local.retention.bytes",
-    "local.retention.ms": "log.local.retention.ms",
-    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
-    "max.message.bytes": "message.max.bytes",
-    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
-    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
-    "message.timestamp.type": "log.message.timestamp.type",
-    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
-    "min.insync.replicas": "min.insync.replicas",
-    "preallocate": "log.preallocate",
-    "retention.bytes": "log.retention.bytes",
-    "retention.ms": "log.retention.ms",
-    "segment.bytes": "log.segment.bytes",
-    "segment.index.bytes": "log.index.size.max.bytes",
-    "segment.jitter.ms": "log.roll.jitter.ms",
-    "segment.ms": "log.roll.ms",
-    "unclean.leader.election.enable": "unclean.leader.election.enable",
-}
-"""Names of broker configs by topic config, as in Kafka's ServerTopicConfigSynonyms."""
-
-
-_WITHOUT_DEFAULT = frozenset({"log.flush.interval.ms", "log.roll.jitter.ms", "log.roll.ms"})
-"""Broker configs whose default is the value of a different config, but which have no synonym in
-Kafka.
-"""
-_DEFAULT_NAMES = {"log.retention.ms": ("log.retention.hours", "168")}
-
-
 def default_synonym(name: str) -> tuple[str, str] | None:
     """Return the broker config that provides a broker config's default, and the default.
 
@@ -303,8 +301,6 @@ def default_synonym(name: str) -> tuple[str, str] | None:
     return _DEFAULT_NAMES.get(name, (name, BROKER_KEYS[name].default))
 
 
-TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
-"""Topic configs by broker config, for all broker configs that can be changed at runtime."""
 BROKER_KEYS: Mapping[str, ConfigKey] = {
     name: TOPIC_KEYS[topic] for name, topic in TOPIC_NAMES.items()
 }

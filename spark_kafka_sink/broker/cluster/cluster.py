@@ -38,6 +38,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
+BROKER = "broker config"
+GROUP = "group config"
+ALL_BROKERS = ""
+LOG = logging.getLogger(__name__)
+FLUSH_CHECK_MS: Final = 100
+"""Milliseconds between checks for logs that must be flushed because of flush.ms."""
+PRODUCER_CHECK_MS: Final = 86_400_000
+"""Milliseconds between checks for idle producer ids (producer.id.expiration.ms), which therefore
+expire after one to two days. Times of batches are not compared: a producer can write old records.
+"""
+_INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs"
+
 
 class JumpingClock(SystemClock):
     """A clock whose wall time tests can change; its monotonic time is not affected."""
@@ -52,11 +64,6 @@ class JumpingClock(SystemClock):
     def jump(self, milliseconds: int) -> None:
         """Move the wall time by `milliseconds`, which may be negative."""
         self._offset_ms += milliseconds
-
-
-BROKER = "broker config"
-GROUP = "group config"
-ALL_BROKERS = ""
 
 
 class DynamicConfigs:
@@ -107,15 +114,6 @@ def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
     return {TOPIC_NAMES[name]: value for name, value in own.items() if name in TOPIC_NAMES}
 
 
-LOG = logging.getLogger(__name__)
-FLUSH_CHECK_MS: Final = 100
-"""Milliseconds between checks for logs that must be flushed because of flush.ms."""
-PRODUCER_CHECK_MS: Final = 86_400_000
-"""Milliseconds between checks for idle producer ids (producer.id.expiration.ms), which therefore
-expire after one to two days. Times of batches are not compared: a producer can write old records.
-"""
-
-
 class LogManager:
     """Deletes expired segments and producer ids, and flushes logs as configured by flush.ms.
 
@@ -158,9 +156,6 @@ def _try_step(step: Callable[..., None], *arguments: int) -> None:
         step(*arguments)
     except OSError as error:
         LOG.warning("can't flush a log or delete its old segments: %s", error)
-
-
-_INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

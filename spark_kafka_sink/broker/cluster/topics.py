@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
+DEFAULT = -1
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LOG = logging.getLogger(__name__)
+LEADER_EPOCH = "leader epoch"
+UNFINISHED = "remains"
+"""Journal kind of partitions (by topic) whose creation or deletion has started.
+
+On startup, their data is deleted unless the journal lists them as partitions of a topic.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
@@ -82,10 +92,6 @@ class Brokers:
         ]
 
 
-DEFAULT = -1
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
-
 def is_topic_name(name: str) -> bool:
     """Return True if the name is valid for a topic (Kafka's Topic.validate)."""
     return name not in {".", ".."} and _NAME.fullmatch(name) is not None
@@ -118,15 +124,6 @@ class NewTopic:
     replication_factor: int = DEFAULT
     assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
     configs: Mapping[str, str | None] = field(default_factory=dict)
-
-
-LOG = logging.getLogger(__name__)
-LEADER_EPOCH = "leader epoch"
-UNFINISHED = "remains"
-"""Journal kind of partitions (by topic) whose creation or deletion has started.
-
-On startup, their data is deleted unless the journal lists them as partitions of a topic.
-"""
 
 
 def _final_replicas(partition: Partition) -> list[int]:
@@ -181,13 +178,13 @@ class TopicStore:
         Raises:
             OSError: some data remains. It stays listed in the journal, so that it is deleted later.
         """
-        found = self._journal.get(UNFINISHED, (topic,))
-        if found is None:
+        unfinished = self._journal.get(UNFINISHED, (topic,))
+        if unfinished is None:
             return
         saved = self._journal.get(TOPIC, (topic,))
-        first, end = found["partitions"]
+        first, end = unfinished["partitions"]
         for index in range(max(first, len(saved["partitions"]) if saved else 0), end):
-            self._backend.remove(topic, index, only_if_empty=found["is_new"])
+            self._backend.remove(topic, index, only_if_empty=unfinished["is_new"])
             for kind in (LOG_START, RECOVERY_POINT, LEADER_EPOCH):
                 if self._journal.get(kind, (topic, index)) is not None:
                     self._journal.put(kind, (topic, index), None)
@@ -207,11 +204,11 @@ class TopicStore:
         """
         partitions = [
             {
-                "replicas": _final_replicas(one),
-                "leader": one.leader,
-                "leader_epoch": one.leader_epoch,
+                "replicas": _final_replicas(partition),
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
             }
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}
         before = self._journal.get(TOPIC, (topic.name,))
@@ -259,7 +256,7 @@ class TopicStore:
             topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
             for index, known in enumerate(value["partitions"]):
                 topic.partitions.append(self._partition(topic, index, known, nodes))
-            topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
+            topic.is_replicated = any(len(partition.replicas) > 1 for partition in topic.partitions)
             self.save(topic)
             yield topic
 
@@ -419,12 +416,17 @@ class Topics:
                 # Offsets remain if an earlier deletion of a topic with this name failed.
                 self._forget_offsets(topic.name)
             with self.store.creating(topic.name, indexes, topic.config) as logs:
-                added = [self._partition(new, *one) for one in zip(indexes, logs, strict=True)]
+                added = [
+                    self._partition(new, *partition)
+                    for partition in zip(indexes, logs, strict=True)
+                ]
                 self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
         except OSError as error:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
         topic.partitions += added
-        topic.is_replicated = topic.is_replicated or any(len(one.replicas) > 1 for one in added)
+        topic.is_replicated = topic.is_replicated or any(
+            len(partition.replicas) > 1 for partition in added
+        )
 
     def draft(self, new: NewTopic) -> Topic:
         """Return the topic that `create` would create, without registering or storing it."""

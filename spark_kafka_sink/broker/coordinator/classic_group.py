@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 _VERSION_BYTES = 2
 """Size of the version number before a ConsumerProtocolSubscription."""
+Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Function that sends the response to a waiting request, given the response's fields."""
+KIND = "offset"
+NO_OFFSET = -1
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
@@ -40,10 +44,6 @@ def subscribed_topics(metadata: bytes) -> list[str] | None:
     except ProtocolError:
         return None
     return list(subscription.topics)
-
-
-Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""Function that sends the response to a waiting request, given the response's fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +101,6 @@ class GroupMember:
         reply, self.sync = self.sync, None
         if reply is not None:
             reply(values)
-
-
-KIND = "offset"
-NO_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,8 +262,8 @@ class ClassicGroup:
         """Return the static member with this instance id, or None if it does not exist."""
         if instance_id is None:
             return None
-        found = (m for m in self.members.values() if m.joined.instance_id == instance_id)
-        return next(found, None)
+        members = (m for m in self.members.values() if m.joined.instance_id == instance_id)
+        return next(members, None)
 
     def _rebalance(self, now: float) -> None:
         if self.state is not ClassicGroupState.PREPARING_REBALANCE:
@@ -406,10 +402,10 @@ class ClassicGroup:
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
         """Remove a member. Admin clients specify only its instance id (KIP-345)."""
         if not member_id:
-            found = self.instance(instance_id)
-            if found is None:
+            member = self.instance(instance_id)
+            if member is None:
                 return ErrorCode.unknown_member_id
-            member_id = found.id
+            member_id = member.id
         elif self.pending.pop(member_id, None) is not None:
             self._pending_removed(now)
             return ErrorCode.none

@@ -63,8 +63,8 @@ class GroupCoordinator:
         self._journal = journal or Journal()
         for group_id, stored in GroupOffsets.load_all(self._journal).items():
             self._groups[group_id] = ClassicGroup(id=group_id, offsets=stored)
-        offsets = (each for group in self._groups.values() for each in group.offsets.values())
-        self._order = max((each.order for each in offsets), default=0)
+        offsets = (offset for group in self._groups.values() for offset in group.offsets.values())
+        self._order = max((offset.order for offset in offsets), default=0)
 
     def next_order(self) -> int:
         """Return a number for a commit of an offset; it is higher than those of earlier commits."""

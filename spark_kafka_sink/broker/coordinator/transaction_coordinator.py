@@ -54,6 +54,17 @@ _FOREIGN = 1 << 62
 """Producer ids from here on were not allocated by a broker."""
 _PRODUCER_IDS = "producer ids"
 _NEXT_BLOCK = ("next block",)
+PENDING = "pending_offset"
+EPOCHS = "offset_epoch"
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITION: TopicPartition = (OFFSETS_TOPIC, 0)
+Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
+"""Pending offsets of one producer's transaction, by group id and topic-partition."""
+ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
+"""The producer id and epoch for a response, or an error code."""
+LOG = logging.getLogger(__name__)
+CHECK_INTERVAL_MS = 50
+NOT_WRITTEN = 0
 
 
 class ProducerIdManager:
@@ -72,7 +83,7 @@ class ProducerIdManager:
 
     def skip_used(self, producer_ids: Iterable[int]) -> None:
         """Skip ids that logs contain, even if a machine crash has lost their journal entry."""
-        used = (one + 1 for one in producer_ids if one < _FOREIGN)
+        used = (producer_id + 1 for producer_id in producer_ids if producer_id < _FOREIGN)
         self._next = self._end = max([self._end, *used])
 
     def next(self) -> int:
@@ -86,15 +97,6 @@ class ProducerIdManager:
             self._end += BLOCK
         self._next += 1
         return self._next - 1
-
-
-PENDING = "pending_offset"
-EPOCHS = "offset_epoch"
-OFFSETS_TOPIC = "__consumer_offsets"
-OFFSETS_PARTITION: TopicPartition = (OFFSETS_TOPIC, 0)
-
-Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
-"""Pending offsets of one producer's transaction, by group id and topic-partition."""
 
 
 class TransactionalOffsets:
@@ -166,7 +168,7 @@ class TransactionalOffsets:
         Raises:
             OSError: the journal failed. Some of the epochs are retained.
         """
-        for producer_id in [one for one in self._epochs if one not in known]:
+        for producer_id in [known_id for known_id in self._epochs if known_id not in known]:
             self.forget_producer(producer_id)
 
     def end(self, marker: EndTransactionMarker) -> None:
@@ -217,14 +219,6 @@ class TransactionalOffsets:
         return any((group_id, topic_partition) in pending for pending in self._pending.values())
 
 
-ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
-"""The producer id and epoch for a response, or an error code."""
-
-LOG = logging.getLogger(__name__)
-CHECK_INTERVAL_MS = 50
-NOT_WRITTEN = 0
-
-
 @dataclass(slots=True, eq=False)
 class TransactionCoordinator:
     """All transactional ids and their transactions.
@@ -267,7 +261,7 @@ class TransactionCoordinator:
             self.producer_ids.skip_used(partition.producers.entries)
             self._end_orphaned(partition)
         with contextlib.suppress(OSError):  # The next start tries again.
-            self._offsets.forget_other_producers({one.producer_id for one in self._by_id.values()})
+            self._offsets.forget_other_producers({txn.producer_id for txn in self._by_id.values()})
 
     def _end_orphaned(self, partition: Partition) -> None:
         """Write the markers of completed transactions that logs have lost.
@@ -289,7 +283,14 @@ class TransactionCoordinator:
         """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
         entry = partition.producers.entries.get(producer_id)
         epoch = NO_EPOCH if entry is None else entry.epoch
-        txn = next((one for one in self._by_id.values() if one.producer_id == producer_id), None)
+        txn = next(
+            (
+                candidate
+                for candidate in self._by_id.values()
+                if candidate.producer_id == producer_id
+            ),
+            None,
+        )
         if txn is None:
             return EndTransactionMarker(producer_id=producer_id, epoch=epoch, commit=False)
         if not txn.is_at_rest and partition.key in txn.partitions:
@@ -315,7 +316,7 @@ class TransactionCoordinator:
         return transitions.Now(ms=self._clock.wall_ms(), new_producer_id=self.producer_ids.next)
 
     def _save(self, txn: TransactionMetadata) -> None:
-        value = {one.name: getattr(txn, one.name) for one in fields(txn)}
+        value = {field.name: getattr(txn, field.name) for field in fields(txn)}
         value["partitions"] = sorted(txn.partitions)
         self._journal.put(TRANSACTION, (txn.id,), value)
         self._by_id[txn.id] = txn

@@ -48,6 +48,7 @@ LEVEL_0_VERSION = 4
 TRANSACTION_VERSION = 2
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """Kafka's ApiVersionsRequest.SUPPORTED_CLIENT_SOFTWARE_PATTERN."""
+_API_VERSIONS = VersionRange(0, 4)
 
 
 def _entry(api: ApiKey, versions: VersionRange) -> Values:
@@ -129,7 +130,6 @@ def _serve_by_partition(
     return _serve(api, lowest, highest, lambda ctx: ctx.by_partition(partial(handle, ctx)))
 
 
-_API_VERSIONS = VersionRange(0, 4)
 _SERVED = [
     Handler(ApiKey.PRODUCE, VersionRange(3, 13), produce.produce, announced=VersionRange(0, 13)),
     _serve(ApiKey.FETCH, 4, 17, fetch.fetch),

@@ -51,6 +51,9 @@ LEVELS: Final = {
     "TRACE": logging.DEBUG,
 }
 _NAMES = {number: name for name, number in reversed(LEVELS.items())} | {logging.DEBUG: "DEBUG"}
+UNKNOWN_TYPE = 0
+CLIENT_METRICS = 16
+ALL_TYPES_VERSION = 1
 
 
 def _log_levels() -> dict[str, str]:
@@ -169,7 +172,7 @@ def _broker_resource(context: RequestContext, name: str) -> Resource:
         _check_node(context, name)
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
     own = dynamic.of(BROKER, name)
-    started = {one.name for one in _broker_settings(context)}
+    started = {broker_setting.name for broker_setting in _broker_settings(context)}
     fixed = started - topic_config.BROKER_KEYS.keys()
 
     def check(values: Mapping[str, str]) -> None:
@@ -211,9 +214,6 @@ def _group_resource(context: RequestContext, name: str) -> Resource:
         check=check,
         apply=lambda values: dynamic.set(GROUP, name, values),
     )
-
-
-UNKNOWN_TYPE = 0
 
 
 def describe_resource(context: RequestContext, item: Any) -> Values:
@@ -272,8 +272,8 @@ def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[Values]:
 
 def _defaults(name: str) -> list[Values]:
     """Return a list with the synonym for a broker config's default, or an empty list."""
-    found = topic_config.default_synonym(name)
-    return [] if found is None else [_synonym(*found, ConfigSource.DEFAULT)]
+    synonym = topic_config.default_synonym(name)
+    return [] if synonym is None else [_synonym(*synonym, ConfigSource.DEFAULT)]
 
 
 def _broker_configs(context: RequestContext) -> Iterable[Values]:
@@ -285,7 +285,7 @@ def _broker_configs(context: RequestContext) -> Iterable[Values]:
     dynamic = context.cluster.dynamic_configs
     node, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
     layers = ((ConfigSource.DYNAMIC_BROKER, node), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
-    started = {one.name: one for one in _broker_settings(context)}
+    started = {broker_setting.name: broker_setting for broker_setting in _broker_settings(context)}
     for name in [*started, *(n for n in {**node, **cluster} if n not in started)]:
         changed = [_synonym(name, own[name], source) for source, own in layers if name in own]
         yield _broker_entry(name, started.get(name), changed)
@@ -296,7 +296,7 @@ def _broker_entry(name: str, started: Setting | None, changed: list[Values]) -> 
     if started is None:
         first = changed[0]
         entry = _entry(name, None, UNKNOWN_TYPE, first["source"])
-        hidden = [one | {"value": None} for one in map(dict, changed)]
+        hidden = [synonym | {"value": None} for synonym in map(dict, changed)]
         return entry | {"is_sensitive": True, "synonyms": hidden}
     values = list(changed)
     if started.source is not ConfigSource.DEFAULT:
@@ -344,10 +344,6 @@ def _entry(
     name: str, value: str | None, kind: ConfigType | int, source: ConfigSource | int
 ) -> dict[str, Any]:
     return {"name": name, "value": value, "config_source": int(source), "config_type": int(kind)}
-
-
-CLIENT_METRICS = 16
-ALL_TYPES_VERSION = 1
 
 
 def list_config_resources(context: RequestContext) -> Answer:
@@ -461,11 +457,11 @@ def _change_config(own: dict[str, str], resource: Resource, change: Any) -> None
         )
     current = own.get(change.name, resource.default(change.name))
     present = [value for value in current.split(",") if value]
-    given = change.value.split(",")
+    changed = change.value.split(",")
     if change.config_operation == Operation.APPEND:
-        kept = present + [value for value in given if value not in present]
+        kept = present + [value for value in changed if value not in present]
     else:
-        kept = [value for value in present if value not in given]
+        kept = [value for value in present if value not in changed]
     own[change.name] = ",".join(kept)
 
 

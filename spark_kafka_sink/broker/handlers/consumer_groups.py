@@ -53,6 +53,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
     from spark_kafka_sink.kafka.protocol.messages import Values
 
+NAMED_VERSION = 5
+NO_NEW_PROTOCOL = (
+    "This broker does not support the consumer group protocol of KIP-848: set "
+    "group.protocol=classic on the consumer."
+)
+NOT_FOUND_VERSION = 6
+CLASSIC = "classic"
+MAX_METADATA = 4_096
+"""Kafka's default for offset.metadata.max.bytes. Despite the name, Kafka counts characters."""
+GROUPS_VERSION = 8
+CONSUMER = "consumer"
+
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
     """Return an error if the request's member is not in the current generation of the group.
@@ -119,9 +131,6 @@ def join_group(context: RequestContext) -> Answer:
     return Outcome.DELAYED
 
 
-NAMED_VERSION = 5
-
-
 def sync_group(context: RequestContext) -> Answer:
     """Handle the SyncGroup API."""
     request = context.request
@@ -172,12 +181,6 @@ def _leave(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]:
     return {"member_id": item.member_id, "group_instance_id": instance_id, "error_code": error}
 
 
-NO_NEW_PROTOCOL = (
-    "This broker does not support the consumer group protocol of KIP-848: set "
-    "group.protocol=classic on the consumer."
-)
-
-
 def consumer_group_heartbeat(context: RequestContext) -> Answer:
     """Handle the ConsumerGroupHeartbeat API."""
     return {
@@ -185,9 +188,6 @@ def consumer_group_heartbeat(context: RequestContext) -> Answer:
         "error_message": NO_NEW_PROTOCOL,
         "member_id": context.request.member_id,
     }
-
-
-NOT_FOUND_VERSION = 6
 
 
 def describe_group(context: RequestContext, group_id: str) -> Values | ErrorCode:
@@ -228,9 +228,6 @@ def _member(member: GroupMember, group: ClassicGroup) -> Values:
     }
 
 
-CLASSIC = "classic"
-
-
 def list_groups(context: RequestContext) -> Answer:
     """Handle the ListGroups API."""
     states = {state.lower() for state in context.get("states_filter", ())}
@@ -264,10 +261,6 @@ def delete_group(context: RequestContext, group_id: str) -> ErrorCode:
     context.cluster.transactional_offsets.forget(lambda one, _: one == group_id)
     context.cluster.group_coordinator.delete(group_id)
     return ErrorCode.none
-
-
-MAX_METADATA = 4_096
-"""Kafka's default for offset.metadata.max.bytes. Despite the name, Kafka counts characters."""
 
 
 def offset_commit(context: RequestContext) -> Answer:
@@ -309,9 +302,6 @@ def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset
         metadata=requested.committed_metadata or "",
         order=context.cluster.group_coordinator.next_order(),
     )
-
-
-GROUPS_VERSION = 8
 
 
 def offset_fetch(context: RequestContext) -> Answer:
@@ -362,7 +352,7 @@ def _requested(
 def _fetch_offset(
     context: RequestContext, group: ClassicGroup | None, name: str | None, index: int
 ) -> Values:
-    error, found = ErrorCode.none, CommittedOffset()
+    error, committed = ErrorCode.none, CommittedOffset()
     pending = context.cluster.transactional_offsets
     if name is None:
         error = ErrorCode.unknown_topic_id
@@ -373,17 +363,14 @@ def _fetch_offset(
         if stable and pending.is_unstable(group.id, (name, index)):
             error = ErrorCode.unstable_offset_commit
         else:
-            found = group.offsets.get((name, index), found)
+            committed = group.offsets.get((name, index), committed)
     return {
         "error_code": error,
         "partition_index": index,
-        "committed_offset": found.offset,
-        "committed_leader_epoch": found.leader_epoch,
-        "metadata": found.metadata,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
     }
-
-
-CONSUMER = "consumer"
 
 
 def offset_delete(context: RequestContext) -> Answer:

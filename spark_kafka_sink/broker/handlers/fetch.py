@@ -53,6 +53,12 @@ MAX_BYTES = 55 << 20
 """Maximum size of a response in bytes: Kafka's default for the broker config fetch.max.bytes."""
 INDEX_INTERVAL = 4096
 """Number of bytes between two index entries, which is Kafka's default index.interval.bytes."""
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+NOTHING = TimedOffset(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +90,21 @@ def fetch(context: RequestContext) -> Answer:
     if context.get("session_epoch", -1) not in FULL_EPOCHS:
         return {"error_code": ErrorCode.fetch_session_id_not_found}
     fetches = _partition_fetches(context)
-    flat = [one for _, some in fetches for one in some]
+    flat = [fetch for _, some in fetches for fetch in some]
 
     def has_enough() -> bool:
         missing_bytes = request.min_bytes
-        for one in flat:
-            if one.partition is not None and one.partition.leader != context.node:
+        for fetch in flat:
+            if fetch.partition is not None and fetch.partition.leader != context.node:
                 return True
-            missing_bytes -= one.available_bytes
+            missing_bytes -= fetch.available_bytes
             if missing_bytes <= 0:
                 return True
         return False
 
-    if any(one.error for one in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
+    if any(fetch.error for fetch in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
         return _answer(context, fetches)
-    keys = tuple(one.partition.key for one in flat if one.partition is not None)
+    keys = tuple(fetch.partition.key for fetch in flat if fetch.partition is not None)
     return context.wait(
         request.max_wait, has_enough, lambda: _answer(context, _partition_fetches(context)), keys
     )
@@ -133,14 +139,14 @@ def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetc
     leaders, responses = set(), []
     for item, some in fetches:
         partitions = []
-        for one in some:
-            data, values = _read(one, left, is_first=is_first)
+        for partition_fetch in some:
+            data, values = _read(partition_fetch, left, is_first=is_first)
             left -= sum(map(len, data))
             is_first = is_first and not data
             if "current_leader" in values:
                 leaders.add(values["current_leader"]["leader_id"])
             values["records"] = RecordBuffers(data)
-            partitions.append(shape.answer(one.requested, values))
+            partitions.append(shape.answer(partition_fetch.requested, values))
         responses.append(
             {"topic": name_of(item), "topic_id": id_of(item), "partitions": partitions}
         )
@@ -198,14 +204,6 @@ def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) 
     ]
 
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-NOTHING = TimedOffset(-1, -1)
-
-
 def list_offset(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
     """Handle a partition of the ListOffsets API."""
     epoch = getattr(requested, "current_leader_epoch", -1)
@@ -213,13 +211,15 @@ def list_offset(context: RequestContext, item: Any, requested: Any) -> Values | 
     if requested.timestamp < _lowest(context.version):
         return ErrorCode.unsupported_version
     end = partition.readable_end(committed=context.reads_committed)
-    found = _find(partition.log, requested.timestamp, end)
+    timed_offset = _find(partition.log, requested.timestamp, end)
     is_latest = requested.timestamp == LATEST
     epochs = partition.log.epochs
     return {
-        "timestamp": found.timestamp,
-        "offset": found.offset,
-        "leader_epoch": partition.leader_epoch if is_latest else epochs.epoch_at(found.offset),
+        "timestamp": timed_offset.timestamp,
+        "offset": timed_offset.offset,
+        "leader_epoch": partition.leader_epoch
+        if is_latest
+        else epochs.epoch_at(timed_offset.offset),
     }
 
 
@@ -237,13 +237,13 @@ def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
         return TimedOffset(-1, log.start_offset)
     if timestamp == LATEST_TIERED:
         return NOTHING
-    found = log.newest() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)
-    return found if found is not None and found.offset < end else NOTHING
+    timed_offset = log.newest() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)
+    return timed_offset if timed_offset is not None and timed_offset.offset < end else NOTHING
 
 
 def epoch_end(context: RequestContext, item: Any, requested: Any) -> Values:
     """Handle a partition of the OffsetForLeaderEpoch API."""
     epoch = requested.current_leader_epoch
     partition = context.led_partition(item.topic, requested.partition, epoch)
-    found = partition.log.epochs.end_of(requested.leader_epoch, partition.log.end_offset)
-    return {"leader_epoch": found.epoch, "end_offset": found.offset}
+    epoch_end_offset = partition.log.epochs.end_of(requested.leader_epoch, partition.log.end_offset)
+    return {"leader_epoch": epoch_end_offset.epoch, "end_offset": epoch_end_offset.offset}

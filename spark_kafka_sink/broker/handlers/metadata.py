@@ -40,6 +40,24 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.kafka.protocol.messages import Values
 
+_REQUESTED_BY: Final = {
+    ResourceType.TOPIC: "include_topic_authorized_operations",
+    ResourceType.GROUP: "include_authorized_operations",
+    ResourceType.CLUSTER: "include_cluster_authorized_operations",
+}
+NOT_REQUESTED: Final = -(2**31)
+"""Value of the authorized operations if the client did not request them."""
+NULL_NAME_VERSION = 12
+MAX_PARTITIONS = 2_000
+"""Kafka's max.request.partition.size.limit."""
+BROKERS = 1
+CONTROLLERS = 2
+GROUP = 0
+TRANSACTION = 1
+BATCHED_VERSION = 4
+IN_MEMORY = "/memory"
+"""The folder that DescribeLogDirs reports if there is no data folder."""
+
 
 def _bits(*operations: Operation) -> int:
     return sum(1 << operation for operation in operations)
@@ -56,13 +74,6 @@ _OPERATIONS: Final = {
     | _bits(Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE),
 }
 """The operations on each type of resource."""
-_REQUESTED_BY: Final = {
-    ResourceType.TOPIC: "include_topic_authorized_operations",
-    ResourceType.GROUP: "include_authorized_operations",
-    ResourceType.CLUSTER: "include_cluster_authorized_operations",
-}
-NOT_REQUESTED: Final = -(2**31)
-"""Value of the authorized operations if the client did not request them."""
 
 
 def allowed_operations(context: RequestContext, type_: ResourceType, name: str | None) -> int:
@@ -76,9 +87,6 @@ def operations_on(context: RequestContext, type_: ResourceType, name: str | None
     if not context.get(_REQUESTED_BY[type_], False):
         return NOT_REQUESTED
     return allowed_operations(context, type_, name)
-
-
-NULL_NAME_VERSION = 12
 
 
 def metadata(context: RequestContext) -> Answer:
@@ -196,10 +204,6 @@ def describe_partition(context: RequestContext, partition: Partition) -> Values:
     }
 
 
-MAX_PARTITIONS = 2_000
-"""Kafka's max.request.partition.size.limit."""
-
-
 def describe_topic_partitions(context: RequestContext) -> Answer:
     """Handle the DescribeTopicPartitions API."""
     cursor = context.request.cursor
@@ -242,10 +246,6 @@ def _page(context: RequestContext, topics: list[Values], cursor: Values | None) 
     return {"topics": shown, "next_cursor": cursor}
 
 
-BROKERS = 1
-CONTROLLERS = 2
-
-
 def describe_cluster(context: RequestContext) -> Answer:
     """Handle the DescribeCluster API."""
     cluster = context.cluster
@@ -265,11 +265,6 @@ def describe_cluster(context: RequestContext) -> Answer:
     }
 
 
-GROUP = 0
-TRANSACTION = 1
-BATCHED_VERSION = 4
-
-
 def find_coordinator(context: RequestContext) -> Answer:
     """Handle the FindCoordinator API."""
     if context.version >= BATCHED_VERSION:
@@ -287,10 +282,6 @@ def _find_node(context: RequestContext, key: str) -> Values:
         }
     node = context.cluster.coordinator(key)
     return {"node_id": node.id, "host": node.host, "port": node.port}
-
-
-IN_MEMORY = "/memory"
-"""The folder that DescribeLogDirs reports if there is no data folder."""
 
 
 def describe_log_dirs(context: RequestContext) -> Answer:

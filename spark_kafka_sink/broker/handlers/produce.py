@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.protocol.messages import Values
 
+TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
+"""The request's item for a topic, and the data of the topic's partitions."""
+NO_OFFSET = -1
+ABORTABLE_VERSION = 11
+IMPLICIT_ADD_VERSION = 12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProduceData:
@@ -61,10 +67,6 @@ class PartitionProduceData:
     index: int
     records: memoryview | None
     refused: RefusedBatchError | None = None
-
-
-TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
-"""The request's item for a topic, and the data of the topic's partitions."""
 
 
 def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
@@ -123,36 +125,31 @@ class DelayedProduce:
     @property
     def keys(self) -> tuple[TopicPartition, ...]:
         """The topic-partitions for which the request waits."""
-        return tuple(one.partition.key for one in self._waiting)
+        return tuple(waiting.partition.key for waiting in self._waiting)
 
     def try_complete(self) -> bool:
         """Drop the partitions that are replicated or failed. Return True if none remain."""
-        self._waiting = [one for one in self._waiting if not self._is_done(one)]
+        self._waiting = [waiting for waiting in self._waiting if not self._is_done(waiting)]
         return not self._waiting
 
-    def _is_done(self, one: Unconfirmed) -> bool:
-        partition = one.partition
-        if partition.leader_epoch != one.leader_epoch:
-            one.response["error_code"] = ErrorCode.not_leader_or_follower
+    def _is_done(self, waiting: Unconfirmed) -> bool:
+        partition = waiting.partition
+        if partition.leader_epoch != waiting.leader_epoch:
+            waiting.response["error_code"] = ErrorCode.not_leader_or_follower
             return True
-        if partition.high_watermark < one.required_offset:
+        if partition.high_watermark < waiting.required_offset:
             return False
-        if not partition.log.storage.request_replication(one.required_offset):
+        if not partition.log.storage.request_replication(waiting.required_offset):
             return False
         if len(partition.in_sync) < partition.min_in_sync:
-            one.response["error_code"] = ErrorCode.not_enough_replicas_after_append
+            waiting.response["error_code"] = ErrorCode.not_enough_replicas_after_append
         return True
 
     def expire(self) -> None:
         """Set REQUEST_TIMED_OUT on the partitions that are still unconfirmed."""
         if not self.try_complete():
-            for one in self._waiting:
-                one.response["error_code"] = ErrorCode.request_timed_out
-
-
-NO_OFFSET = -1
-ABORTABLE_VERSION = 11
-IMPLICIT_ADD_VERSION = 12
+            for waiting in self._waiting:
+                waiting.response["error_code"] = ErrorCode.request_timed_out
 
 
 def produce(context: RequestContext) -> Answer:
@@ -162,9 +159,11 @@ def produce(context: RequestContext) -> Answer:
     _add_to_transaction(context, topics)
     responses = [_topic(context, item, data, unconfirmed) for item, data in topics]
     partitions = [p for response in responses for p in response["partition_responses"]]
-    for one in unconfirmed:
-        context.cluster.replica_manager.advance(one.partition, context.cluster.clock.monotonic())
-        context.cluster.purgatory.wake(one.partition.key)
+    for waiting in unconfirmed:
+        context.cluster.replica_manager.advance(
+            waiting.partition, context.cluster.clock.monotonic()
+        )
+        context.cluster.purgatory.wake(waiting.partition.key)
     if context.request.acks == 0:
         failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
         return Outcome.CLOSE if failed else Outcome.NO_RESPONSE

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.protocol.versions import VersionRange
 
+REASON: Final = "reason"
+"""Key in a handler's answer for a message to the broker's log. It is not a response field."""
+_STORAGE_ERRORS = dict.fromkeys(
+    (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.TXN_OFFSET_COMMIT),
+    ErrorCode.not_coordinator,
+)
+"""Errors of group coordinators whose storage fails, as in Kafka. Clients retry these requests."""
+
 
 class Outcome(Enum):
     """Results of a handler that returns no response fields."""
@@ -36,15 +44,6 @@ class Outcome(Enum):
     NO_RESPONSE = "the request has no response"
     CLOSE = "the request has no response, and its connection is closed"
 
-
-REASON: Final = "reason"
-"""Key in a handler's answer for a message to the broker's log. It is not a response field."""
-
-_STORAGE_ERRORS = dict.fromkeys(
-    (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.TXN_OFFSET_COMMIT),
-    ErrorCode.not_coordinator,
-)
-"""Errors of group coordinators whose storage fails, as in Kafka. Clients retry these requests."""
 
 Answer: TypeAlias = Values | Outcome
 """The result of a handler: response fields of the newest version, or an `Outcome`."""
@@ -154,7 +153,9 @@ class RequestContext(NamedTuple):
 
         `handle` can raise TopicError.
         """
-        shape = next(one for one in BY_ITEM[self.api] if hasattr(self.request, one.items))
+        shape = next(
+            candidate for candidate in BY_ITEM[self.api] if hasattr(self.request, candidate.items)
+        )
         items = getattr(self.request, shape.items)
         return {shape.answers: [shape.answer(item, result_of(handle, item)) for item in items]}
 
@@ -164,10 +165,10 @@ class RequestContext(NamedTuple):
         Raises:
             TopicError: the partition does not exist.
         """
-        found = self.cluster.topics.partition(name, index)
-        if found is None:
+        partition = self.cluster.topics.partition(name, index)
+        if partition is None:
             raise TopicError(ErrorCode.unknown_topic_or_partition)
-        return found
+        return partition
 
     def led_partition(self, name: str, index: int, epoch: int = -1) -> Partition:
         """Return a partition that the receiving node leads.
@@ -176,10 +177,10 @@ class RequestContext(NamedTuple):
             TopicError: the partition does not exist, or the node is not its leader at the client's
                 leader epoch. A negative `epoch` is not checked.
         """
-        found = self.partition(name, index)
-        if error := found.leadership_error(self.node, epoch):
+        partition = self.partition(name, index)
+        if error := partition.leadership_error(self.node, epoch):
             raise TopicError(error)
-        return found
+        return partition
 
     def find_topic(self, item: Any) -> Topic | None:
         """Return the topic of a request item, found by name or (in newer versions) by id."""

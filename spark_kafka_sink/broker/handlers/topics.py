@@ -46,6 +46,14 @@ if TYPE_CHECKING:
 
 HIGH_WATERMARK = -1
 """Offset in DeleteRecords that represents the high watermark."""
+PREFERRED, UNCLEAN = 0, 1
+_TEXTS = {
+    ErrorCode.invalid_request: "Unknown election type.",
+    ErrorCode.unknown_topic_or_partition: "No such topic or partition",
+    ErrorCode.election_not_needed: "Leader election not needed for topic partition.",
+    ErrorCode.preferred_leader_not_available: "The preferred leader was not available.",
+    ErrorCode.eligible_leaders_not_available: "Eligible topic partition leaders are not available.",
+}
 
 
 def create_topics(context: RequestContext) -> Answer:
@@ -106,7 +114,7 @@ def _add_partitions(context: RequestContext, names: Counter[str], item: Any) -> 
     if topic is None:
         return ErrorCode.unknown_topic_or_partition
     _check_count(topic, item)
-    replicas = [list(one.broker_ids) for one in item.assignments or ()]
+    replicas = [list(assignment.broker_ids) for assignment in item.assignments or ()]
     for assigned in replicas:
         topics.check_replicas(topic, assigned)
     if not context.request.validate_only:
@@ -204,16 +212,6 @@ def list_partition_reassignments(context: RequestContext) -> Answer:
     return {"topics": [{"name": name, "partitions": some} for name, some in by_topic.items()]}
 
 
-PREFERRED, UNCLEAN = 0, 1
-_TEXTS = {
-    ErrorCode.invalid_request: "Unknown election type.",
-    ErrorCode.unknown_topic_or_partition: "No such topic or partition",
-    ErrorCode.election_not_needed: "Leader election not needed for topic partition.",
-    ErrorCode.preferred_leader_not_available: "The preferred leader was not available.",
-    ErrorCode.eligible_leaders_not_available: "Eligible topic partition leaders are not available.",
-}
-
-
 def elect_leaders(context: RequestContext) -> Answer:
     """Handle the ElectLeaders API."""
     known = context.get("election_type", PREFERRED) in {PREFERRED, UNCLEAN}
@@ -234,9 +232,12 @@ def elect_leaders(context: RequestContext) -> Answer:
 def _elect_all(context: RequestContext, topic: Topic) -> list[Values]:
     """Elect the leaders of a topic. The result omits partitions without an election."""
     results = [
-        {"partition_id": one.index, **_elect(context, topic, one.index)} for one in topic.partitions
+        {"partition_id": partition.index, **_elect(context, topic, partition.index)}
+        for partition in topic.partitions
     ]
-    return [one for one in results if one["error_code"] is not ErrorCode.election_not_needed]
+    return [
+        result for result in results if result["error_code"] is not ErrorCode.election_not_needed
+    ]
 
 
 def _elect(context: RequestContext, item: Any, index: int) -> Values:

@@ -75,6 +75,11 @@ _FENCED_SINCE = {
     ApiKey.END_TXN: 2,
 }
 """First version of each API in which clients support PRODUCER_FENCED."""
+BATCHED_VERSION = 4
+ABORTABLE_VERSION = 4
+IMPLICIT_ADD_VERSION = 5
+BUMPING_VERSION = 5
+TRANSACTIONS_V2 = 2
 
 
 def _for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
@@ -108,9 +113,6 @@ def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> Answ
         return {"producer_id": result.producer_id, "producer_epoch": result.epoch}
     error = _for_client(result, context)
     return {"error_code": error, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
-
-
-BATCHED_VERSION = 4
 
 
 def add_partitions_to_txn(context: RequestContext) -> Answer:
@@ -175,10 +177,6 @@ def add_offsets_to_txn(context: RequestContext) -> Answer:
     return {"error_code": _for_client(error, context)}
 
 
-ABORTABLE_VERSION = 4
-IMPLICIT_ADD_VERSION = 5
-
-
 def txn_offset_commit(context: RequestContext) -> Answer:
     """Handle the TxnOffsetCommit API."""
     exists = {
@@ -228,9 +226,6 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
     return error
 
 
-BUMPING_VERSION = 5
-
-
 def end_txn(context: RequestContext) -> Answer:
     """Handle the EndTxn API."""
     request = context.request
@@ -243,9 +238,6 @@ def end_txn(context: RequestContext) -> Answer:
         bumps=context.version >= BUMPING_VERSION,
     )
     return _producer_fields(context, result)
-
-
-TRANSACTIONS_V2 = 2
 
 
 def write_txn_markers(context: RequestContext) -> Answer:
@@ -271,7 +263,8 @@ def _write_marker(context: RequestContext, item: Any) -> Values:
         return error
 
     topics = [
-        MARKER_TOPICS.answer_topic(one, partial(result_of, write, one.name)) for one in item.topics
+        MARKER_TOPICS.answer_topic(topic, partial(result_of, write, topic.name))
+        for topic in item.topics
     ]
     return {"producer_id": item.producer_id, "topics": topics}
 
@@ -313,7 +306,7 @@ def list_transactions(context: RequestContext) -> Answer:
     except re.error:
         return {"error_code": ErrorCode.invalid_regular_expression}
     request, now_ms = context.request, context.cluster.clock.wall_ms()
-    found = [
+    matching = [
         txn
         for txn in context.cluster.transaction_coordinator.all()
         if context.coordinates(txn.id)
@@ -332,7 +325,7 @@ def list_transactions(context: RequestContext) -> Answer:
                 "producer_id": txn.producer_id,
                 "transaction_state": str(txn.state),
             }
-            for txn in found
+            for txn in matching
         ],
     }
 

@@ -41,6 +41,30 @@ _DIRECT_FROM = 64 * 1024
 """Minimum number of missing bytes for a separate buffer. For fewer bytes, joining chunks is
 cheaper.
 """
+MAX_UNSENT = 4 * 1024 * 1024
+"""Number of unsent response bytes above which a connection's next request must wait."""
+MAX_PARTS = 256
+"""Maximum number of buffers for one gathering write, below the limit of every system."""
+QUIET_SECONDS: Final = 10.0
+MAX_KINDS: Final = 1000
+EXPECTED_ERRORS: Final = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.concurrent_transactions,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.leader_not_available,
+        ErrorCode.member_id_required,
+        ErrorCode.not_coordinator,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.rebalance_in_progress,
+        ErrorCode.topic_already_exists,
+        ErrorCode.unknown_member_id,
+        ErrorCode.unsupported_version,
+    }
+)
+"""Errors that clients handle in normal operation."""
+_RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
 
 
 class FrameBuffer:
@@ -101,12 +125,6 @@ class FrameBuffer:
 def _memory(size: int) -> memoryview:
     """Return uninitialized memory. Unlike a bytearray, it is not filled with zeros."""
     return np.empty(size, np.uint8).data
-
-
-MAX_UNSENT = 4 * 1024 * 1024
-"""Number of unsent response bytes above which a connection's next request must wait."""
-MAX_PARTS = 256
-"""Maximum number of buffers for one gathering write, below the limit of every system."""
 
 
 class Connection:
@@ -211,10 +229,6 @@ class Connection:
             self._outgoing.popleft()
 
 
-QUIET_SECONDS: Final = 10.0
-MAX_KINDS: Final = 1000
-
-
 @dataclass(slots=True)
 class _Repeated:
     """The time when a message was last logged, and how often it was suppressed since then."""
@@ -249,27 +263,6 @@ class RepeatLog:
             self._last.clear()
         self._last[kind] = _Repeated(now)
         self._log.log(level, message + repeated, *args)
-
-
-EXPECTED_ERRORS: Final = frozenset(
-    {
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.concurrent_transactions,
-        ErrorCode.invalid_producer_id_mapping,
-        ErrorCode.leader_not_available,
-        ErrorCode.member_id_required,
-        ErrorCode.not_coordinator,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.rebalance_in_progress,
-        ErrorCode.topic_already_exists,
-        ErrorCode.unknown_member_id,
-        ErrorCode.unsupported_version,
-    }
-)
-"""Errors that clients handle in normal operation."""
-
-_RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
 
 
 class ErrorLog(RepeatLog):

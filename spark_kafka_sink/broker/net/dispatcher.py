@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.kafka.protocol.messages import Values
 
+LOG = logging.getLogger(__name__)
+MAX_WAIT_SECONDS: Final = 0.1
+STOP_SECONDS: Final = 10.0
+MAX_QUEUED: Final = 64
+"""Number of queued requests from which acks=0 requests also wait, to limit memory use."""
+
 
 @dataclass(slots=True, eq=False)
 class ResponseChannel:
@@ -267,13 +273,6 @@ def _unsupported_message(api: int, version: int, handler: Handler | None) -> str
     if version > handler.versions.highest:
         return f"{text}: the client does not request ApiVersions, or ignores the response"
     return f"{text}: the client is too old for Kafka 4, or is configured for an old version"
-
-
-LOG = logging.getLogger(__name__)
-MAX_WAIT_SECONDS: Final = 0.1
-STOP_SECONDS: Final = 10.0
-MAX_QUEUED: Final = 64
-"""Number of queued requests from which acks=0 requests also wait, to limit memory use."""
 
 
 class RequestHandler:

@@ -37,6 +37,20 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS: Final = 10.0
 T = TypeVar("T")
+LOG = logging.getLogger(__name__)
+TICK_SECONDS: Final = 0.1
+_WITHOUT_STORAGE_ACCESS: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.METADATA,
+    }
+)
+"""APIs whose requests do not access the storage."""
+MAX_REQUESTS_PER_TURN: Final = 64
+"""Maximum number of requests of a connection per turn, to be fair to other connections."""
 
 
 def run_on(submit: Callable[[Callable[[], None]], None], function: Callable[[], T]) -> Future[T]:
@@ -66,22 +80,6 @@ def for_other_threads(sockets: SocketServer, lock: StateLock) -> NodeSockets:
             done.result(WAIT_SECONDS)
 
     return NodeSockets(*(partial(call, function) for function in sockets.of_nodes))
-
-
-LOG = logging.getLogger(__name__)
-TICK_SECONDS: Final = 0.1
-_WITHOUT_STORAGE_ACCESS: Final = frozenset(
-    {
-        ApiKey.API_VERSIONS,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.HEARTBEAT,
-        ApiKey.METADATA,
-    }
-)
-"""APIs whose requests do not access the storage."""
-MAX_REQUESTS_PER_TURN: Final = 64
-"""Maximum number of requests of a connection per turn, to be fair to other connections."""
 
 
 @dataclass(slots=True, eq=False)

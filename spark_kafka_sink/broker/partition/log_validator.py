@@ -47,6 +47,13 @@ _EARLY = {
     ErrorCode.message_too_large,
     ErrorCode.unsupported_compression_type,
 }
+LOG_APPEND_TIME = 0x08
+_CODEC_MASK = 0x07
+ZSTD_FROM_VERSION = 7
+_MIN_LENGTH = 14
+_LENGTH = slice(8, 12)
+_MAGIC_AT = 16
+"""Byte offset of the magic number, which is the same in all message formats."""
 
 
 class RefusedBatchError(Exception):
@@ -94,9 +101,6 @@ class AppendOptions(NamedTuple):
     config: LogConfig
     produce_version: int
     now_ms: int
-
-
-LOG_APPEND_TIME = 0x08
 
 
 def check_records(records: memoryview | bytes, header: BatchHeader, options: AppendOptions) -> int:
@@ -214,9 +218,6 @@ def with_largest_time(
     return right + body, BatchHeader.parse(right)
 
 
-_CODEC_MASK = 0x07
-
-
 def recompress(
     batch: memoryview | bytes, header: BatchHeader, config: LogConfig
 ) -> tuple[memoryview | bytes, BatchHeader]:
@@ -239,13 +240,6 @@ def recompress(
             f"{config.max_bytes}",
         )
     return new, BatchHeader.parse(new)
-
-
-ZSTD_FROM_VERSION = 7
-_MIN_LENGTH = 14
-_LENGTH = slice(8, 12)
-_MAGIC_AT = 16
-"""Byte offset of the magic number, which is the same in all message formats."""
 
 
 def validate(

@@ -146,11 +146,11 @@ class ProducerStateManager:
             if entry.last_offset < end:
                 self.entries[producer_id] = entry
                 continue
-            kept = {one.base_offset: one for one in entry.batches if one.base_offset < end}
+            kept = {batch.base_offset: batch for batch in entry.batches if batch.base_offset < end}
             if not kept or (found is not None and found.epoch != entry.epoch):
                 continue
             if found is not None:
-                kept |= {one.base_offset: one for one in found.batches}
+                kept |= {batch.base_offset: batch for batch in found.batches}
             batches = deque((kept[key] for key in sorted(kept)), MAX_CACHED_BATCHES)
             last = max(kept)
             self.entries[producer_id] = replace(entry, batches=batches, last_offset=last)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 UNDEFINED = -1
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
 
 
 class EpochEntry(NamedTuple):
@@ -71,12 +73,8 @@ class LeaderEpochCache:
         after = bisect_right(self.starts, epoch, key=lambda start: start.epoch)
         if epoch == UNDEFINED or after == len(self.starts):
             return EpochEntry(UNDEFINED, UNDEFINED)
-        found = self.starts[after - 1].epoch if after else epoch
-        return EpochEntry(found, self.starts[after].offset)
-
-
-_INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
+        epoch_found = self.starts[after - 1].epoch if after else epoch
+        return EpochEntry(epoch_found, self.starts[after].offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +163,8 @@ class UnifiedLog:
         One memoryview can contain several batches. With `at_least_one`, the first batch is returned
         regardless of its size (KIP-74). Only batches that end before the offset `end` are returned.
         """
-        found = self.storage.read(offset, end, max(max_bytes, 0))
-        return found if found or not at_least_one else self.storage.read(offset, end, -1)
+        batches = self.storage.read(offset, end, max(max_bytes, 0))
+        return batches if batches or not at_least_one else self.storage.read(offset, end, -1)
 
     def bytes_from(self, offset: int, end: int = END) -> int:
         """Return the number of bytes that can be read from `offset` up to `end`."""
@@ -179,8 +177,8 @@ class UnifiedLog:
             return None
         later = self.storage.batches(max(first.header.base_offset, self.start_offset))
         timely = (batch for batch in later if batch.header.max_timestamp >= timestamp)
-        found = (_first_in(batch, timestamp, self.start_offset) for batch in timely)
-        return next((one for one in found if one is not None), None)
+        offsets = (_first_in(batch, timestamp, self.start_offset) for batch in timely)
+        return next((offset_found for offset_found in offsets if offset_found is not None), None)
 
     def newest(self) -> TimedOffset | None:
         """Return the first record with the largest timestamp in the log (KIP-734), or None."""
@@ -234,8 +232,8 @@ def _first_in(batch: StoredBatch, timestamp: int, start: int) -> TimedOffset | N
     if header.is_log_append_time:
         times = np.full_like(times, header.max_timestamp)
     offsets = header.base_offset + fields.offset_deltas
-    found = np.flatnonzero((times >= timestamp) & (offsets >= start))
-    if not found.size:
+    matches = np.flatnonzero((times >= timestamp) & (offsets >= start))
+    if not matches.size:
         return None
-    first = int(found[0])
+    first = int(matches[0])
     return TimedOffset(int(times[first]), int(offsets[first]))

@@ -25,6 +25,22 @@ DEFAULT_PREFIX: Final = "korvet"
 DEFAULT_TIMEOUT_MS: Final = 2_000
 _GLOB: Final = re.compile(r"[][*?^\\-]")
 _ESCAPED: Final = r"\\\g<0>"
+RedisValue: TypeAlias = bytes | str | int
+Command: TypeAlias = tuple[RedisValue, ...]
+JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
+"""Function that returns the commands that update the given journal fields to current values."""
+LOG = logging.getLogger(__name__)
+_NAME = "kafkaprod-broker"
+_RUN_ID = re.compile(rb"run_id:(\w+)")
+_REPLICATION_ID = re.compile(rb"master_replid:(\w+)")
+_CLAIM_SECONDS = 0.02
+OWNER_FIELD = '["owner"]'
+"""Journal field that contains the name of the broker that last used the journal."""
+WAITS_FIELD = '["waits"]'
+"""Journal field with a counter, which is written before each WAIT."""
+_REPLICATION: Final[Command] = ("INFO", "replication")
+PAUSE_SECONDS = 0.5
+"""Seconds after a timeout during which commands fail immediately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,26 +124,6 @@ def _number(name: str, text: str) -> int:
     if not text.isdecimal():
         raise ConfigError(f"{name}={text} in the storage URL is not a number", hint="Set a number")
     return int(text)
-
-
-RedisValue: TypeAlias = bytes | str | int
-Command: TypeAlias = tuple[RedisValue, ...]
-
-JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
-"""Function that returns the commands that update the given journal fields to current values."""
-
-LOG = logging.getLogger(__name__)
-_NAME = "kafkaprod-broker"
-_RUN_ID = re.compile(rb"run_id:(\w+)")
-_REPLICATION_ID = re.compile(rb"master_replid:(\w+)")
-_CLAIM_SECONDS = 0.02
-OWNER_FIELD = '["owner"]'
-"""Journal field that contains the name of the broker that last used the journal."""
-WAITS_FIELD = '["waits"]'
-"""Journal field with a counter, which is written before each WAIT."""
-_REPLICATION: Final[Command] = ("INFO", "replication")
-PAUSE_SECONDS = 0.5
-"""Seconds after a timeout during which commands fail immediately."""
 
 
 class RedisFailedError(OSError):
@@ -334,7 +330,9 @@ class RedisConnection:
             former = _check_alone(self._location, self._name, own_id, text, stored)
             # Otherwise, Redis might still apply a change that was sent on a previous connection.
             # KILL with the own id has no effect, but shows whether the command is allowed.
-            self._exchange_allowed([("CLIENT", "KILL", "ID", one) for one in (*former, own_id)])
+            self._exchange_allowed(
+                [("CLIENT", "KILL", "ID", client_id) for client_id in (*former, own_id)]
+            )
             if self._owned is not None:
                 self._correct(self._owned)
         self.server = _found(_RUN_ID, server)
@@ -400,7 +398,7 @@ class RedisConnection:
         if isinstance(done, list):
             self._is_failing = False
             return done
-        why = next((one for one in replies if isinstance(one, Exception)), done)
+        why = next((reply for reply in replies if isinstance(reply, Exception)), done)
         raise self._failed(f"rejected a transaction: {why}")
 
     def _reply(self) -> Any:
@@ -416,8 +414,8 @@ class RedisConnection:
 
 def _found(pattern: re.Pattern[bytes], info: bytes) -> bytes | None:
     """Return the value that the pattern finds in the reply to INFO, or None."""
-    found = pattern.search(info)
-    return found and found[1]
+    match = pattern.search(info)
+    return match and match[1]
 
 
 def last_id(info: Sequence[Any]) -> bytes:
@@ -457,18 +455,20 @@ def _check_alone(
     """
     named = name.rpartition(":")[0] + ":"
     listed = [_client_fields(line) for line in clients.splitlines()]
-    own_db = next((one["db"] for one in listed if one["id"] == str(own_id)), None)
-    for one in listed:
-        is_named = one["name"].startswith(named) and one["name"] != name
-        is_first = int(one["id"]) < own_id or _owner_value(one["name"]) == owner
-        if is_named and one["db"] == own_db and is_first:
+    own_db = next((client["db"] for client in listed if client["id"] == str(own_id)), None)
+    for client in listed:
+        is_named = client["name"].startswith(named) and client["name"] != name
+        is_first = int(client["id"]) < own_id or _owner_value(client["name"]) == owner
+        if is_named and client["db"] == own_db and is_first:
             raise ClaimError(
-                f"another broker, connected from {one['addr']}, uses the prefix "
+                f"another broker, connected from {client['addr']}, uses the prefix "
                 f"{location.prefix!r} of {location.address}",
                 hint="Stop that broker, or set another prefix. If its machine is lost, close its "
-                f"connection: redis-cli CLIENT KILL ID {one['id']}",
+                f"connection: redis-cli CLIENT KILL ID {client['id']}",
             )
-    return [one["id"] for one in listed if one["name"] == name and one["id"] != str(own_id)]
+    return [
+        client["id"] for client in listed if client["name"] == name and client["id"] != str(own_id)
+    ]
 
 
 def _prepare(location: RedisLocation) -> tuple[Any, Any]:

@@ -28,6 +28,14 @@ DEFAULT_SEQUENCE_BITS = 10
 MAX_SEQUENCE_BITS = 20
 """Maximum number of sequence bits. The remaining 43 bits of an offset represent times until 2248.
 """
+KEY = b"key"
+VALUE = b"value"
+TIMESTAMP = b"timestamp"
+HEADER = b"header."
+NULL_HEADER = b"null-header."
+Fields: TypeAlias = list[bytes]
+"""Alternating field names and values, as Redis returns them."""
+_HEADERS = pa.struct([("key", pa.binary()), ("value", pa.binary())])
 
 
 def id_parts(text: bytes) -> tuple[int, int]:
@@ -85,18 +93,6 @@ class EntryIds:
     def next_offset(self, end: int, now_ms: int) -> int:
         """Return the next base offset: the offset of the current time, or `end` if higher."""
         return max(end, now_ms << self.sequence_bits)
-
-
-KEY = b"key"
-VALUE = b"value"
-TIMESTAMP = b"timestamp"
-HEADER = b"header."
-NULL_HEADER = b"null-header."
-
-Fields: TypeAlias = list[bytes]
-"""Alternating field names and values, as Redis returns them."""
-
-_HEADERS = pa.struct([("key", pa.binary()), ("value", pa.binary())])
 
 
 def write_fields(record: Record) -> Fields:

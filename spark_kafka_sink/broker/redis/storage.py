@@ -64,6 +64,18 @@ LOG = logging.getLogger(__name__)
 
 READ_BYTES = 1 << 20
 """Maximum bytes per read, unless the first batch is larger. A read blocks the calling thread."""
+FORMAT: Final = ("format", 1)
+"""Field that marks the prefix as used by a broker, because Redis does not support empty hashes."""
+SEQUENCE_BITS: Final = "sequence_bits"
+_NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
+"""Fields of the hash that do not contain journal values."""
+_SHOWN: Final = 5
+_FULL: Final = "used memory > 'maxmemory'"
+"""Part of the error with which a full Redis rejects a command."""
+_ANOTHER_PREFIX: Final = (
+    "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
+    "or delete the keys"
+)
 
 
 class RedisBatchTable(BatchTable):
@@ -304,20 +316,6 @@ class RedisLogStorage(LogStorage):
         self._streams.verify()
 
 
-FORMAT: Final = ("format", 1)
-"""Field that marks the prefix as used by a broker, because Redis does not support empty hashes."""
-SEQUENCE_BITS: Final = "sequence_bits"
-_NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
-"""Fields of the hash that do not contain journal values."""
-_SHOWN: Final = 5
-_FULL: Final = "used memory > 'maxmemory'"
-"""Part of the error with which a full Redis rejects a command."""
-_ANOTHER_PREFIX: Final = (
-    "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
-    "or delete the keys"
-)
-
-
 class RedisJournal(Journal):
     """A `Journal` in a Redis hash. Fields are [kind, key…] as JSON, and values are also JSON.
 
@@ -352,16 +350,16 @@ class RedisJournal(Journal):
         """
         self._check_topics(stored)
         self._check_transactions(stored)
-        wanted = {
+        expected = {
             _field(kind, key).encode(): json.dumps(value).encode()
             for kind, values in self._values.items()
             for key, value in values.items()
         }
-        fields = stored.keys() | wanted.keys()
-        changed = [field for field in fields if stored.get(field) != wanted.get(field)]
+        fields = stored.keys() | expected.keys()
+        changed = [field for field in fields if stored.get(field) != expected.get(field)]
         return [
-            ("HSET", self._hash, field, wanted[field])
-            if field in wanted
+            ("HSET", self._hash, field, expected[field])
+            if field in expected
             else ("HDEL", self._hash, field)
             for field in changed
             if field not in _NOT_VALUES
@@ -369,8 +367,8 @@ class RedisJournal(Journal):
 
     def _check_topics(self, stored: Mapping[bytes, bytes]) -> None:
         for (name,), topic in self.all(TOPIC).items():
-            found = json.loads(stored.get(_field(TOPIC, (name,)).encode(), b"{}"))
-            if found.get("id", topic["id"]) != topic["id"]:
+            other = json.loads(stored.get(_field(TOPIC, (name,)).encode(), b"{}"))
+            if other.get("id", topic["id"]) != topic["id"]:
                 raise ChangedDataError(
                     f"Redis has loaded an older state, from before topic {name} was deleted and "
                     "recreated. Restart the broker to continue with the older state"
@@ -378,8 +376,8 @@ class RedisJournal(Journal):
 
     def _check_transactions(self, stored: Mapping[bytes, bytes]) -> None:
         for (name,), txn in self.all(TRANSACTION).items():
-            found = json.loads(stored.get(_field(TRANSACTION, (name,)).encode(), b"null"))
-            if found and _has_ended(found, txn):
+            other = json.loads(stored.get(_field(TRANSACTION, (name,)).encode(), b"null"))
+            if other and _has_ended(other, txn):
                 raise ChangedDataError(
                     f"Redis has loaded an older state, in which a transaction of {name} is open "
                     "that has ended since. Restart the broker to continue with the older state"

@@ -37,6 +37,19 @@ _HEADER = b"header"
 _BYTES = b"bytes"
 _RECORDS = b"records"
 _CODEC_BITS = 0x07
+LOG = logging.getLogger(__name__)
+_GROUP = "kafkaprod::make"
+_START = "kafkaprod::start"
+"""A group of the batches' stream. Its last delivered id corresponds to the log start offset.
+
+The start can't be derived from the remaining entries, because there are gaps between batches. A
+full Redis accepts a new id for a group, but no new entries or values.
+"""
+PAGE = 1_000
+"""Maximum number of entries per reply in a paged read."""
+WAIT_MS = 100
+"""Timeout in milliseconds of each WAIT, which is repeated until the replicas have the data."""
+STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +83,11 @@ class BatchEntry:
         Raises:
             ValueError: the fields do not describe a batch.
         """
-        found = dict(zip(fields[::2], fields[1::2], strict=True))
-        if len(found.get(_HEADER, b"")) != HEADER_SIZE:
+        values = dict(zip(fields[::2], fields[1::2], strict=True))
+        if len(values.get(_HEADER, b"")) != HEADER_SIZE:
             raise ValueError("the entry has no batch header")
-        header = BatchHeader.parse(found[_HEADER])
-        return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
+        header = BatchHeader.parse(values[_HEADER])
+        return cls(header=header, size=int(values[_BYTES]), records=values.get(_RECORDS))
 
     def fields(self, stamped: bytes | bytearray | memoryview) -> list[RedisValue]:
         """Return the fields of the entry. `stamped` starts with the bytes of the header."""
@@ -110,12 +123,14 @@ def build_batches(
     Raises:
         ValueError: an id or a timestamp is not in this broker's format.
     """
-    sections = _sections([one for one in batch_entries if one.records is None], entries, ids)
+    sections = _sections(
+        [batch_entry for batch_entry in batch_entries if batch_entry.records is None], entries, ids
+    )
     return [
-        one.batch(*next(sections))
-        if one.records is None
-        else one.batch(one.records, one.header.record_count)
-        for one in batch_entries
+        batch_entry.batch(*next(sections))
+        if batch_entry.records is None
+        else batch_entry.batch(batch_entry.records, batch_entry.header.record_count)
+        for batch_entry in batch_entries
     ]
 
 
@@ -123,9 +138,9 @@ def _sections(
     batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> Iterator[tuple[memoryview | bytes, int]]:
     """Yield the records and the record count of each batch. All batches are encoded together."""
-    offsets = np.fromiter((ids.read(one[0]) for one in entries), np.int64, len(entries))
-    bases = np.array([one.header.base_offset for one in batch_entries], np.int64)
-    lasts = np.array([one.header.last_offset for one in batch_entries], np.int64)
+    offsets = np.fromiter((ids.read(entry[0]) for entry in entries), np.int64, len(entries))
+    bases = np.array([batch_entry.header.base_offset for batch_entry in batch_entries], np.int64)
+    lasts = np.array([batch_entry.header.last_offset for batch_entry in batch_entries], np.int64)
     owners = np.searchsorted(bases, offsets, "right") - 1
     kept = np.flatnonzero((owners >= 0) & (offsets <= lasts.take(owners, mode="clip")))
     if not len(kept):
@@ -133,7 +148,7 @@ def _sections(
         return
     owners = owners[kept]
     columns = read_columns([entries[number][1] for number in kept.tolist()])
-    times = np.array([one.base_timestamp for one in batch_entries], np.int64)
+    times = np.array([batch_entry.base_timestamp for batch_entry in batch_entries], np.int64)
     assert columns.timestamps is not None
     deltas = (offsets[kept] - bases[owners]).astype(np.int32)
     encoded = encode_records(columns, deltas, columns.timestamps - times[owners])
@@ -141,18 +156,6 @@ def _sections(
     for end in np.searchsorted(owners, np.arange(len(batch_entries)), "right").tolist():
         yield slice_records(encoded, start, end), end - start
         start = end
-
-
-LOG = logging.getLogger(__name__)
-_GROUP = "kafkaprod::make"
-_START = "kafkaprod::start"
-"""A group of the batches' stream. Its last delivered id corresponds to the log start offset.
-
-The start can't be derived from the remaining entries, because there are gaps between batches. A
-full Redis accepts a new id for a group, but no new entries or values.
-"""
-PAGE = 1_000
-"""Maximum number of entries per reply in a paged read."""
 
 
 class StreamKeys(NamedTuple):
@@ -275,14 +278,14 @@ class RedisStreams:
         dropped = False
         for key in self.keys:
             info = self._connection.call("XINFO", "STREAM", key)
-            found = dict(zip(info[::2], info[1::2], strict=True))
+            values = dict(zip(info[::2], info[1::2], strict=True))
             milliseconds, sequence = id_parts(last_id(info))
             # Another writer's sequence can exceed sequence_bits. In that case, the addition
             # carries.
             newest = (milliseconds << self._ids.sequence_bits) + sequence
             self.reserved = max(self.reserved, newest + 1)
             # Redis before version 7 does not count added entries.
-            dropped = dropped or found.get(b"entries-added") != found[b"length"]
+            dropped = dropped or values.get(b"entries-added") != values[b"length"]
         return dropped
 
     def restore_start(self) -> int:
@@ -300,7 +303,7 @@ class RedisStreams:
     def _groups(self) -> dict[str, bytes]:
         """Return the last delivered id of each group of the batches' stream, by name."""
         replies = self._connection.call("XINFO", "GROUPS", self.keys.batches)
-        groups = (dict(zip(one[::2], one[1::2], strict=True)) for one in replies)
+        groups = (dict(zip(reply[::2], reply[1::2], strict=True)) for reply in replies)
         return {group[b"name"].decode(): group[b"last-delivered-id"] for group in groups}
 
     def _first_offset(self) -> int:
@@ -438,11 +441,11 @@ class RedisStreams:
         entries, batch_entries = _checked(self._connection.pipeline(commands))
         try:
             stored = _read_batches(batch_entries)
-            found = build_batches(stored, entries, self._ids)
+            batches = build_batches(stored, entries, self._ids)
         except ValueError as error:
             raise RedisFailedError(f"{self.keys.records} can't be read: {error}") from error
-        counts = [BatchHeader.parse(data).record_count for data in found]
-        return found, counts == [one.header.record_count for one in stored]
+        counts = [BatchHeader.parse(data).record_count for data in batches]
+        return batches, counts == [entry.header.record_count for entry in stored]
 
 
 def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Command:
@@ -461,11 +464,11 @@ def _written(
         writes: results of `add_command`.
         pages: entries as [id, fields] by key.
     """
-    found = {(key, one): fields for key, page in pages.items() for one, fields in page}
+    stored = {(key, entry): fields for key, page in pages.items() for entry, fields in page}
     return [
         (key, entry_id)
         for _, key, _, entry_id, *fields in writes
-        if found.get((str(key), entry_id)) == [_encoded(value) for value in fields]
+        if stored.get((str(key), entry_id)) == [_encoded(value) for value in fields]
     ]
 
 
@@ -494,11 +497,6 @@ def _read_batches(entries: list[Any]) -> list[BatchEntry]:
         return [BatchEntry.read(fields) for _, fields in entries]
     except (ValueError, KeyError) as error:
         raise RedisFailedError(f"batch headers can't be read: {error}") from error
-
-
-WAIT_MS = 100
-"""Timeout in milliseconds of each WAIT, which is repeated until the replicas have the data."""
-STOP_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)

@@ -49,10 +49,10 @@ class Operation(IntEnum):
         Raises:
             ConfigError: the operation is unknown.
         """
-        wanted = text.replace("_", "").upper()
-        for one in cls:
-            if one.name.replace("_", "") == wanted:
-                return one
+        letters = text.replace("_", "").upper()
+        for member in cls:
+            if member.name.replace("_", "") == letters:
+                return member
         raise ConfigError(
             f"unknown operation {text}", hint=f"Operations: {', '.join(o.label for o in cls)}"
         )
@@ -141,12 +141,12 @@ def denial_of(user: str, operation: str, **resources: str | None) -> Denial:
     Raises:
         ConfigError: more than one resource is specified, or the operation is unknown.
     """
-    given = [(kind, name) for kind, name in resources.items() if name is not None]
-    if len(given) > 1:
+    named = [(kind, name) for kind, name in resources.items() if name is not None]
+    if len(named) > 1:
         raise ConfigError(
             "a deny rule can have only one resource", hint="Add one deny rule per resource"
         )
-    kind, name = given[0] if given else ("cluster", CLUSTER_NAME)
+    kind, name = named[0] if named else ("cluster", CLUSTER_NAME)
     parsed = Operation.parse(operation)
     type_ = ResourceType[kind.upper()]
     return Denial(user=user.removeprefix(_USER), operation=parsed, type=type_, name=name)

@@ -30,6 +30,16 @@ from spark_kafka_sink.common.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LIFETIME: Final = timedelta(days=365)
+_SKEW: Final = timedelta(days=1)
+"""Time before its creation from which a certificate is valid, because clients' clocks can be slow.
+"""
+_VERIFY = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
 
 class PemFiles:
     """A folder for PEM files that only its owner can read. It is deleted with this object."""
@@ -51,12 +61,6 @@ class PemFiles:
         """Write a certificate and its key to new files, and return their paths."""
         name = f"pair-{next(self._pairs)}"
         return self.write(f"{name}.crt", certificate), self.write(f"{name}.key", key)
-
-
-LIFETIME: Final = timedelta(days=365)
-_SKEW: Final = timedelta(days=1)
-"""Time before its creation from which a certificate is valid, because clients' clocks can be slow.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,13 +191,6 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
-
-
-_VERIFY = {
-    ClientAuth.NONE: ssl.CERT_NONE,
-    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
-    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
-}
 
 
 class ServerTls:

@@ -29,6 +29,14 @@ _SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
 """Asymmetric signature algorithms, for which only the issuer has the private key."""
 _LATEST_MS: Final = 2**53
 """The largest integer that every JSON parser represents exactly (RFC 8259, section 6)."""
+_SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
+_MESSAGE: Final = re.compile(
+    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01"
+    r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)*)\x01"
+)
+_BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_.a-zA-Z0-9]+)")
+_ACKNOWLEDGED_FAILURE: Final = b"\x01"
+"""The client's message after its token was rejected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,26 +148,16 @@ def _parts(token: str) -> tuple[str, str, str]:
 
 def _json(part: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        claims = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
         raise AuthenticationError("the token is not a JSON Web Token") from None
-    if not isinstance(found, dict):
+    if not isinstance(claims, dict):
         raise AuthenticationError("the token is not a JSON Web Token")
-    return found
+    return claims
 
 
 def _encoded(values: Mapping[str, Any]) -> str:
     return urlsafe_b64encode(json.dumps(values).encode()).rstrip(b"=").decode()
-
-
-_SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
-_MESSAGE: Final = re.compile(
-    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01"
-    r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)*)\x01"
-)
-_BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_.a-zA-Z0-9]+)")
-_ACKNOWLEDGED_FAILURE: Final = b"\x01"
-"""The client's message after its token was rejected."""
 
 
 class OAuthBearerSaslServer(SaslServer):
@@ -198,12 +196,12 @@ class OAuthBearerSaslServer(SaslServer):
 
 def _parsed(response: bytes) -> tuple[str, str]:
     """Return the authorization id and the token of the client's message."""
-    found = _MESSAGE.fullmatch(response.decode("utf-8", "replace"))
-    if found is None:
+    match = _MESSAGE.fullmatch(response.decode("utf-8", "replace"))
+    if match is None:
         raise SaslServerError("Invalid OAUTHBEARER client first message")
-    pairs = dict(pair.split("=", 1) for pair in found["pairs"].split("\x01") if pair)
+    pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\x01") if pair)
     bearer = _BEARER.fullmatch(pairs.get("auth", ""))
     if bearer is None:
         raise SaslServerError("Invalid OAUTHBEARER client first message: no bearer token")
-    name = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
+    name = (match["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
     return name, bearer["token"]

@@ -31,6 +31,17 @@ HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash function by SCRAM mechanism (RFC 7677), with hashlib's name."""
 DEFAULT_ITERATIONS: Final = 4096
 _SALT_BYTES: Final = 32
+_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|[^\x00-\x7F]|=2C|=3D)+"
+_PRINTABLE: Final = r"[\x21-\x2B\x2D-\x7E]+"
+_EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^,\x00]+)*"
+_FIRST: Final = re.compile(
+    rf"(?P<gs2>n,(?:a=(?P<authzid>{_NAME}))?,)"
+    rf"(?P<bare>(?:m=[^,\x00]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
+)
+_FINAL: Final = re.compile(
+    rf"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
+    r",p=(?P<proof>[A-Za-z0-9+/=]+)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +101,14 @@ class Credentials:
 
     def has_password(self, user: str, password: str) -> bool:
         """Return True if the user has this password. Takes the same time for unknown users."""
-        found = self._users.get(user)
-        expected = self._key if found is None else found.password_mac
-        return hmac.compare_digest(expected, self._mac(password)) and found is not None
+        credentials = self._users.get(user)
+        expected = self._key if credentials is None else credentials.password_mac
+        return hmac.compare_digest(expected, self._mac(password)) and credentials is not None
 
     def scram(self, user: str, mechanism: str) -> ScramCredential | None:
         """Return a user's credential for a SCRAM mechanism, or None if the user is unknown."""
-        found = self._users.get(user)
-        return None if found is None else found.scram[mechanism]
+        credentials = self._users.get(user)
+        return None if credentials is None else credentials.scram[mechanism]
 
     def _mac(self, password: str) -> bytes:
         return hmac.digest(self._key, password.encode(), "sha256")
@@ -147,19 +158,6 @@ class PlainSaslServer(SaslServer):
         return b""
 
 
-_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|[^\x00-\x7F]|=2C|=3D)+"
-_PRINTABLE: Final = r"[\x21-\x2B\x2D-\x7E]+"
-_EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^,\x00]+)*"
-_FIRST: Final = re.compile(
-    rf"(?P<gs2>n,(?:a=(?P<authzid>{_NAME}))?,)"
-    rf"(?P<bare>(?:m=[^,\x00]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
-)
-_FINAL: Final = re.compile(
-    rf"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
-    r",p=(?P<proof>[A-Za-z0-9+/=]+)"
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Exchange:
     """The state of an exchange between the client's two messages."""
@@ -196,35 +194,35 @@ class ScramSaslServer(SaslServer):
         return self._first(text) if self._exchange is None else self._final(text, self._exchange)
 
     def _first(self, text: str) -> bytes:
-        found = _FIRST.fullmatch(text)
-        if found is None:
+        match = _FIRST.fullmatch(text)
+        if match is None:
             raise SaslServerError("Invalid SCRAM client first message")
-        user = _unescaped(found["name"])
+        user = _unescaped(match["name"])
         credential = self._credentials.scram(user, self._mechanism)
         if credential is None:
             raise SaslServerError("Authentication failed: Invalid user credentials")
-        _check_authorization_id(_unescaped(found["authzid"] or ""), user)
-        nonce = found["nonce"] + self._nonce
+        _check_authorization_id(_unescaped(match["authzid"] or ""), user)
+        nonce = match["nonce"] + self._nonce
         salt = b64encode(credential.salt).decode()
         answer = f"r={nonce},s={salt},i={credential.iterations}"
         self._exchange = _Exchange(
             user=user,
             credential=credential,
             nonce=nonce,
-            gs2=found["gs2"],
-            messages=f"{found['bare']},{answer}",
+            gs2=match["gs2"],
+            messages=f"{match['bare']},{answer}",
         )
         return answer.encode()
 
     def _final(self, text: str, exchange: _Exchange) -> bytes:
-        found = _FINAL.fullmatch(text)
-        if found is None or _decoded(found["binding"]) != exchange.gs2.encode():
+        match = _FINAL.fullmatch(text)
+        if match is None or _decoded(match["binding"]) != exchange.gs2.encode():
             raise SaslServerError("Invalid SCRAM client final message")
         # Check only the end, like Kafka, because librdkafka before 2.2 sends its own part twice.
-        if not found["nonce"].endswith(exchange.nonce):
+        if not match["nonce"].endswith(exchange.nonce):
             raise SaslServerError("Invalid client nonce in the final client message.")
-        signed = f"{exchange.messages},{found['bare']}".encode()
-        if not self._proves(_decoded(found["proof"]), signed, exchange.credential):
+        signed = f"{exchange.messages},{match['bare']}".encode()
+        if not self._proves(_decoded(match["proof"]), signed, exchange.credential):
             raise SaslServerError("Invalid client credentials")
         signature = hmac.digest(exchange.credential.server_key, signed, self._hash)
         self.is_complete, self.user, self._exchange = True, exchange.user, None
@@ -235,7 +233,7 @@ class ScramSaslServer(SaslServer):
         signature = hmac.digest(credential.stored_key, signed, self._hash)
         if len(proof) != len(signature):
             return False
-        key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+        key = bytes(left ^ other for left, other in zip(proof, signature, strict=True))
         return hmac.compare_digest(hashlib.new(self._hash, key).digest(), credential.stored_key)
 
 

@@ -36,6 +36,15 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.security.settings import SecuritySettings
 
+_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_MODULES: Final = {
+    "SCRAM-SHA-512": _SCRAM,
+    "SCRAM-SHA-256": _SCRAM,
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
+    OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
+"""Java's login modules by mechanism, in order of preference."""
+
 
 class ServerSecurity:
     """Certificates, users and deny rules, which are retained when the broker restarts.
@@ -77,16 +86,6 @@ class ServerSecurity:
         if not self._makers:
             return None
         return SaslServerAuthenticator(self._makers, self.settings.connections_max_reauth_ms)
-
-
-_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_MODULES: Final = {
-    "SCRAM-SHA-512": _SCRAM,
-    "SCRAM-SHA-256": _SCRAM,
-    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
-    OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
-}
-"""Java's login modules by mechanism, in order of preference."""
 
 
 def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:

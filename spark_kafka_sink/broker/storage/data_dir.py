@@ -287,8 +287,8 @@ def _check_no_link(folder: Path) -> None:
 
 
 def _shown(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    hidden = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _remove_mark(mark: Path) -> str | None:
@@ -307,8 +307,8 @@ def _remove_mark(mark: Path) -> str | None:
 def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     """Return the segment files in a partition's folder, sorted by name. Links are omitted."""
     with os.scandir(folder) as entries:
-        found = [one.name for one in entries if one.is_file(follow_symlinks=False)]
-    return [folder / name for name in sorted(found) if pattern.fullmatch(name)]
+        files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    return [folder / name for name in sorted(files) if pattern.fullmatch(name)]
 
 
 def _damaged(path: Path, why: str, remedy: str) -> ConfigError:

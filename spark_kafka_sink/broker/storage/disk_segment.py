@@ -34,6 +34,10 @@ MIN_FILES: Final = 8
 MAX_FILES: Final = 8192
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+OFFSET_ENTRY: Final = Struct(">ii")
+"""Offset relative to the segment's base offset, and byte position of its batch."""
+TIME_ENTRY: Final = Struct(">qi")
+"""Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
 
 
 def allowed_files() -> int:
@@ -67,10 +71,10 @@ class FileHandles:
         Raises:
             OSError: the file cannot be opened, is a symbolic link, or is missing without `create`.
         """
-        found = self._open.get(path)
-        if found is not None:
+        file = self._open.get(path)
+        if file is not None:
             self._open.move_to_end(path)
-            return found
+            return file
         flags = _FLAGS | os.O_CREAT if create else _FLAGS
         while len(self._open) >= self._limit:
             self._close_oldest()
@@ -103,12 +107,6 @@ class FileHandles:
         """Close all files."""
         while self._open:
             self._close_oldest()
-
-
-OFFSET_ENTRY: Final = Struct(">ii")
-"""Offset relative to the segment's base offset, and byte position of its batch."""
-TIME_ENTRY: Final = Struct(">qi")
-"""Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
 
 
 class IndexFile:

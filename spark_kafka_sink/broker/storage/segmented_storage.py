@@ -189,8 +189,8 @@ class SegmentedStorage(LogStorage):
 
     def _at(self, offset: int) -> int:
         """Return the index of the segment that contains an offset."""
-        found = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
-        return max(found - 1, 0)
+        index = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
+        return max(index - 1, 0)
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
         """See `LogStorage`."""
@@ -271,7 +271,11 @@ class SegmentedStorage(LogStorage):
         Raises:
             OSError: the journal failed. The log must not be truncated.
         """
-        kept = (one.base_offset for one in reversed(self.segments) if one.base_offset < offset)
+        kept = (
+            segment.base_offset
+            for segment in reversed(self.segments)
+            if segment.base_offset < offset
+        )
         base = next(kept, self.start_offset)
         if base < self.recovery_point:
             self._set_recovery_point(base)
