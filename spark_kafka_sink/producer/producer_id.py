@@ -9,7 +9,7 @@ Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl import AclAdvisor
 
 LAST_EPOCH = (1 << 15) - 1
+_granted_epochs_only: set[tuple[str, ...]] = set()
+"""Bootstrap servers of clusters that reject epochs which InitProducerId has not returned."""
 
 
 class ProducerIdState(Enum):
@@ -58,6 +60,10 @@ class ProducerState:
     epoch: int = NO_PRODUCER_EPOCH
     transactional_id: str | None = None
     is_used: bool = False
+    cluster: tuple[str, ...] = ()
+    """The bootstrap servers."""
+    granted: dict[int, int] = field(default_factory=dict)
+    """The epoch that InitProducerId has returned with each producer id."""
 
     def transition_to(self, state: ProducerIdState) -> None:
         """Change the state; raise AssertionError if the transition is not in the table."""
@@ -69,9 +75,11 @@ class ProducerState:
         """Store the producer id and epoch that InitProducerId returned."""
         self.transition_to(ProducerIdState.KNOWN)
         self.producer_id, self.epoch, self.is_used = producer_id, epoch, False
+        self.granted[producer_id] = epoch
 
-    def begin_session(self) -> None:
+    def begin_session(self, cluster: tuple[str, ...] = ()) -> None:
         """Start a new epoch if any partition has sequences in the current epoch."""
+        self.cluster = cluster
         if self.is_used:
             self.bump_epoch()
 
@@ -83,7 +91,7 @@ class ProducerState:
         return self.producer_id, self.epoch
 
     def bump_epoch(self) -> None:
-        """Increment the epoch; after the last epoch, request a new producer id.
+        """Increment the epoch; after the last epoch, or if the cluster rejects that, request an id.
 
         Partitions that have sequences in an earlier epoch may continue in that epoch, because
         brokers check each partition separately.
@@ -91,10 +99,18 @@ class ProducerState:
         self.is_used = False
         if self.state is not ProducerIdState.KNOWN:
             return  # the producer id is already missing or requested
-        if self.epoch >= LAST_EPOCH:
+        if self.epoch >= LAST_EPOCH or self.cluster in _granted_epochs_only:
             self.transition_to(ProducerIdState.MISSING)
         else:
             self.epoch += 1
+
+    def is_own_epoch(self, producer_id: int, epoch: int) -> bool:
+        """Return True if this producer has incremented the epoch without InitProducerId."""
+        return self.transactional_id is None and epoch > self.granted.get(producer_id, epoch)
+
+    def epoch_rejected(self) -> None:
+        """Never increment an epoch on this cluster again; Apache Kafka accepts that, Tansu not."""
+        _granted_epochs_only.add(self.cluster)
 
 
 _VALUES = {"transactional_id": None, "transaction_timeout": timedelta(milliseconds=2**31 - 1)}

@@ -85,7 +85,7 @@ class ProducerSession:
         if transaction is not None:
             producer_state = ProducerState(transactional_id=transaction.transactional_id)
         self.producer_state = producer_state or ProducerState()
-        self.producer_state.begin_session()
+        self.producer_state.begin_session(client.config.bootstrap_servers)
         self.context = make_context(
             client, self.producer_state, settings or SessionSettings(), transaction, executor
         )

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 _RECONNECT = "check the connection to the brokers, then run the write again"
 _ENDED = (
-    "a newer producer uses this transactional id, or the transaction exceeded "
-    "transaction.timeout.ms: run the write again"
+    "A newer producer uses this transactional id, or the transaction exceeded "
+    "transaction.timeout.ms: run the write again."
+)
+_FENCED = (
+    "The broker rejects the epoch of this producer, which has no transactional id: run the write "
+    "again, or set kafka.enable.idempotence=false."
 )
 _HINTS: Mapping[int, str] = {
     ErrorCode.invalid_producer_epoch: _ENDED,
@@ -86,7 +90,11 @@ def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
 
 
 def batch_error(
-    batch: ProducerBatch, response: PartitionResponse, acls: AclAdvisor
+    batch: ProducerBatch,
+    response: PartitionResponse,
+    acls: AclAdvisor,
+    *,
+    transactional: bool = False,
 ) -> DeliveryError:
     """Return the error for a batch that failed permanently with this response."""
     code, topic = response.code, batch.partition.topic
@@ -104,6 +112,7 @@ def batch_error(
     details += [response.message] if response.message else []
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
     hint = _HINTS.get(code, "see Kafka's documentation of this error")
+    hint = _FENCED if code in error_codes.FENCED and not transactional else hint
     error_class = AuthorizationError if denied else DeliveryError
     return error_class(
         f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed permanently"

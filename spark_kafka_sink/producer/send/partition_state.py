@@ -271,7 +271,8 @@ class PartitionState:
         """
         if producer.transactional_id is not None:
             return self._close_gap()
-        producer.bump_epoch()
+        if self._next is None or self._next[:2] == (producer.producer_id, producer.epoch):
+            producer.bump_epoch()  # Otherwise, another partition has already left this epoch.
         lost = self.take_retries(lambda batch: batch.ambiguous)
         # The first batch of the new epoch is sent alone.
         self._must_renumber, self._known_by, self._gap, self._next = False, NO_LEADER, None, None

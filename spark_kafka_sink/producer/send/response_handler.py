@@ -93,6 +93,7 @@ class Facts:
     - `gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
       failed batch unless the batch expired.
     - `transactional`: the records are part of a transaction, so the epoch cannot be bumped.
+    - `own_epoch`: the producer has incremented the batch's epoch without InitProducerId.
     """
 
     idempotent: bool
@@ -103,6 +104,7 @@ class Facts:
     attempts_left: bool
     gapless: bool = False
     transactional: bool = False
+    own_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ def decide(code: int, facts: Facts) -> Decision:
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
     if code == ErrorCode.message_too_large:
         return _too_large(code, facts)
+    if code in error_codes.FENCED and facts.own_epoch and not (facts.ambiguous or facts.expired):
+        return Decision(Action.BUMP_AND_RETRY)  # The broker knows only epochs that it has returned.
     if code in error_codes.FATAL_TO_PRODUCER:
         return Decision(Action.FATAL, _status(code, facts))
     action = _retriable(code, facts)
@@ -275,6 +279,7 @@ class ResponseHandler:
             attempts_left=batch.attempts <= self._config.retries,
             gapless=self._config.enable_gapless_guarantee,
             transactional=self._session.transactions is not None,
+            own_epoch=self._session.producer_state.is_own_epoch(batch.producer_id, batch.epoch),
         )
 
     def _log(self, answer: Answer, completion: Completion, action: Action) -> None:
@@ -301,6 +306,8 @@ class ResponseHandler:
 
     def _retry(self, answer: Answer, action: Action, now: float) -> None:
         state, batch, response = answer
+        if response.code in error_codes.FENCED:
+            self._session.producer_state.epoch_rejected()
         at = now + retry_delay(self._config, batch.attempts - 1, self._client.random)
         if action is Action.REFRESH_AND_RETRY:
             metadata, partition = self._client.metadata, batch.partition
@@ -370,7 +377,10 @@ class ResponseHandler:
             case Remedy.HALVE:
                 self._split(state, batch, half(batch.raw_size))
             case Remedy.NONE:
-                error = batch_error(batch, response, self._session.acls)
+                transactional = self._session.transactions is not None
+                error = batch_error(
+                    batch, response, self._session.acls, transactional=transactional
+                )
                 state.remove(batch)
                 self._completion.fail(batch, decision.status, answer.error)
                 self._completion.fail_session(error)

@@ -32,6 +32,8 @@ class FakeLog:
     leader_epoch: int = 0
     max_batch: int = 1 << 30
     since_2_5: bool = True
+    granted_epochs_only: int = 0
+    """The error code for epochs that InitProducerId has not returned; 0 to accept them."""
     batches: list[bytes] = field(default_factory=list)
     producers: dict[int, ProducerState] = field(default_factory=dict)
     end: int = 0
@@ -60,6 +62,8 @@ class FakeLog:
         return 0, base
 
     def _check(self, header: BatchHeader, known: ProducerState | None) -> tuple[int, int] | None:
+        if self.granted_epochs_only and header.producer_epoch > 0:
+            return self.granted_epochs_only, -1
         if known is None:
             return None if self.since_2_5 or header.base_sequence == 0 else (59, -1)
         if header.producer_epoch < known.epoch:

@@ -10,6 +10,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.producer.producer_id import LAST_EPOCH
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -244,15 +245,15 @@ def test_unknown_producer_id_starts_a_new_epoch() -> None:
 
 def test_new_producer_id_follows_the_last_epoch() -> None:
     with world() as sim:
+        sim.session.producer_state.epoch = LAST_EPOCH
         acknowledge_first(sim)
-        sim.session.producer_state.epoch = (1 << 15) - 1
         old = sim.session.producer_state.producer_id
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
         sim.send_batches(2)
         sim.finish()
         found = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
         places = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in found]
-        assert places == [(old, 0, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
+        assert places == [(old, LAST_EPOCH, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
 
 
 def test_two_partitions_bump_at_the_last_epoch() -> None:

@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.producer import producer_id
 from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH
 from tests.support.harness.fake import FakeCluster, Fault
@@ -339,3 +340,35 @@ def run(seed: int, *, since_2_5: bool) -> int:
 def test_acknowledged_records_are_in_append_order(since_2_5: bool) -> None:
     delivered = sum(run(seed, since_2_5=since_2_5) for seed in range(SEEDS))
     assert delivered > SEEDS
+
+
+@pytest.mark.parametrize("code", [90, 47])
+def test_cluster_without_own_epochs_gets_new_producer_ids(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Tansu rejects an epoch that InitProducerId has not returned. No record is lost or doubled."""
+    monkeypatch.setattr(producer_id, "_granted_epochs_only", set())
+    sim = World(brokers(since_2_5=True, partitions=PARTITIONS), batch_size=60)
+    first_id, values = sim.cluster.next_producer_id, [b"%d" % number for number in range(40)]
+    for session in range(3):
+        if session:
+            sim.next_session()
+        for log in sim.cluster.logs.values():
+            log.granted_epochs_only = code
+        for partition in range(PARTITIONS):
+            sim.send(values, partition)
+        sim.finish()
+        assert [log_of(sim, each) for each in range(PARTITIONS)] == [values * (session + 1)] * 2
+        assert (sim.report().retries > 0) is (session == 1), "only the first own epoch is rejected"
+    assert epochs(sim) == [0] * len(epochs(sim))
+    assert sim.cluster.next_producer_id == first_id + 2
+
+
+@pytest.mark.parametrize("code", [90, 47])
+def test_fenced_producer_without_a_transactional_id_is_named(code: int) -> None:
+    sim = World(brokers(since_2_5=True))
+    sim.fault(Fault(error=code))
+    sim.send([b"a"])
+    with pytest.raises(DeliveryError, match="which has no transactional id"):
+        sim.finish()
+    assert log_of(sim) == []
