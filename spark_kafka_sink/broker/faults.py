@@ -189,13 +189,13 @@ def parse_fault(text: str) -> Fault:
         ConfigError: the text is not a valid fault.
     """
     name, *words = text.split(":")
-    given: dict[str, Any] = {"api": _api(name, text)}
+    fields: dict[str, Any] = {"api": _api(name, text)}
     for word in words:
         key, _, value = word.partition("=")
-        given |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
-    if "effect" not in given:
+        fields |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
+    if "effect" not in fields:
         raise _invalid(text, f"it specifies no effect; the effects are: {', '.join(Effect)}")
-    return Fault(**given)
+    return Fault(**fields)
 
 
 def _parsed(parse: Callable[[str], T], value: str, text: str, problem: str) -> T:
@@ -454,8 +454,10 @@ class FaultInjector:
     def _fail_partitions(
         self, channel: ResponseChannel, context: RequestContext, fault: Fault, shape: PartitionShape
     ) -> None:
-        def is_failed(item: Any, one: Any) -> bool:
-            return fault.covers(RequestPartition(context.topic_name(item), shape.index_of(one)))
+        def is_failed(item: Any, partition: Any) -> bool:
+            return fault.covers(
+                RequestPartition(context.topic_name(item), shape.index_of(partition))
+            )
 
         rest, failed = request_shapes.split(shape, context.request, is_failed)
         add = request_shapes.failed_adder(shape, failed, _code(fault.value))

@@ -178,8 +178,8 @@ def name_of(item: Any) -> str | None:
 
 def id_of(item: Any) -> UUID | None:
     """Return the topic id of an item, or None if the request's version uses names."""
-    found: UUID | None = getattr(item, "topic_id", None)
-    return found
+    topic_id: UUID | None = getattr(item, "topic_id", None)
+    return topic_id
 
 
 def unknown_topic(item: Any) -> ErrorCode:
@@ -248,9 +248,9 @@ def failed_adder(
     return add
 
 
-def _is_same_topic(one: Values, other: Values) -> bool:
+def _is_same_topic(topic: Values, other: Values) -> bool:
     keys = ("name", "topic", "topic_id")
-    return any(one.get(key) is not None and one.get(key) == other[key] for key in keys)
+    return any(topic.get(key) is not None and topic.get(key) == other[key] for key in keys)
 
 
 def _failed_marker(item: Any, error: ErrorCode) -> Values:

@@ -133,11 +133,11 @@ class GroupOffsets(UserDict[tuple[str, int], CommittedOffset]):
     @classmethod
     def load_all(cls, journal: Journal) -> dict[str, GroupOffsets]:
         """Return the stored offsets of all groups by group id."""
-        found: dict[str, GroupOffsets] = {}
+        groups: dict[str, GroupOffsets] = {}
         for (group, topic, partition), value in journal.all(KIND).items():
-            offsets = found.setdefault(str(group), cls(journal, str(group)))
+            offsets = groups.setdefault(str(group), cls(journal, str(group)))
             offsets.data[str(topic), int(partition)] = CommittedOffset(**value)
-        return found
+        return groups
 
     def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
         self._journal.put(KIND, (self._group_id, *topic_partition), asdict(offset))

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
@@ -257,7 +258,7 @@ class TransactionCoordinator:
 
     def recover(self, topics: Iterable[Topic]) -> None:
         """Reconcile the journal with the logs after a start. Either can have lost its end."""
-        for partition in (each for topic in topics for each in topic.partitions):
+        for partition in chain.from_iterable(topic.partitions for topic in topics):
             self.producer_ids.skip_used(partition.producers.entries)
             self._end_orphaned(partition)
         with contextlib.suppress(OSError):  # The next start tries again.

@@ -258,7 +258,7 @@ def delete_group(context: RequestContext, group_id: str) -> ErrorCode:
         return ErrorCode.group_id_not_found
     if group.members:
         return ErrorCode.non_empty_group
-    context.cluster.transactional_offsets.forget(lambda one, _: one == group_id)
+    context.cluster.transactional_offsets.forget(lambda group, _: group == group_id)
     context.cluster.group_coordinator.delete(group_id)
     return ErrorCode.none
 

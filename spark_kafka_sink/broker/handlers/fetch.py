@@ -154,23 +154,23 @@ def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetc
 
 
 def _read(
-    one: PartitionFetch, left: int, *, is_first: bool
+    fetch: PartitionFetch, left: int, *, is_first: bool
 ) -> tuple[list[memoryview], dict[str, Any]]:
     """Return batches of a partition, and the other fields of the partition's response."""
-    partition = one.partition
-    failed = {**BY_PARTITION[ApiKey.FETCH].failed, "error_code": one.error}
+    partition = fetch.partition
+    failed = {**BY_PARTITION[ApiKey.FETCH].failed, "error_code": fetch.error}
     if partition is None:
         return [], failed | {"aborted_transactions": []}
-    if one.error is ErrorCode.not_leader_or_follower:
+    if fetch.error is ErrorCode.not_leader_or_follower:
         return [], failed | {"current_leader": partition.current_leader}
-    if one.error:
+    if fetch.error:
         return [], failed
-    offset, limit = one.requested.fetch_offset, min(left, one.requested.partition_max_bytes)
+    offset, limit = fetch.requested.fetch_offset, min(left, fetch.requested.partition_max_bytes)
     data: list[memoryview] = []
     try:
         if left > 0 or is_first:
-            data = partition.log.read(offset, limit, at_least_one=is_first, end=one.end)
-        aborted = _aborted(one, partition, data) if one.committed else None
+            data = partition.log.read(offset, limit, at_least_one=is_first, end=fetch.end)
+        aborted = _aborted(fetch, partition, data) if fetch.committed else None
     except OSError as error:
         warn_once(LOG, "can't read %s: %s", f"{partition.topic}-{partition.index}", str(error))
         return [], failed | {"error_code": ErrorCode.kafka_storage_error}
@@ -183,12 +183,12 @@ def _read(
     }
 
 
-def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) -> list[Values]:
+def _aborted(fetch: PartitionFetch, partition: Partition, data: list[memoryview]) -> list[Values]:
     """Return the aborted transactions for the response.
 
     As in Kafka, the list covers the offsets up to the first index entry after the data.
     """
-    start, log = one.requested.fetch_offset, partition.log
+    start, log = fetch.requested.fetch_offset, partition.log
     if not partition.transactions.aborted_between(start, log.end_offset):
         return []
     size = sum(map(len, data)) + INDEX_INTERVAL

@@ -142,15 +142,15 @@ class ProducerStateManager:
     def restore(self, old: ProducerStateManager, end: int) -> None:
         """Add the state of `old` below the offset `end` that the log no longer contains."""
         for producer_id, entry in old.entries.items():
-            found = self.entries.get(producer_id)
+            current = self.entries.get(producer_id)
             if entry.last_offset < end:
                 self.entries[producer_id] = entry
                 continue
             kept = {batch.base_offset: batch for batch in entry.batches if batch.base_offset < end}
-            if not kept or (found is not None and found.epoch != entry.epoch):
+            if not kept or (current is not None and current.epoch != entry.epoch):
                 continue
-            if found is not None:
-                kept |= {batch.base_offset: batch for batch in found.batches}
+            if current is not None:
+                kept |= {batch.base_offset: batch for batch in current.batches}
             batches = deque((kept[key] for key in sorted(kept)), MAX_CACHED_BATCHES)
             last = max(kept)
             self.entries[producer_id] = replace(entry, batches=batches, last_offset=last)

@@ -420,8 +420,8 @@ def _found(pattern: re.Pattern[bytes], info: bytes) -> bytes | None:
 
 def last_id(info: Sequence[Any]) -> bytes:
     """Return the id of the last entry that a stream ever had, from the reply to XINFO STREAM."""
-    found: bytes = dict(zip(info[::2], info[1::2], strict=True))[b"last-generated-id"]
-    return found
+    entry_id: bytes = dict(zip(info[::2], info[1::2], strict=True))[b"last-generated-id"]
+    return entry_id
 
 
 def _owner_value(name: str | None) -> bytes:

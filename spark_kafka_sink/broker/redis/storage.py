@@ -204,13 +204,13 @@ class RedisLogStorage(LogStorage):
             end_number = first + 1 if max_bytes < 0 else min(after, self._within(first, max_bytes))
             if end_number == first:
                 break
-            found, has_all_records = self._build(first, end_number)
-            if len(found) < end_number - first or not has_all_records:
+            batches, has_all_records = self._build(first, end_number)
+            if len(batches) < end_number - first or not has_all_records:
                 self._warn_of_loss()
-            if found:
-                while max_bytes >= 0 and sum(map(len, found)) > max_bytes:
-                    found.pop()
-                return found
+            if batches:
+                while max_bytes >= 0 and sum(map(len, batches)) > max_bytes:
+                    batches.pop()
+                return batches
             first = end_number
         return []
 
@@ -248,8 +248,8 @@ class RedisLogStorage(LogStorage):
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
         """See `LogStorage`."""
-        while found := self.read(offset, END, READ_BYTES) or self.read(offset, END, -1):
-            for data in found:
+        while batches := self.read(offset, END, READ_BYTES) or self.read(offset, END, -1):
+            for data in batches:
                 batch = StoredBatch.of(data)
                 offset = batch.header.last_offset + 1
                 yield batch
@@ -443,18 +443,18 @@ def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None
     Raises:
         ConfigError: keys with the prefix exist.
     """
-    found: list[str] = []
+    keys: list[str] = []
     for key in _keys(connection, location.pattern):
         if key == location.journal.encode():
             continue
-        found.append(f"{key.decode(errors='replace')} ({connection.call('TYPE', key).decode()})")
-        if len(found) > _SHOWN:
-            found[-1] = "and others"
+        keys.append(f"{key.decode(errors='replace')} ({connection.call('TYPE', key).decode()})")
+        if len(keys) > _SHOWN:
+            keys[-1] = "and others"
             break
-    if found:
+    if keys:
         raise ConfigError(
             f"{location.address} has keys with the prefix {location.prefix!r}, but no journal of "
-            f"this broker ({location.journal}): {', '.join(found)}",
+            f"this broker ({location.journal}): {', '.join(keys)}",
             hint=_ANOTHER_PREFIX,
         )
 

@@ -239,13 +239,13 @@ class RedisStreams:
         if missing:
             self._create_streams(missing)
 
-    def _create_streams(self, keys: Sequence[str], *more: Command) -> None:
+    def _create_streams(self, keys: Sequence[str], *commands_after: Command) -> None:
         commands: list[Command] = []
         for key in keys:
             # Creating a group creates its stream; no other command creates an empty stream.
             commands.append(("XGROUP", "CREATE", key, _GROUP, "0", "MKSTREAM"))
             commands.append(("XGROUP", "DESTROY", key, _GROUP))
-        _checked(self._connection.transaction([*commands, *more]))
+        _checked(self._connection.transaction([*commands, *commands_after]))
 
     def drop(self, *, only_if_empty: bool) -> None:
         """Delete both streams. With `only_if_empty`, delete them only if both are empty."""
@@ -417,8 +417,8 @@ class RedisStreams:
         self.reserved = max(self.reserved, span.last + 1)
         first, last = (self._ids.text(offset) for offset in span)
         for key in (self.keys.batches, self.keys.records):
-            while found := self._connection.call("XREVRANGE", key, last, first, "COUNT", PAGE):
-                self._connection.call("XDEL", key, *(entry[0] for entry in found))
+            while entries := self._connection.call("XREVRANGE", key, last, first, "COUNT", PAGE):
+                self._connection.call("XDEL", key, *(entry[0] for entry in entries))
         self.mark_deletion()
 
     def trim(self, offset: int) -> None:

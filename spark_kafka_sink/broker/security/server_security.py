@@ -90,16 +90,16 @@ class ServerSecurity:
 
 def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:
     """Return the client options for the truststore and, with a certificate, for the keystore."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     if ca_certificate is not None:
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_certificate}
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_certificate}
     if own is not None:
-        found |= {
+        options |= {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.certificate.chain": own.certificate,
             "ssl.keystore.key": own.key,
         }
-    return found
+    return options
 
 
 def _quoted(text: str) -> str:

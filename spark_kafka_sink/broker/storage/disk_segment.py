@@ -348,8 +348,8 @@ class DiskSegment(LogSegment):
         facts = [self.table.facts(number, self.base_offset) for number in range(count)]
         self.first_timestamp = facts[0].max_timestamp if facts else None
         self._indexes.reset()
-        for number, one in enumerate(facts):
-            self._indexes.add_batch(self.table.position(number), one)
+        for number, batch_facts in enumerate(facts):
+            self._indexes.add_batch(self.table.position(number), batch_facts)
         self._indexes.trim()
 
     def truncate_file(self) -> None:

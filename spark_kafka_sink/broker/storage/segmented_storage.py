@@ -194,16 +194,16 @@ class SegmentedStorage(LogStorage):
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
         """See `LogStorage`."""
-        found: list[memoryview] = []
+        batches: list[memoryview] = []
         left = max_bytes
         for segment, first, after in self._spans(start, end):
             stop = first + 1 if left < 0 else min(after, segment.table.within(first, left))
             if stop > first:
-                found += segment.read(first, stop)
+                batches += segment.read(first, stop)
                 left -= segment.table.position(stop) - segment.table.position(first)
             if stop < after or left <= 0:
                 break
-        return found
+        return batches
 
     def bytes_between(self, start: int, end: int) -> int:
         """See `LogStorage`."""
@@ -239,7 +239,7 @@ class SegmentedStorage(LogStorage):
         filled = [segment for segment in self.segments if len(segment.table)]
         if not filled:
             return None
-        segment = max(filled, key=lambda one: one.table.max_timestamp)
+        segment = max(filled, key=lambda segment: segment.table.max_timestamp)
         return _stored(segment, segment.table.newest())
 
     def delete_before(self, offset: int) -> None:

@@ -1,0 +1,70 @@
+"""Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
+
+Prints every violation: variables whose name says nothing, words that have another word in this
+project, and constants below the first class or function of a module that need neither.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+VAGUE = {"each", "one", "found", "made", "given", "more", "wanted"}
+WORDS = re.compile(r"\b(can't|can not|serialis\w+|poison (?:row|record)s?)\b", re.IGNORECASE)
+
+_ROOT = Path(__file__).resolve().parents[2]
+_DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def vague_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each variable or parameter with a vague name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
+            yield node.lineno, f"`{node.id}` does not say what it is"
+        if isinstance(node, ast.arg) and node.arg in VAGUE:
+            yield node.lineno, f"`{node.arg}` does not say what it is"
+
+
+def other_words(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each word in a string that has another word in this project."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for match in WORDS.finditer(node.value):
+                yield node.lineno, f"use another word for {match[0]!r}"
+
+
+def late_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each constant below the first class or function.
+
+    A table that needs a class or function of the module, or another such table, may follow it.
+    """
+    defined: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, _DEFINITIONS):
+            defined.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and defined:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            if names & defined:
+                defined |= {target.id for target in targets if isinstance(target, ast.Name)}
+            else:
+                yield node.lineno, "a constant stands below a class or function"
+
+
+def main() -> None:
+    """Print all violations; exit with status 1 if there are any."""
+    roots = [Path(argument) for argument in sys.argv[1:]] or [_ROOT / "spark_kafka_sink"]
+    violations = [
+        f"{path}:{line}: {text}"
+        for root in roots
+        for path in ([root] if root.is_file() else sorted(root.rglob("*.py")))
+        for check in (vague_names, other_words, late_constants)
+        for line, text in check(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    sys.stdout.write("".join(f"{line}\n" for line in violations))
+    sys.exit(1 if violations else 0)
+
+
+if __name__ == "__main__":
+    main()
