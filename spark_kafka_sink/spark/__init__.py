@@ -26,9 +26,9 @@ In reading order:
 - `publication`: logs a write's summary, writes its report, and exports its metrics
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
+- `internals`: what the sink reads from Spark's internals, and what happens without it
 - `worker_context`: settings and shipped files that are available to a Python worker
-- `worker_process`: startup, memory and ancestor processes of a Python worker: the log level of the
-  driver's JVM, its terminal and its streaming queries
+- `continuous_processing`: rejects streams whose rows Spark would drop
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
 - `last_report`: the latest report, also for clients of Spark Connect
@@ -41,8 +41,8 @@ In reading order:
 """
 
 from spark_kafka_sink.common.optional_dependencies import missing, reject_older
+from spark_kafka_sink.spark.internals import freeze_loaded_modules as _freeze_loaded_modules
 from spark_kafka_sink.spark.log_lines import install as _show_origin
-from spark_kafka_sink.spark.worker_process import freeze_loaded_modules as _freeze_loaded_modules
 
 try:
     from pyspark import __version__ as _version

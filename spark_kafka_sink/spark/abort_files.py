@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
     StreamIdentity,
     query_id,
     report_folder,
 )
-from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID, setting
-from spark_kafka_sink.spark.worker_process import startup_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -298,12 +297,12 @@ class WriteOrigin:
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the query and the micro-batch of this thread's task."""
-        batch = setting(BATCH_ID)
+        batch = local_property(BATCH_ID)
         return replace(
             report,
             started_at=self.started_at,
             query_name=self.query_name,
-            query_id=setting(QUERY_ID) or "",
+            query_id=local_property(QUERY_ID) or "",
             batch_id=int(batch) if batch is not None and batch.isdecimal() else None,
         )
 

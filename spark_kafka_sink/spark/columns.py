@@ -24,8 +24,8 @@ from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.error_tolerance import RowError, Rows, row_name
+from spark_kafka_sink.spark.internals import local_property
 from spark_kafka_sink.spark.row_checks import RowChecks
-from spark_kafka_sink.spark.worker_context import setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -443,4 +443,4 @@ def _timestamps(
 def _zone(schema: pa.Schema) -> str | None:
     """Return the session's time zone, from its settings or from the type of another column."""
     stated = (each.type.tz for each in schema if pa.types.is_timestamp(each.type))
-    return setting(ZONE_SETTING) or next((zone for zone in stated if zone is not None), None)
+    return local_property(ZONE_SETTING) or next((zone for zone in stated if zone is not None), None)

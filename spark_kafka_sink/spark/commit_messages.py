@@ -11,7 +11,7 @@ from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import AnyReport, PackedReport, merge_reports
 from spark_kafka_sink.report.recreated_topics import WrittenTopic, check_recreated
-from spark_kafka_sink.spark.worker_process import CONTINUOUS_HINT
+from spark_kafka_sink.spark.continuous_processing import CONTINUOUS_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ where they are used.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
@@ -33,6 +33,13 @@ class KafkaProdDataSource(DataSource):
     Spark finds it automatically if the package is installed; it can also be registered explicitly
     with ``spark.dataSource.register(KafkaProdDataSource)``.
     """
+
+    _plans = True
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a data source that Spark has pickled, which it does only to commit or abort."""
+        self.__dict__.update(state)
+        self._plans = False
 
     @classmethod
     def name(cls) -> str:
@@ -117,7 +124,7 @@ class KafkaProdDataSource(DataSource):
         from spark_kafka_sink.spark.data_source_writers import KafkaProdStreamWriter
         from spark_kafka_sink.spark.plan import plan_stream
 
-        return KafkaProdStreamWriter(*plan_stream(self.options, schema))
+        return KafkaProdStreamWriter(*plan_stream(self.options, schema, planning=self._plans))
 
 
 def _only_writes() -> ConfigError:

@@ -36,7 +36,7 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_columns import UNKNOWN
 from spark_kafka_sink.report.packed_report import columns_of
 from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
-from spark_kafka_sink.spark import worker_context
+from spark_kafka_sink.spark import internals, worker_context
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.writer import TaskWriter, task_info
 
@@ -147,12 +147,12 @@ def current_micro_batch() -> tuple[str, str]:
     Raises:
         TransactionError: Spark does not provide them, so the batch could not be recognized later.
     """
-    query_id = worker_context.setting(worker_context.QUERY_ID)
-    batch = worker_context.setting(worker_context.BATCH_ID)
+    query_id = internals.local_property(internals.QUERY_ID)
+    batch = internals.local_property(internals.BATCH_ID)
     if not query_id or batch is None or not batch.isdecimal():
         raise TransactionError(
             "Spark does not pass the micro-batch to this task, as exactly-once writes require: "
-            f"{worker_context.QUERY_ID} is {query_id}, {worker_context.BATCH_ID} is {batch}",
+            f"{internals.QUERY_ID} is {query_id}, {internals.BATCH_ID} is {batch}",
             hint="Write from foreachBatch with the option batchId.",
         )
     return query_id, batch
@@ -173,7 +173,7 @@ def current_query() -> str | None:
             "pyspark.inheritable_thread_target(frame.sparkSession)(function) to the thread or "
             "executor",
         )
-    return worker_context.setting(worker_context.QUERY_ID)
+    return internals.local_property(internals.QUERY_ID)
 
 
 def current_run() -> str | None:
@@ -184,9 +184,9 @@ def current_run() -> str | None:
     Return None outside of a query, or if the user has set a different job group: a group that is
     the same after a restart does not distinguish runs.
     """
-    if not worker_context.setting(worker_context.QUERY_ID):
+    if not internals.local_property(internals.QUERY_ID):
         return worker_context.connect_query_session()
-    group = worker_context.setting(worker_context.JOB_GROUP)
+    group = internals.local_property(internals.JOB_GROUP)
     return group if group is not None and _RUN_ID.fullmatch(group) else None
 
 
@@ -355,7 +355,7 @@ class TransactionalTaskWriter(TaskWriter):
             return current_micro_batch()
         if kind is ids.ScopeKind.BATCH:
             return current_query(), name
-        return worker_context.setting(worker_context.QUERY_ID), name
+        return internals.local_property(internals.QUERY_ID), name
 
     def _write(
         self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
@@ -396,7 +396,7 @@ def _reject_speculation() -> None:
     Raises:
         ConfigError: Spark may run two attempts of a task at the same time.
     """
-    if (worker_context.setting(SPECULATION) or "").strip().lower() == "true":
+    if (internals.local_property(SPECULATION) or "").strip().lower() == "true":
         raise ConfigError(
             f"option atomicBatch and {SPECULATION} cannot be used together: speculation can run a "
             "second attempt of a task, but only one attempt may write",

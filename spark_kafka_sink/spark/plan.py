@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -35,13 +34,10 @@ from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.spark import report_folder as folders
 from spark_kafka_sink.spark.abort_files import WriteOrigin
+from spark_kafka_sink.spark.continuous_processing import reject_continuous
 from spark_kafka_sink.spark.dataframe_schema import Contract, warn_of_misnamed_columns
+from spark_kafka_sink.spark.internals import latest_query_start, only_errors_are_logged
 from spark_kafka_sink.spark.worker_context import with_shipped_files
-from spark_kafka_sink.spark.worker_process import (
-    latest_query_start,
-    only_errors_are_logged,
-    reject_continuous,
-)
 from spark_kafka_sink.spark.writer import TaskWriter, WriteEnd, WriteJob
 
 if TYPE_CHECKING:
@@ -49,7 +45,6 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
-_PLANNER = "pyspark.sql.worker.write_into_data_source"
 
 
 def plan_batch(given: Mapping[str, str], schema: types.StructType) -> WriteJob:
@@ -83,7 +78,7 @@ def plan_batch(given: Mapping[str, str], schema: types.StructType) -> WriteJob:
 
 
 def plan_stream(
-    given: Mapping[str, str], schema: types.StructType
+    given: Mapping[str, str], schema: types.StructType, *, planning: bool
 ) -> tuple[TaskWriter | None, WriteEnd]:
     """Plan or commit a micro-batch; see `streamWriter` for errors.
 
@@ -92,7 +87,7 @@ def plan_stream(
     stream, options = folders.StreamIdentity.of(given), write_options(schema, given)
     config = SinkConfig.parse(options)
     prefix = config.exactly_once.transactional_id_prefix
-    origin = WriteOrigin.of_stream(stream, prefix, planning=_planning())
+    origin = WriteOrigin.of_stream(stream, prefix, planning=planning)
     contract = Contract.of(schema, config)
     if config.dry_run:
         raise ConfigError(
@@ -101,8 +96,8 @@ def plan_stream(
             hint="Write a batch of the same rows with dryRun=true: read the source with "
             "spark.read, or use foreachBatch with a checkpoint that you delete afterwards.",
         )
-    config = _with_own_reports(config, stream)
-    if _planning():
+    config = _with_own_reports(config, stream, planning=planning)
+    if planning:
         warn_of_misnamed_columns(*schema.names)
         _check_stream(config, contract, options)
         contract, config = _with_schemas(contract, schema, config, stream)
@@ -110,7 +105,11 @@ def plan_stream(
             origin.plan_file.store(origin.planned)
     config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
-        return _exactly_once(config, contract, origin, options)
+        from spark_kafka_sink.spark import exactly_once_driver as exactly_once  # rarely needed
+
+        exactly_once.check_stream_options(config, options)
+        task = exactly_once.plan_micro_batch(config, contract, origin) if planning else None
+        return task, exactly_once.ExactlyOnceEnd(config, origin, exactly_once.stream_scope(config))
     return TaskWriter(config, contract, origin), WriteEnd(config, origin)
 
 
@@ -216,17 +215,9 @@ def _warn_of_small_buffer(buffer: int, largest: int) -> None:
         )
 
 
-def _exactly_once(
-    config: SinkConfig, contract: Contract, origin: WriteOrigin, options: Mapping[str, str]
-) -> tuple[TaskWriter | None, WriteEnd]:
-    from spark_kafka_sink.spark import exactly_once_driver as exactly_once  # rarely needed
-
-    exactly_once.check_stream_options(config, options)
-    task = exactly_once.plan_micro_batch(config, contract, origin) if _planning() else None
-    return task, exactly_once.ExactlyOnceEnd(config, origin, exactly_once.stream_scope(config))
-
-
-def _with_own_reports(config: SinkConfig, stream: folders.StreamIdentity) -> SinkConfig:
+def _with_own_reports(
+    config: SinkConfig, stream: folders.StreamIdentity, *, planning: bool
+) -> SinkConfig:
     """Return a stream's settings with a report path that no other stream uses.
 
     If the options do not identify the stream, its path is chosen when a report is written, by the
@@ -238,15 +229,9 @@ def _with_own_reports(config: SinkConfig, stream: folders.StreamIdentity) -> Sin
     path = folders.own_report_path(config.report_path, stream, folder.application)
     if path == config.report_path:
         return config
-    if _planning():
+    if planning:
         folders.warn_of_own_path(config.report_path, path, folder.application)
     return replace(config, report_path=path)
-
-
-def _planning() -> bool:
-    """Return True if Spark plans a micro-batch, False if it commits one."""
-    script = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return _PLANNER in sys.modules or getattr(script, "name", None) == _PLANNER
 
 
 _HEADER = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())

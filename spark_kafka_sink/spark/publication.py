@@ -26,7 +26,7 @@ from spark_kafka_sink.report.storage import (
     write_report,
 )
 from spark_kafka_sink.report.text_and_html import summarize, summary_line
-from spark_kafka_sink.spark import worker_process
+from spark_kafka_sink.spark import internals
 from spark_kafka_sink.spark.abort_files import WriteOrigin, now
 from spark_kafka_sink.spark.log_lines import log_success
 from spark_kafka_sink.spark.report_folder import (
@@ -78,7 +78,7 @@ class Publication:
         For a micro-batch, the option `reportPath` is a folder or a path that contains `{batchId}`.
         For a batch write, it is the path of the report.
         """
-        path, startup = config.report_path, worker_process.startup_ms()
+        path, startup = config.report_path, internals.startup_ms()
         if batch_id is None:
             name = "the dry run" if config.dry_run else "the write"
             return cls(config, name, path, origin, startup_ms=startup)
@@ -134,7 +134,7 @@ class Publication:
 
     def _default_summary(self, report: DeliveryReport) -> Summary:
         """Return the default of the option `summary` for a successful write."""
-        if worker_process.only_errors_are_logged():
+        if internals.only_errors_are_logged():
             return Summary.OFF
         return Summary.FULL if report.batch_id is None else Summary.LINE
 
@@ -145,7 +145,7 @@ class Publication:
         if text and report.dropped:
             _LOG.warning("%s", text)
         elif text:
-            log_success(text, watched=worker_process.is_watched())
+            log_success(text, watched=internals.is_watched())
 
     def _log_failure(self, outcome: str, report: DeliveryReport) -> None:
         text = _lines(f"{self.name} failed; {outcome}", report, self._summary(Summary.FULL))

@@ -13,8 +13,6 @@ update mode can write from `foreachBatch` instead, with `micro_batch_writer`.
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
@@ -28,12 +26,11 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.spark import report_folder as folders
 from spark_kafka_sink.spark.datasource import WARM_UP, KafkaProdDataSource
-from spark_kafka_sink.spark.worker_context import QUERY_ID
+from spark_kafka_sink.spark.internals import QUERY_ID, is_stopped, use_this_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark import SparkContext
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 
@@ -139,7 +136,7 @@ def register(spark: SparkSession | ConnectSession) -> None:
     reject_wheel(__file__)
     if isinstance(spark, SparkSession):
         spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
-        _use_this_python(spark.sparkContext)
+        use_this_python(spark.sparkContext)
     with _lock:
         if spark in _known:
             return
@@ -212,35 +209,11 @@ def check_session(call: str, spark: SparkSession | ConnectSession) -> None:
         ("dataSource",),
         "Pass the session: SparkSession.builder.getOrCreate() returns it.",
     )
-    if _is_stopped(spark):
+    if is_stopped(spark) if isinstance(spark, SparkSession) else spark.is_stopped:
         raise ConfigError(
             "the Spark session is stopped",
             hint="Create a new one with SparkSession.builder.getOrCreate(), and pass it.",
         )
-
-
-def _use_this_python(context: SparkContext) -> None:
-    """Run the Python workers of a local session with this Python, unless PYSPARK_PYTHON is set.
-
-    PySpark would use the first `python3` in the PATH, which is a different Python if the
-    environment of this Python is not activated. This is limited to local sessions, because
-    executors of a cluster might not have a Python at this path.
-    """
-    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
-        context.pythonExec = sys.executable
-
-
-def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
-    """Return True if `stop` was called in Python or in the JVM, or if the JVM has exited."""
-    if not isinstance(spark, SparkSession):
-        return spark.is_stopped
-    from py4j.protocol import Py4JNetworkError  # may be missing in a Spark Connect client
-
-    context = spark.sparkContext._jsc  # noqa: SLF001 - SparkSession.builder uses the same
-    try:
-        return context is None or context.sc().isStopped()
-    except (Py4JNetworkError, OSError):
-        return True
 
 
 def reject_wheel(path: str) -> None:

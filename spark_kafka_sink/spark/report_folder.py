@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote, urlsplit
 
-from py4j.protocol import Py4JError
-from pyspark import SparkFiles
-
 from spark_kafka_sink.common.secret import redacted, split_query
+from spark_kafka_sink.spark import internals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,8 +46,6 @@ def query_id(checkpoint: str) -> str:
 
 _NAME = ".kafkaprod"
 _BATCH = "batch.json"
-_SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""Name pattern of a Spark Connect session's or query's subfolder in the application's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +66,13 @@ class ReportFolder:
 
         In a task, it is a folder of the executor, and its reports are never read.
         """
-        try:
-            return cls.of(Path(SparkFiles.getRootDirectory()))
-        # There is no session yet, or it is stopped.
-        except (AssertionError, AttributeError, Py4JError, TypeError):
-            return None
+        files = internals.files_folder()
+        return None if files is None else cls.of(files)
 
     @classmethod
     def of(cls, files: Path) -> Self:
         """Return the folder within the folder of the files that Spark ships."""
-        application = files.parent if _SESSION.fullmatch(files.name) else files
-        return cls(files / _NAME, application / _NAME)
+        return cls(files / _NAME, internals.application_folder(files) / _NAME)
 
     def store(self, report: DeliveryReport) -> None:
         """Store a report; it replaces the earlier report.

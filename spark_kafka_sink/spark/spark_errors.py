@@ -31,6 +31,7 @@ from spark_kafka_sink.common.errors import (
     KafkaProdError,
     TornTransactionError,
 )
+from spark_kafka_sink.spark.internals import hide_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,26 +203,17 @@ _FIELD: Final = re.compile(r"(?:^|, )(topic|partition|broker|error)=")
 _SUMMARY: Final = "\nRecords: "
 
 
-_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
-_WORKERS: Final = ("pyspark.daemon", "pyspark.worker", "pyspark.sql.worker.")
-"""Main modules of Spark's Python workers."""
-
-
 @contextmanager
 def without_traceback() -> Iterator[None]:
     """Make Spark report an error of this package as text, without a traceback.
 
     Spark's message then contains only the error. This works in Spark's Python workers, which exit
     after they report an error. Other exceptions keep their traceback.
-
-    Source: ``handle_worker_exception``, ``spark.sql.execution.pyspark.udf.hideTraceback.enabled``.
     """
     try:
         yield
     except KafkaProdError:
-        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-        if str(getattr(spec, "name", "")).startswith(_WORKERS):
-            os.environ[_HIDE_TRACEBACK] = "1"
+        hide_traceback()
         raise
 
 

@@ -24,10 +24,10 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.secret import split_query
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.abort_files import WriteOrigin
+from spark_kafka_sink.spark.internals import startup_ms
 from spark_kafka_sink.spark.report_folder import report_folder
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
-from spark_kafka_sink.spark.worker_process import startup_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -28,7 +28,7 @@ from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark import exactly_once_task, worker_context
+from spark_kafka_sink.spark import exactly_once_task, internals
 from spark_kafka_sink.spark.abort_files import PlanFile, WriteOrigin
 from spark_kafka_sink.spark.dataframe_schema import Contract
 from spark_kafka_sink.spark.exactly_once_driver import (
@@ -41,7 +41,7 @@ from spark_kafka_sink.spark.exactly_once_task import (
     TransactionalTaskWriter,
     TransactionMessage,
 )
-from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID
+from spark_kafka_sink.spark.internals import BATCH_ID, QUERY_ID
 from spark_kafka_sink.spark.writer import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
@@ -100,7 +100,7 @@ def micro_batch(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         exactly_once_task, "task_info", lambda: TaskInfo(task_attempt_id=next(attempts))
     )
     settings = {QUERY_ID: "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e", BATCH_ID: "0"}
-    monkeypatch.setattr(worker_context, "setting", settings.get)
+    monkeypatch.setattr(internals, "local_property", settings.get)
     return settings
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.spark.worker_process import latest_query_start, reject_continuous
+from spark_kafka_sink.spark import continuous_processing, internals
+from spark_kafka_sink.spark.internals import is_continuous, latest_query_start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,26 +30,33 @@ def _tree(proc: Path, *queries: str) -> Path:
     return proc
 
 
-@pytest.mark.parametrize("queries", [(QUERY, EPOCHS), (QUERY, QUERY, EPOCHS, EPOCHS)])
-def test_write_is_rejected_if_every_query_is_continuous(
-    tmp_path: Path, queries: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("queries", "expected"),
+    [
+        ((QUERY, EPOCHS), True),
+        ((QUERY, QUERY, EPOCHS, EPOCHS), True),
+        ((), False),
+        ((QUERY,), False),
+        ((QUERY, QUERY, EPOCHS), False),
+    ],
+)
+def test_stream_is_continuous_if_every_query_is(
+    queries: tuple[str, ...], expected: bool, tmp_path: Path
 ) -> None:
+    assert is_continuous(_tree(tmp_path, *queries)) is expected
+
+
+def test_continuous_stream_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    continuous_processing.reject_continuous()
+    monkeypatch.setattr(internals, "is_continuous", lambda: True)
     with pytest.raises(ConfigError, match=r"processingTime"):
-        reject_continuous(_tree(tmp_path, *queries))
+        continuous_processing.reject_continuous()
 
 
-@pytest.mark.parametrize("queries", [(), (QUERY,), (QUERY, QUERY, EPOCHS)])
-def test_accepted_if_another_query_may_own_it(tmp_path: Path, queries: tuple[str, ...]) -> None:
-    reject_continuous(_tree(tmp_path, *queries))
-
-
-def test_nothing_is_detected_without_proc(tmp_path: Path) -> None:
-    reject_continuous(tmp_path / "none")
-
-
-def test_thread_that_ends_during_the_check(tmp_path: Path) -> None:
+def test_nothing_is_detected_without_proc_or_a_thread(tmp_path: Path) -> None:
+    assert not is_continuous(tmp_path / "none")
     (_tree(tmp_path, QUERY) / "1" / "task" / "99").mkdir()
-    reject_continuous(tmp_path)
+    assert not is_continuous(tmp_path)
 
 
 def test_latest_query_has_the_last_started_thread(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.spark import worker_context as session_conf
+from spark_kafka_sink.spark import internals, worker_context
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,15 @@ from spark_kafka_sink.spark import worker_context as session_conf
 def test_client_id_contains_application_and_query(
     application: str | None, query: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_conf, "setting", {"spark.app.name": application}.get)
-    assert session_conf.client_id(query) == expected
+    monkeypatch.setattr(internals, "local_property", {"spark.app.name": application}.get)
+    assert worker_context.client_id(query) == expected
 
 
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
         ({}, True),
-        ({session_conf.QUERY_ID: "6b0c7a3e"}, False),
+        ({internals.QUERY_ID: "6b0c7a3e"}, False),
         ({"spark.job.tags": "SparkConnect_OperationTag_User__Session_1,spark-session-2"}, False),
         ({"spark.sql.requireAllClusterKeysForDistribution": None}, False),
         ({"spark.sql.cbo.enabled": None}, False),
@@ -46,8 +46,8 @@ def test_stream_task_without_query(
         "spark.sql.cbo.enabled": "false",
         **changed,
     }
-    monkeypatch.setattr(session_conf, "setting", settings.get)
-    assert session_conf.lacks_query() is expected
+    monkeypatch.setattr(internals, "local_property", settings.get)
+    assert worker_context.lacks_query() is expected
 
 
 SESSION = "6782732c-8328-447d-8da0-fb9253a90b0b"
@@ -72,5 +72,5 @@ def test_session_of_a_query_with_spark_connect(
         "spark.sql.requireAllClusterKeysForDistribution": "false",
         "spark.sql.cbo.enabled": cbo,
     }
-    monkeypatch.setattr(session_conf, "setting", settings.get)
-    assert session_conf.connect_query_session() == expected
+    monkeypatch.setattr(internals, "local_property", settings.get)
+    assert worker_context.connect_query_session() == expected

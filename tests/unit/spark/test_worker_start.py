@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.spark.worker_process import startup_ms
+from spark_kafka_sink.spark.internals import startup_ms
 
 if TYPE_CHECKING:
     from pathlib import Path

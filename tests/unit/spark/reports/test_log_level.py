@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.spark.worker_process import is_watched, only_errors_are_logged
+from spark_kafka_sink.spark.internals import is_watched, only_errors_are_logged
 
 if TYPE_CHECKING:
     from pathlib import Path

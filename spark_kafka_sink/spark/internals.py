@@ -1,0 +1,386 @@
+"""What the sink reads from Spark's internals, which can change in any release.
+
+Each function marked with `_probe` reads one thing. If Spark does not provide it, or on a system
+other than Linux, the function returns a default, and the write continues as `Probe.without` says.
+`PROBES` lists all probes; `PROBES[name].read` can be replaced to test a write without it.
+
+Spark starts a daemon for each kind of Python worker and forks the workers from it. A worker serves
+one request after another. On Spark's driver, the daemons are children of the JVM.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass
+from functools import cache, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+BATCH_ID: Final = "streaming.sql.batchId"
+QUERY_ID: Final = "sql.streaming.queryId"
+"""The micro-batch and the query of a task, in a stream and within foreachBatch.
+
+Source: ``MicroBatchExecution.BATCH_ID_KEY``, ``StreamExecution.QUERY_ID_KEY``.
+"""
+JOB_GROUP: Final = "spark.jobGroup.id"
+"""The id of a query's run, in a stream and within foreachBatch, unless the user has set another job
+group.
+
+Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
+"""
+APPLICATION: Final = "spark.app.name"
+TAGS: Final = "spark.job.tags"
+CONNECT_TAG: Final = "SparkConnect_"
+"""Local property with a job's tags, and the prefix of the tag of a Spark Connect operation."""
+CONNECT_SESSION: Final = re.compile(
+    r"SparkConnect_OperationTag_User_[^,]*_Session_([0-9a-f-]{36})_Operation_"
+)
+"""The tag of a Spark Connect operation, with the id of its session (``ExecuteJobTag``)."""
+QUERY_SETTINGS: Final = ("spark.sql.requireAllClusterKeysForDistribution", "spark.sql.cbo.enabled")
+"""Spark sets both settings to false in its copy of the session for each run of a query. The first
+setting is internal and false by default, so nothing else sets it to false. Source:
+``StreamExecution.runStream``.
+"""
+_SESSION_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PROC: Final = Path("/proc")
+_PARENT, _STARTED = 1, 19
+"""Indices of two fields in /proc/PID/stat, counted after the name: the parent's process id and the
+start time in clock ticks since boot.
+"""
+_INIT: Final = "1"
+_DAEMON: Final = "pyspark.daemon"
+_WORKERS: Final = (_DAEMON, "pyspark.worker", "pyspark.sql.worker.")
+"""Main modules of Spark's Python workers."""
+_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+_SLACK_S: Final = 0.5
+"""Seconds that a daemon may be idle between its start and its first fork."""
+_LEVELS: Final = frozenset(f"spark.log.level={level}" for level in ("ERROR", "FATAL", "OFF"))
+_TERMINALS: Final = ("/dev/pts/", "/dev/tty", "/dev/console")
+_KERNELS: Final = ("ipykernel", "kernel_launcher")
+_EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
+"""Thread names of ContinuousExecution and StreamExecution, truncated as on Linux."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One thing that the sink reads from Spark's internals."""
+
+    read: Callable[..., Any]
+    source: str
+    """Where Spark, Python or Linux provides it."""
+    tested: str
+    """Spark releases on which the tests need it."""
+    without: str
+    """What happens to a write without it."""
+
+
+PROBES: Final[dict[str, Probe]] = {}
+"""The probes by the names of their functions."""
+
+
+def _probe(
+    *, source: str, without: str, default: Any, tested: str = "4.1 to 4.3"
+) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Register a function that reads Spark's internals; it returns `default` if it fails."""
+
+    def register(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        name = function.__name__
+        PROBES[name] = Probe(function, source, tested, without)
+
+        @wraps(function)
+        def read(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            try:
+                value: _T = PROBES[name].read(*args, **kwargs)
+            except Exception:  # noqa: BLE001 - a different release may fail in any way
+                value = default
+            return value
+
+        return read
+
+    return register
+
+
+@_probe(
+    source="TaskContext.getLocalProperty: SQLExecution copies the session's settings to its tasks",
+    without="The report has no query and batch, the client id no application; times are in UTC. "
+    "An exactly-once stream fails, because its batches could not be recognized after a restart.",
+    default=None,
+)
+def local_property(name: str) -> str | None:
+    """Return a local property or a setting of the session in a task.
+
+    Settings that were not set are missing. Returns None outside a task.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)
+
+
+@_probe(
+    source="SparkFiles.getRootDirectory: Spark copies files of --files, addFile and addArtifact to "
+    "a folder of the application on the driver and on each executor, and passes it to workers",
+    without="There is no last_report, and abort does not know the errors of tasks. Shipped files "
+    "are found only by an absolute path.",
+    default=None,
+)
+def files_folder() -> Path | None:
+    """Return the folder of shipped files, which Spark deletes when the application ends.
+
+    `addArtifact(file=True)` of Spark Connect copies files into a subfolder of the session: this is
+    the folder in the driver's workers and in tasks of batches, but not in tasks of streams.
+    """
+    from pyspark import SparkFiles
+
+    return Path(SparkFiles.getRootDirectory())
+
+
+def application_folder(files: Path) -> Path:
+    """Return the application's folder, given the folder of a Spark Connect session within it."""
+    return files.parent if _SESSION_FOLDER.fullmatch(files.name) else files
+
+
+@_probe(
+    source="sys.modules['__main__'].__spec__: Spark starts workers with python -m",
+    without="Errors are shown with Python's traceback; garbage collections slow down workers.",
+    default="",
+)
+def main_module() -> str:
+    """Return the name of the module that this process runs; empty for a script."""
+    return str(getattr(sys.modules["__main__"].__spec__, "name", ""))
+
+
+def freeze_loaded_modules() -> None:
+    """In a Python worker, exclude everything loaded so far from garbage collection.
+
+    Importing modules triggers collections, and `pyspark.daemon` runs one after each request. They
+    would traverse every object in PySpark's modules, which takes tens of milliseconds.
+    """
+    if main_module() == _DAEMON:
+        gc.freeze()
+
+
+def hide_traceback() -> None:
+    """In a Python worker, make Spark report the current error without Python's traceback.
+
+    A worker exits after it has reported an error. Source: ``handle_worker_exception``,
+    ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` (4.0 and newer).
+    """
+    if main_module().startswith(_WORKERS):
+        os.environ[_HIDE_TRACEBACK] = "1"
+
+
+@_probe(
+    source="the variable `code` in pyspark.daemon.manager, which is set after each request",
+    without="The report does not contain the time to start Python workers.",
+    default=False,
+)
+def is_first_request() -> bool:
+    """Return True in the first request of a forked worker."""
+    frame = inspect.currentframe()
+    while frame is not None and not _is_manager(frame):
+        frame = frame.f_back
+    return frame is not None and "code" not in frame.f_locals
+
+
+def _is_manager(frame: FrameType) -> bool:
+    if frame.f_code.co_name != "manager":
+        return False
+    spec = frame.f_globals.get("__spec__")
+    return spec is not None and spec.name == _DAEMON
+
+
+@_probe(
+    source="/proc/PID/stat and schedstat of the worker and of its daemon",
+    without="The report does not contain the time to start Python workers.",
+    default=0,
+)
+def startup_ms(proc: Path = _PROC) -> int:
+    """Return the milliseconds from the start of this worker until now.
+
+    This includes the start of the daemon if Spark started it for this worker. Returns 0 if the
+    worker has already handled a request.
+    """
+    if not is_first_request():
+        return 0
+    return round((time.clock_gettime(time.CLOCK_BOOTTIME) - _worker_start_s(proc)) * 1000)
+
+
+def _worker_start_s(proc: Path) -> float:
+    """Return the start time of the worker, or of a daemon started for it, in seconds after boot.
+
+    If the daemon was idle before it forked this worker, it was started for an earlier worker.
+    `schedstat` contains the nanoseconds that the daemon ran, and that it waited for a CPU.
+    """
+    parent, ticks = proc / str(os.getppid()), os.sysconf("SC_CLK_TCK")
+    worker, daemon = (int(_field(process, _STARTED)) / ticks for process in (proc / "self", parent))
+    ran, waited = (parent / "schedstat").read_text().split()[:2]
+    busy = (int(ran) + int(waited)) / 1e9
+    return daemon if worker - daemon <= busy + _SLACK_S else worker
+
+
+@_probe(
+    source="spark.log.level in the command line of the driver's JVM; Spark does not pass the log "
+    "level to workers, and a later setLogLevel changes only the JVM's loggers",
+    without="The summary of a successful write is logged although the log level is ERROR.",
+    default=False,
+)
+@cache
+def only_errors_are_logged(proc: Path = _PROC) -> bool:
+    """Return True if an ancestor process was started with spark.log.level above WARN."""
+    return any(not _LEVELS.isdisjoint(words) for _, words in _command_lines(proc))
+
+
+@_probe(
+    source="the stderr of the driver's JVM, to which Spark copies the output of workers",
+    without="The summary is logged with time and level, as in a log file.",
+    default=False,
+)
+@cache
+def is_watched(proc: Path = _PROC) -> bool:
+    """Return True if a user sees the driver's stderr, in a terminal or below a notebook cell."""
+    is_terminal = False
+    for folder, words in _command_lines(proc):
+        if Path(words[0]).name == "java":
+            is_terminal = _stderr_of(folder).startswith(_TERMINALS)
+        if any(kernel in word for word in words for kernel in _KERNELS):
+            return True
+    return is_terminal
+
+
+@_probe(
+    source="names of the JVM's threads: ContinuousExecution and StreamExecution",
+    without="trigger(continuous=...) fails at the first commit and not when the query starts.",
+    default=False,
+)
+def is_continuous(proc: Path = _PROC) -> bool:
+    """Return True if every query of the driver's JVM is continuous.
+
+    Each continuous query has a thread for its epochs. If there are other queries, the query of this
+    worker cannot be identified.
+    """
+    names = [_name(task) for task in _query_threads(proc)]
+    return bool(names) and names.count(_EPOCHS) == names.count(_QUERY)
+
+
+@_probe(
+    source="start times of the JVM's threads named by StreamExecution",
+    without="Each micro-batch registers its schemas again; a query that is restarted in the same "
+    "session does not check the brokers again.",
+    default=None,
+)
+def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
+    """Return when the latest query in the driver's JVM started; None if there is no query.
+
+    A planning process serves all queries of a session, and Spark passes it nothing that differs
+    between two starts of the same query. Only the query's thread differs.
+
+    Returns:
+        Clock ticks since the system's boot, and the thread's id.
+    """
+    starts = [_start(task) for task in _query_threads(proc) if _name(task) == _QUERY]
+    return max((start for start in starts if start is not None), default=None)
+
+
+@_probe(
+    source="SparkContext._jsc, which SparkSession.builder also reads",
+    without="A stopped session is reported by Spark's own error.",
+    default=False,
+)
+def is_stopped(spark: SparkSession) -> bool:
+    """Return True if `stop` was called in Python or in the JVM, or if the JVM has exited."""
+    from py4j.protocol import Py4JNetworkError  # may be missing in a Spark Connect client
+
+    context = spark.sparkContext._jsc  # noqa: SLF001 - see `source`
+    try:
+        return context is None or context.sc().isStopped()
+    except (Py4JNetworkError, OSError):
+        return True
+
+
+def use_this_python(context: SparkContext) -> None:
+    """Run the Python workers of a local session with this Python, unless PYSPARK_PYTHON is set.
+
+    PySpark would use the first `python3` in the PATH, which is a different Python if the
+    environment of this Python is not activated. This is limited to local sessions, because
+    executors of a cluster might not have a Python at this path.
+    """
+    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+        context.pythonExec = sys.executable
+
+
+def _field(process: Path, place: int) -> str:
+    """Return the field of `stat` at this index, counted after the name in parentheses."""
+    return (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[place]
+
+
+def _ancestors(proc: Path) -> Iterator[Path]:
+    """Yield the folders of this process and its ancestors."""
+    process = "self"
+    while process != "0":
+        try:
+            parent = _field(proc / process, _PARENT)
+        except (OSError, IndexError):
+            return
+        yield proc / process
+        process = parent
+
+
+def _command_lines(proc: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the folder and the command line of this process and of its ancestors except init."""
+    for folder in _ancestors(proc):
+        if folder.name == _INIT:
+            return
+        try:
+            yield folder, (folder / "cmdline").read_text(errors="replace").split("\0")
+        except OSError:
+            return
+
+
+def _stderr_of(process: Path) -> str:
+    try:
+        return str((process / "fd" / "2").readlink())
+    except OSError:
+        return ""
+
+
+def _query_threads(proc: Path) -> list[Path]:
+    """Return the threads of streaming queries in the nearest ancestor process that has any."""
+    for process in _ancestors(proc):
+        try:
+            tasks = list((process / "task").iterdir())
+        except OSError:
+            return []
+        if threads := [task for task in tasks if _name(task) in {_EPOCHS, _QUERY}]:
+            return threads
+    return []
+
+
+def _start(task: Path) -> tuple[int, int] | None:
+    try:
+        return int(_field(task, _STARTED)), int(task.name)
+    except (OSError, ValueError, IndexError):  # The thread has ended.
+        return None
+
+
+def _name(task: Path) -> str:
+    """Return the name of a thread; empty if the thread has ended."""
+    try:
+        return (task / "comm").read_text().strip()
+    except OSError:
+        return ""

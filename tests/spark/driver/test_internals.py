@@ -1,0 +1,41 @@
+"""A write without one of the probes of Spark's internals succeeds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.spark.internals import PROBES
+from tests.spark.support.probes_child import ROWS, SITE, WRITES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FAILS = {("local_property", "exactly-once-stream"): "TransactionError"}
+"""Without its query and its number, a micro-batch could not be recognized after a restart."""
+
+
+@pytest.mark.deep
+def test_write_without_each_probe(tmp_path: Path) -> None:
+    removed = tmp_path / "removed"
+    removed.touch()
+    (tmp_path / "sitecustomize.py").write_text(SITE.format(removed=str(removed)))
+    paths = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.support.probes_child", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=590,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    outcomes = dict(map(json.loads, done.stdout.splitlines()))
+    assert outcomes == {
+        name: {kind: _FAILS.get((name, kind), ROWS) for kind in WRITES} for name in ["", *PROBES]
+    }
