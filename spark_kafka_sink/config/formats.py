@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.option import conflict, flag, not_allowed, options_of, text
-from spark_kafka_sink.config.schema_registry import RegistryConfig
+from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,11 +74,11 @@ class FormatOptions:
     supports. For Protobuf the output of protoc --descriptor_set_out.
     """
     value_schema_name = text("value.schema.name", None)
-    """Name of the record or message; default: Value. With a given Protobuf schema: full name of the
-    message; default: the first message.
+    """Name of the record or message; default: Value. With a given schema: name of the Protobuf
+    message to write (default: the first), or of the Avro record to choose in unions.
     """
     value_schema_namespace = text("value.schema.namespace", "")
-    """Avro namespace or Protobuf package of a derived schema."""
+    """Avro namespace or Protobuf package of value.schema.name."""
     key_format = text("key.format", Format.RAW, choices=tuple(Format))
     """Format of the key: raw (the bytes of one string or binary column), or json, avro or
     protobuf for a serialized struct. Names with -confluent use a schema registry.
@@ -96,11 +96,11 @@ class FormatOptions:
     supports. For Protobuf the output of protoc --descriptor_set_out.
     """
     key_schema_name = text("key.schema.name", None)
-    """Name of the record or message; default: Key. With a given Protobuf schema: full name of the
-    message; default: the first message.
+    """Name of the record or message; default: Key. With a given schema: name of the Protobuf
+    message to write (default: the first), or of the Avro record to choose in unions.
     """
     key_schema_namespace = text("key.schema.namespace", "")
-    """Avro namespace or Protobuf package of a derived schema."""
+    """Avro namespace or Protobuf package of key.schema.name."""
     value_fields_include = text(_FIELDS_INCLUDE, FieldsInclude.ALL, choices=tuple(FieldsInclude))
     """Whether the value contains the columns in key.fields."""
     json_ignore_null_fields = flag(_NULL_FIELDS, True)
@@ -130,9 +130,21 @@ class PartFormat:
         return self.format is not Format.RAW or bool(self.fields)
 
     @property
+    def has_schema(self) -> bool:
+        """True if an option contains the schema, as text or file."""
+        return self.schema is not None or self.schema_file is not None
+
+    @property
     def record_name(self) -> str:
         """Name of the record or message in a derived schema."""
         return self.schema_name or self.part.capitalize()
+
+    @property
+    def full_name(self) -> str | None:
+        """The name in the options with its namespace, or None if no name is set."""
+        if self.schema_name is None or not self.namespace:
+            return self.schema_name
+        return f"{self.namespace}.{self.schema_name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +172,10 @@ class FormatsConfig:
         )
         for part in (key, value):
             _check_schema_options(part, given)
+            if part.has_schema or _chooses_version(part, registry):
+                _check_name_is_used(part, registry)
+            else:
+                _check_name(part)
         if include is FieldsInclude.EXCEPT_KEY and not key.fields:
             raise ConfigError(
                 f"option {_FIELDS_INCLUDE} is EXCEPT_KEY, which requires key.fields",
@@ -178,6 +194,41 @@ class FormatsConfig:
             fields_include=include,
             writes_nulls=not values[_NULL_FIELDS],
             registry=registry,
+        )
+
+    def chooses_version(self, part: PartFormat) -> bool:
+        """Return True if the schema of the key or the value is a version in the registry."""
+        return _chooses_version(part, self.registry)
+
+
+def _chooses_version(part: PartFormat, registry: RegistryConfig | None) -> bool:
+    return part.format.has_registry and registry is not None and registry.chooses_version
+
+
+def _check_name_is_used(part: PartFormat, registry: RegistryConfig | None) -> None:
+    """Check that name and namespace have an effect on a schema that is not derived.
+
+    Raises:
+        ConfigError: they have none.
+    """
+    by_record = (
+        part.format.has_registry
+        and registry is not None
+        and registry.part(part.part).strategy is not SubjectStrategy.TOPIC_NAME
+    )
+    name, namespace = f"{part.part}.schema.name", f"{part.part}.schema.namespace"
+    if part.schema_name and part.format.payload is Format.JSON and not by_record:
+        raise ConfigError(
+            f"option {name} is set, but the JSON Schema is not derived from the columns",
+            hint=f"Remove {name}: it has no effect.",
+        )
+    if part.namespace and (part.schema_name or "").count("."):
+        raise conflict(name, namespace, "both contain a namespace")
+    names_subject = by_record and not part.has_schema
+    if part.namespace and not part.schema_name and not names_subject:
+        raise ConfigError(
+            f"option {namespace} is set, but the schema is not derived from the columns",
+            hint=f"Set {name} to the name of a record, or remove {namespace}.",
         )
 
 
@@ -216,21 +267,20 @@ def _check_schema_options(part: PartFormat, given: Mapping[str, str]) -> None:
         )
     if part.schema is not None and part.schema_file is not None:
         raise conflict(f"{part.part}.schema", f"{part.part}.schema.file")
-    _check_names(part)
-
-
-def _check_names(part: PartFormat) -> None:
-    name = f"{part.part}.schema.name"
-    is_derived = part.schema is None and part.schema_file is None
-    if part.schema_name is not None and is_derived and not _NAME.fullmatch(part.schema_name):
-        hint = f"Put what precedes the last dot into {part.part}.schema.namespace."
-        raise not_allowed(
-            name,
-            part.schema_name,
-            "letters, digits and _",
-            hint if "." in part.schema_name else None,
-        )
     if not _NAMES.fullmatch(part.namespace):
         raise not_allowed(
             f"{part.part}.schema.namespace", part.namespace, "names separated by dots"
+        )
+
+
+def _check_name(part: PartFormat) -> None:
+    """Raise if the name of a derived schema is not valid."""
+    name = part.schema_name
+    if name is not None and not _NAME.fullmatch(name):
+        hint = f"Put what precedes the last dot into {part.part}.schema.namespace."
+        raise not_allowed(
+            f"{part.part}.schema.name",
+            name,
+            "letters, digits and _",
+            hint if "." in name else None,
         )

@@ -12,6 +12,7 @@ In reading order:
 - `json_encoder`: JSON as Spark's `to_json` writes it, and JSON Schema
 - `json_schema`: match a given JSON Schema to columns
 - `avro_schema`: parse and derive Avro schemas, and encode defaults
+- `avro_unions`: match columns to Avro types, and choose the branches of unions
 - `avro_encoder`: Avro's binary encoding
 - `protobuf_schema`: parse and derive Protobuf descriptors
 - `protobuf_encoder`: Protobuf's binary encoding

@@ -1,9 +1,8 @@
 """Avro's binary encoding.
 
-Columns are matched to a record's fields by name. Fields and union branches are in the order of the
-schema. A narrower column can be written to a wider field. A wider integer column can be written to
-a narrower field: a number that does not fit is a fault of its row. A field without a column gets
-its default, or null.
+Columns are matched to a record's fields by name, in the order of the schema. A narrower column can
+be written to a wider field. A wider integer column can be written to a narrower field: a number
+that does not fit is a fault of its row. A field without a column gets its default, or null.
 
 Source: the Avro 1.12 specification, "Binary Encoding".
 """
@@ -19,10 +18,12 @@ import pyarrow.compute as pc
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.avro_schema import AvroSchema, default_bytes, derive
+from spark_kafka_sink.formats.avro_unions import candidates, chosen_branches, closeness
 from spark_kafka_sink.formats.fields import (
     Cells,
     Column,
     DecimalCells,
+    RowFaults,
     Shape,
     field_path,
     not_declared,
@@ -45,126 +46,183 @@ from spark_kafka_sink.formats.writer import (
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from spark_kafka_sink.formats.plan import FieldPlan
 
 __all__ = ["compile_plan", "derive"]
 
+_BITS: Final = {"int": 32, "long": 64}
+_WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
+_UNITS: Final = {
+    "time-millis": (1, 1_000_000),
+    "time-micros": (1, 1000),
+    **{
+        f"{zone}timestamp-{unit}": factors
+        for zone in ("", "local-")
+        for unit, factors in (("millis", (1, 1000)), ("nanos", (1000, 1)))
+    },
+}
+"""Factor and divisor that convert a column's unit, nanoseconds for times and otherwise
+microseconds, to the unit of a logical type. Both are 1 for other types.
+"""
+
 
 def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
-    schema = AvroSchema.parse(plan.schema or "")
-    return RowEncoder(_value(schema, Column.of(type_)), plan.framing.prefix)
+    schema = AvroSchema.parse(plan.schema or "", plan.message)
+    column = Column.of(type_)
+    if not plan.is_single and not (plan.fields is not None and _is_single(schema)):
+        return RowEncoder(_value(schema, column), plan.framing.prefix)
+    if len(column.parts) != 1:
+        raise ColumnError(
+            f"the Avro type {schema.full_name} is written from one column, but there are "
+            f"{len(column.parts)}: {', '.join(part.name for part in column.parts)}",
+            hint="List one column in value.fields or key.fields, or use the schema of a record.",
+        )
+    if plan.format.has_registry and schema.kind == "bytes":
+        # With a registry, clients in Java and Python write and read bytes without their length.
+        node = _bare_bytes(column.parts[0])
+    else:
+        node = _value(schema, column.parts[0])
+    return RowEncoder(node, plan.framing.prefix, is_single=True)
+
+
+def _is_single(schema: AvroSchema) -> bool:
+    return not any(branch.is_record for branch in schema.branches)
+
+
+def _bare_bytes(column: Column) -> Node:
+    if column.shape not in (Shape.BYTES, Shape.TEXT):
+        raise unsupported(column, "Avro bytes with a schema registry")
+    return lambda cells, out: out.column(cells.strings())
 
 
 def _value(schema: AvroSchema, column: Column) -> Node:
     """Return the writer of a field, item or value. It accepts null only in a union with null.
 
     Raises:
-        ColumnError: no branch of the schema accepts the column's type.
+        ColumnError: the schema does not accept the column's type.
     """
     if schema.kind == "null" and column.shape is Shape.NULL:
         return write_nothing
     if schema.kind != "union":
         return partial(write_required, _node(schema, column), column.path)
     kinds = [branch.kind for branch in schema.branches]
-    index, node = _branch(schema, column)
-    if "null" not in kinds:
-        return partial(write_required, node, column.path, before=varint(index))
-    return partial(_write_nullable, node, varint(index), varint(kinds.index("null")))
+    nodes = [
+        (varint(index), _node(branch, column)) for index, branch in chosen_branches(schema, column)
+    ]
+    if not nodes and (column.shape is not Shape.NULL or "null" not in kinds):
+        raise _no_branch(schema, column)
+    null = varint(kinds.index("null")) if "null" in kinds else None
+    if len(nodes) == 1:
+        ((branch, node),) = nodes
+        if null is None:
+            return partial(write_required, node, column.path, before=branch)
+        return partial(_write_nullable, node, branch, null)
+    return partial(_write_first_fitting, nodes, null, column.path)
 
 
-def _branch(schema: AvroSchema, column: Column) -> tuple[int, Node]:
-    """Return the first branch that accepts the type without loss, otherwise the first that fits."""
-    first: tuple[int, Node] | None = None
-    error: ColumnError | None = None
-    for index, branch in enumerate(schema.branches):
+def _no_branch(schema: AvroSchema, column: Column) -> ColumnError:
+    """Return the error for a column that no branch of a union accepts, with the reasons."""
+    reasons: list[ColumnError] = []
+    for _, branch in candidates(schema, column):
         try:
-            node = _node(branch, column)
-        except ColumnError as refused:
-            error = refused if branch.kind != "null" else error
-            continue
-        if branch.kind not in _BITS or column.type.bit_width <= _BITS[branch.kind]:
-            return index, node
-        first = first or (index, node)
-    if first is None:
-        raise error or unsupported(column, "Avro null")
-    return first
+            _node(branch, column)
+        except ColumnError as error:
+            reasons.append(error)
+    if len(reasons) == 1:
+        return reasons[0]
+    return ColumnError(
+        f"{column.label} fits no branch of the Avro union"
+        + "".join(f"; {error.message}" for error in reasons),
+        hint="Cast the column, or add its type to the union.",
+    )
 
 
 def _node(schema: AvroSchema, column: Column) -> Node:
     """Return the writer of a type other than a union."""
-    compile_ = _COMPILERS.get(column.shape)
-    node = None if compile_ is None else compile_(schema, column)
-    if node is None:
+    if column.shape is Shape.STRUCT and schema.is_record:
+        return _record(schema, column)
+    if column.shape is Shape.LIST and schema.kind == "array":
+        return partial(_write_array, _value(schema.part(schema.json["items"]), column.parts[0]))
+    if column.shape is Shape.MAP and schema.kind == "map":
+        return _map(schema, *column.parts)
+    if closeness(schema, column) is None:
         logical = f" ({schema.logical})" if schema.logical else ""
         raise unsupported(column, f"Avro {schema.full_name}{logical}")
-    return node
+    if column.shape is Shape.DECIMAL:
+        return _decimal(schema, column)
+    return _scalar(schema, column)
 
 
-def _record(schema: AvroSchema, column: Column) -> Node | None:
-    if schema.kind not in ("record", "error"):
-        return None
+def _record(schema: AvroSchema, column: Column) -> Node:
     columns = {part.name: (index, part) for index, part in enumerate(column.parts)}
     fields: list[tuple[int, Node] | bytes] = []
-    for name, part, declared in schema.fields:
+    for name, type_, declared in schema.fields:
         if name in columns:
-            index, found = columns.pop(name)
-            fields.append((index, _value(part, found)))
+            index, part = columns.pop(name)
+            fields.append((index, _value(type_, part)))
         else:
-            fields.append(_missing(part, declared, schema, column))
+            fields.append(_missing(type_, declared, schema, column))
     for _, unknown in columns.values():
         raise not_declared(unknown, schema.full_name)
     return partial(_write_record, fields)
 
 
 def _missing(
-    part: AvroSchema, declared: dict[str, Any], record: AvroSchema, column: Column
+    type_: AvroSchema, declared: dict[str, Any], record: AvroSchema, column: Column
 ) -> bytes:
     """Return the encoded default of a field without a column, or null if it is only nullable."""
     if "default" in declared:
-        return default_bytes(part, declared["default"])
-    kinds = [branch.kind for branch in part.branches]
-    if "null" in kinds:
-        return varint(kinds.index("null")) if part.kind == "union" else b""
+        return default_bytes(type_, declared["default"])
+    if type_.accepts_null:
+        kinds = [branch.kind for branch in type_.branches]
+        return varint(kinds.index("null")) if type_.kind == "union" else b""
     raise ColumnError(
         f"the field `{field_path(column.path, declared['name'])}` of {record.full_name} has no "
         "column and no default",
-        hint="add the column, or a default to the schema",
+        hint="Add the column, or a default to the schema.",
     )
 
 
-def _array(schema: AvroSchema, column: Column) -> Node | None:
-    if schema.kind != "array":
-        return None
-    return partial(_write_array, _value(schema.part(schema.json["items"]), *column.parts))
+def _map(schema: AvroSchema, key: Column, value: Column) -> Node:
+    if key.shape not in (Shape.TEXT, Shape.NULL):
+        raise unsupported(key, "the key of an Avro map")
+    name = write_nothing if key.shape is Shape.NULL else _text(key.path)
+    return partial(_write_map, name, _value(schema.part(schema.json["values"]), value))
 
 
-def _map(schema: AvroSchema, column: Column) -> Node | None:
-    key, value = column.parts
-    if schema.kind != "map" or key.shape is not Shape.TEXT:
-        return None
-    return partial(_write_map, key.path, _value(schema.part(schema.json["values"]), value))
+def _text(path: str | None) -> Node:
+    """Return the writer of bytes with their length. With a path, they must be UTF-8."""
+    return partial(write_bytes, path, is_zigzag=True)
 
 
-_BITS: Final = {"int": 32, "long": 64}
-_WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
-_UNITS: Final = {"millis": (1, 1000), "micros": (1, 1), "nanos": (1000, 1)}
-"""Factor and divisor that convert microseconds, by the suffix of the logical type."""
+def _scalar(schema: AvroSchema, column: Column) -> Node:
+    """Return the writer of a type that has no other type below it, except decimals."""
+    match schema.kind:
+        case "null":
+            return write_nothing
+        case "boolean":
+            return write_boolean
+        case "float" | "double":
+            return partial(write_float, _WIDTHS[schema.kind], column.path)
+        case "string" | "bytes":
+            return _text(column.path if schema.kind == "string" else None)
+        case "enum":
+            numbers = {symbol: number for number, symbol in enumerate(schema.json["symbols"])}
+            return partial(write_symbol, numbers, column.path, is_zigzag=True)
+        case "fixed":
+            return partial(_write_fixed, schema.json["size"], column.path)
+    return _integer(schema, column)
 
 
-def _number(schema: AvroSchema, column: Column) -> Node | None:
-    if column.shape is Shape.INTEGER and schema.kind in _BITS:
-        return _integer(schema, column)
-    if schema.kind == "double" or (schema.kind == "float" and column.type != pa.float64()):
-        return partial(write_float, _WIDTHS[schema.kind])
-    return None
-
-
-def _integer(schema: AvroSchema, column: Column, factor: int = 1, divisor: int = 1) -> Node:
+def _integer(schema: AvroSchema, column: Column) -> Node:
+    """Return the writer of an integer, date, time or interval, with a check of its range."""
+    is_number = column.shape is Shape.INTEGER
+    factor, divisor = (1, 1) if is_number else _UNITS.get(schema.logical or "", (1, 1))
     bits = _BITS[schema.kind]
-    is_checked = column.type.bit_width > bits or factor > 1
+    is_checked = (is_number and column.type.bit_width > bits) or factor > 1
     limit = (1 << bits - 1) // factor if is_checked else None
 
     def write(cells: Cells, out: RowWriter) -> None:
@@ -179,67 +237,41 @@ def _integer(schema: AvroSchema, column: Column, factor: int = 1, divisor: int =
     return write
 
 
-def _time(schema: AvroSchema, column: Column) -> Node | None:
-    logical, bits = schema.logical or "", _BITS.get(schema.kind, 0)
-    start, _, unit = logical.rpartition("-")
-    match column.shape, start, logical, bits:
-        case (Shape.DATE, _, "date", 32) | (Shape.INTERVAL, _, "", 64):
-            return _integer(schema, column)
-        case (Shape.TIMESTAMP, "timestamp", _, 64) | (
-            Shape.LOCAL_TIMESTAMP,
-            "local-timestamp",
-            _,
-            64,
-        ):
-            return _integer(schema, column, *_UNITS.get(unit, (1, 1)))
-        case (Shape.TIME, _, "time-micros", 64):
-            return _integer(schema, column, divisor=1000)
-        case (Shape.TIME, _, "time-millis", 32):
-            return _integer(schema, column, divisor=1_000_000)
-    return None
-
-
-def _bytes(schema: AvroSchema, column: Column) -> Node | None:
-    if schema.logical == "decimal":
-        return None
-    if schema.kind in ("string", "bytes"):
-        path = column.path if schema.kind == "string" else None
-        return partial(write_bytes, path, is_zigzag=True)
-    if schema.kind == "enum" and column.shape is Shape.TEXT:
-        numbers = {symbol: number for number, symbol in enumerate(schema.json["symbols"])}
-        return partial(write_symbol, numbers, column.path, is_zigzag=True)
-    if schema.kind == "fixed" and column.shape is Shape.BYTES:
-        return partial(_write_fixed, schema.json["size"], column.path)
-    return None
-
-
-def _decimal(schema: AvroSchema, column: Column) -> Node | None:
-    if schema.logical != "decimal" or schema.kind not in ("bytes", "fixed"):
-        return None
-    precision, scale = int(schema.json["precision"]), int(schema.json.get("scale", 0))
-    if scale < column.type.scale:
-        return None
-    size = int(schema.json["size"]) if schema.kind == "fixed" else None
+def _decimal(schema: AvroSchema, column: Column) -> Node:
+    precision, scale = schema.json["precision"], schema.json.get("scale", 0)
+    size = schema.json["size"] if schema.kind == "fixed" else None
     return partial(_write_decimal, precision - scale, scale, size, column.path)
 
 
-_COMPILERS: Final[dict[Shape, Callable[[AvroSchema, Column], Node | None]]] = {
-    Shape.STRUCT: _record,
-    Shape.LIST: _array,
-    Shape.MAP: _map,
-    Shape.NULL: lambda _schema, _column: write_nothing,
-    Shape.BOOLEAN: lambda schema, _: write_boolean if schema.kind == "boolean" else None,
-    Shape.INTEGER: _number,
-    Shape.FLOAT: _number,
-    Shape.DECIMAL: _decimal,
-    Shape.TEXT: _bytes,
-    Shape.BYTES: _bytes,
-    Shape.DATE: _time,
-    Shape.TIME: _time,
-    Shape.TIMESTAMP: _time,
-    Shape.LOCAL_TIMESTAMP: _time,
-    Shape.INTERVAL: _time,
-}
+def _write_first_fitting(
+    branches: Sequence[tuple[bytes, Node]],
+    null: bytes | None,
+    path: str,
+    cells: Cells,
+    out: RowWriter,
+) -> None:
+    """Append each value with the first branch that it fits, after the number of the branch.
+
+    A value that fits no branch is a fault of its row.
+    """
+    valid = cells.valid()
+    if null is None:
+        cells.fail_nulls(path)
+    elif valid is not None:
+        out.flags(valid, b"", null)
+    rest = np.ones(len(cells), np.bool_) if valid is None else valid
+    for number, node in branches:
+        if not rest.any():
+            return
+        faults = RowFaults(len(cells))
+        inner = RowWriter(len(cells))
+        inner.constant(number)
+        node(Cells(cells.array, faults), inner)
+        fits = rest.copy()
+        fits[faults.rows] = False
+        out.append(inner, fits)
+        rest = rest & ~fits
+    cells.fail(rest, path, "fits no branch of the union")
 
 
 def _write_nullable(node: Node, branch: bytes, null: bytes, cells: Cells, out: RowWriter) -> None:
@@ -280,10 +312,10 @@ def _write_array(item: Node, cells: Cells, out: RowWriter) -> None:
     _write_block(out, inner, offsets)
 
 
-def _write_map(key_path: str, value: Node, cells: Cells, out: RowWriter) -> None:
+def _write_map(key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
     offsets, entries = cells.items()
     inner = RowWriter(len(entries))
-    write_bytes(key_path, entries.field(0), inner, is_zigzag=True)
+    key(entries.field(0), inner)
     value(entries.field(1), inner)
     _write_block(out, inner, offsets)
 

@@ -17,7 +17,7 @@ from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -29,6 +29,21 @@ _COMPLEX: Final = NAMED | {"array", "map"}
 _NAMES: Final = Names(
     "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
 )
+_LOGICAL_TYPES: Final = {
+    "date": ("int",),
+    "time-millis": ("int",),
+    "time-micros": ("long",),
+    **{
+        f"{zone}timestamp-{unit}": ("long",)
+        for zone in ("", "local-")
+        for unit in ("millis", "micros", "nanos")
+    },
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string", "fixed"),
+    "duration": ("fixed",),
+}
+"""The types that each logical type can annotate."""
+_STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _MISFITS: Final = (KeyError, TypeError, ValueError, struct.error, AttributeError)
 """Exceptions that encoding raises for a default that does not fit its type."""
 
@@ -41,22 +56,32 @@ class AvroSchema:
         json: the declaration: a name, an object, or the list of a union's branches.
         namespace: the enclosing namespace.
         names: every named type of the whole schema, by full name.
+        record: full or simple name of the record to choose in unions; None to choose by columns.
     """
 
     json: Any
     namespace: str
     names: Mapping[str, AvroSchema]
+    record: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> AvroSchema:
+    def parse(cls, text: str, record: str | None = None) -> AvroSchema:
         """Parse a schema and register the types that it declares.
 
         Raises:
-            ConfigError: the text is not an Avro schema, or refers to an unknown name.
+            ConfigError: the text is not an Avro schema, refers to an unknown name, or has no record
+                `record` as its type or in a union.
         """
         names: dict[str, AvroSchema] = {}
-        schema = cls("null", "", names).part(_loaded(text))
-        _declare(schema, names)
+        schema = cls("null", "", names, record).part(_loaded(text))
+        choices = list(schema.branches)
+        _declare(schema, names, choices)
+        if record is not None and not schema.selected(choices):
+            known = ", ".join(sorted({part.full_name for part in choices if part.is_record}))
+            raise ConfigError(
+                f"the Avro schema has no record {record!r} as its type or in a union",
+                hint=f"Choose one of: {known}." if known else "Remove the name of the record.",
+            )
         return schema
 
     @property
@@ -67,16 +92,32 @@ class AvroSchema:
         return str(self.json["type"] if isinstance(self.json, dict) else self.json)
 
     @property
+    def subject_name(self) -> str:
+        """Full name of the type or the chosen record; empty for a union of several types."""
+        types = [branch for branch in self.branches if branch.kind != "null"]
+        types = self.selected(types) or types
+        return types[0].full_name if len(types) == 1 else ""
+
+    @property
     def logical(self) -> str | None:
-        """The logical type."""
-        return self.json.get("logicalType") if isinstance(self.json, dict) else None
+        """The logical type. An unknown or invalid logical type is ignored, as in Java."""
+        name = self.json.get("logicalType") if isinstance(self.json, dict) else None
+        if not isinstance(name, str) or self.kind not in _LOGICAL_TYPES.get(name, ()):
+            return None
+        return None if name == "decimal" and not _is_decimal(self.json) else name
 
     @property
     def full_name(self) -> str:
         """Full name of a named type, or the kind of any other type."""
         if self.kind not in NAMED:
             return self.kind
-        return _full_name(str(self.json["name"]), str(self.json.get("namespace", self.namespace)))
+        space = self.json.get("namespace")
+        return _full_name(str(self.json["name"]), self.namespace if space is None else str(space))
+
+    @property
+    def is_record(self) -> bool:
+        """True for a record, including those that Avro's protocols call errors."""
+        return self.kind in ("record", "error")
 
     @property
     def branches(self) -> tuple[AvroSchema, ...]:
@@ -84,9 +125,21 @@ class AvroSchema:
         return tuple(map(self.part, self.json)) if self.kind == "union" else (self,)
 
     @property
+    def accepts_null(self) -> bool:
+        """True for the type null, and for unions with it."""
+        return any(branch.kind == "null" for branch in self.branches)
+
+    @property
     def fields(self) -> tuple[tuple[str, AvroSchema, dict[str, Any]], ...]:
         """Name, type and declaration of each field of a record."""
         return tuple((each["name"], self.part(each["type"]), each) for each in self.json["fields"])
+
+    def selected(self, schemas: Sequence[AvroSchema]) -> list[AvroSchema]:
+        """Return the records with the full name `record`; if there are none, by simple name."""
+        names = {part.full_name: part for part in schemas if part.is_record}
+        if self.record in names:
+            return [names[self.record]]
+        return [part for name, part in names.items() if name.rpartition(".")[2] == self.record]
 
     def part(self, json_: Any) -> AvroSchema:
         """Return a type that is declared within this schema.
@@ -105,23 +158,35 @@ class AvroSchema:
         return replace(self, json=json_, namespace=space)
 
 
-def _declare(schema: AvroSchema, names: dict[str, AvroSchema]) -> None:
-    """Collect the named types, and check the declarations on which later code relies."""
+def _is_decimal(json_: Mapping[str, Any]) -> bool:
+    """Return True if precision and scale are valid, and a fixed size has enough bytes."""
+    precision, scale = json_.get("precision"), json_.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
+        return False
+    is_fixed = json_["type"] == "fixed"
+    return precision > 0 and (not is_fixed or 10**precision < 1 << 8 * json_["size"] - 1)
+
+
+def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[AvroSchema]) -> None:
+    """Collect named types and the branches of unions, and check what later code relies on."""
     if names.get(schema.full_name) is schema:
         return
     if schema.kind in NAMED:
-        _declare_named(schema, names)
+        _declare_named(schema, names, branches)
     elif schema.kind == "union":
+        branches.extend(schema.branches)
         for branch in schema.json:
-            _declare(schema.part(branch), names)
+            _declare(schema.part(branch), names, branches)
     elif schema.kind in ("array", "map"):
         needed = "items" if schema.kind == "array" else "values"
         if not isinstance(schema.json, dict) or needed not in schema.json:
             raise _invalid(f"an {schema.kind} needs {needed}")
-        _declare(schema.part(schema.json[needed]), names)
+        _declare(schema.part(schema.json[needed]), names, branches)
 
 
-def _declare_named(schema: AvroSchema, names: dict[str, AvroSchema]) -> None:
+def _declare_named(
+    schema: AvroSchema, names: dict[str, AvroSchema], branches: list[AvroSchema]
+) -> None:
     needed = {"enum": "symbols", "fixed": "size"}.get(schema.kind, "fields")
     if not isinstance(schema.json, dict) or not {"name", needed} <= schema.json.keys():
         raise _invalid(f"a {schema.kind} needs a name and {needed}")
@@ -129,26 +194,32 @@ def _declare_named(schema: AvroSchema, names: dict[str, AvroSchema]) -> None:
     for field in schema.json["fields"] if needed == "fields" else ():
         if not isinstance(field, dict) or not {"name", "type"} <= field.keys():
             raise _invalid(f"a field of {schema.full_name} needs a name and a type")
-        _declare(schema.part(field["type"]), names)
+        _declare(schema.part(field["type"]), names, branches)
 
 
 def _full_name(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
+def without_comments(text: str) -> str:
+    """Return a schema as JSON: comments are removed, and a primitive type's name gets quotes."""
+    if text.strip() in PRIMITIVES:
+        return json.dumps(text.strip())
+    return _STRING_OR_COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
+
+
 def _loaded(text: str) -> Any:
-    """Return the JSON of a schema. A bare name such as `string` is also a schema."""
     try:
-        loaded = json.loads(text)
-    except ValueError:
-        raise _invalid("it is not JSON") from None
+        loaded = json.loads(without_comments(text))
+    except ValueError as error:
+        raise _invalid(f"it is not JSON: {error}") from None
     if not isinstance(loaded, str | dict | list):
         raise _invalid("it is neither a name, an object nor a union")
     return loaded
 
 
 def _invalid(problem: str) -> ConfigError:
-    return ConfigError(f"the Avro schema is invalid: {problem}", hint="check the schema's text")
+    return ConfigError(f"the Avro schema is invalid: {problem}", hint="Check the schema's text.")
 
 
 def default_bytes(schema: AvroSchema, value: Any) -> bytes:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.avro_schema import AvroSchema
 from spark_kafka_sink.formats.plan import Source
 from spark_kafka_sink.formats.protobuf_schema import ProtoSchema, files_of, read_indexes
 from spark_kafka_sink.formats.schemas_and_subjects import given_source
@@ -169,6 +170,8 @@ def decode(format_: Format, source: Source | None, payload: bytes) -> Any:
         return json.loads(payload)
     assert source is not None
     if format_.payload is Format.AVRO:
+        if format_.has_registry and AvroSchema.parse(source.schema).kind == "bytes":
+            return payload  # See `avro_encoder.compile_plan`.
         return _avro(source.schema)(payload)
     return _protobuf(source.schema, source.message or "")(payload)
 

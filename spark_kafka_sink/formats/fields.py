@@ -89,6 +89,11 @@ class Column:
     is_nullable: bool
     parts: tuple[Column, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """The column in messages."""
+        return f"column `{self.path}`" if self.path else "the struct of all columns"
+
     @classmethod
     def of(
         cls, type_: pa.DataType, path: str = "", name: str = "", *, nullable: bool = True
@@ -137,8 +142,8 @@ def _check_fields(type_: pa.StructType, path: str, paths: list[str]) -> None:
 def unsupported(column: Column, target: str, hint: str | None = None) -> ColumnError:
     """Return the error for a column that a format or a given schema cannot represent."""
     return ColumnError(
-        f"column `{column.path}` has type {column.type}, which cannot be written as {target}",
-        hint=hint or "cast or drop the column",
+        f"{column.label} has type {column.type}, which cannot be written as {target}",
+        hint=hint or "Cast or drop the column.",
     )
 
 

@@ -37,7 +37,9 @@ class FieldPlan:
         column: index of a struct column (with RAW, of any column); None if `fields` is used.
         schema: Avro schema or JSON Schema as text, or a Protobuf descriptor in base64; None only
             for JSON without a registry.
-        message: full name of the Protobuf message; None for the other formats.
+        message: full name of the Protobuf message; name of the Avro record to choose in unions;
+            None if the columns choose it, and for JSON.
+        is_single: True if `fields` is the column `key` or `value`, written without a record.
         framing: the bytes before each payload.
         zone: the session's time zone, for timestamps in JSON.
         writes_nulls: write null fields in JSON as `null` instead of omitting them.
@@ -50,6 +52,7 @@ class FieldPlan:
     column: int | None = None
     schema: str | None = None
     message: str | None = None
+    is_single: bool = False
     framing: Framing = Framing()
     zone: str = "UTC"
     writes_nulls: bool = False
@@ -71,7 +74,7 @@ class Source:
     Attributes:
         schema: as in `FieldPlan`.
         name: full name of the record, for the subject strategies.
-        message: full name of the Protobuf message; None for other formats.
+        message: as in `FieldPlan`.
     """
 
     schema: str

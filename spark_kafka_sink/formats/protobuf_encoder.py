@@ -150,7 +150,9 @@ class _Compiler:
     def _value(self, field: ProtoField, column: Column) -> Node:
         """Return the writer of a value without its tag."""
         node: Node | None
-        if field.kind is Kind.MESSAGE:
+        if column.shape is Shape.NULL:
+            node = write_nothing
+        elif field.kind is Kind.MESSAGE:
             node = self._embedded(field.type_name, column)
         elif field.kind is Kind.ENUM and column.shape is Shape.TEXT:
             numbers = self.schema.enums.get(field.type_name, {})
@@ -185,7 +187,11 @@ def _scalar(kind: Kind, column: Column) -> Node | None:
     if shape is Shape.FLOAT and kind in (Kind.FLOAT, Kind.DOUBLE):
         is_double = kind is Kind.DOUBLE
         fits = is_double or column.type == pa.float32()
-        return partial(write_float, np.float64 if is_double else np.float32) if fits else None
+        return (
+            partial(write_float, np.float64 if is_double else np.float32, column.path)
+            if fits
+            else None
+        )
     if kind is Kind.BOOL and shape is Shape.BOOLEAN:
         return write_boolean
     if kind is Kind.STRING and shape is Shape.DECIMAL:

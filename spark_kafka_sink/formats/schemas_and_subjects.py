@@ -12,6 +12,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SubjectStrategy
+from spark_kafka_sink.formats.avro_schema import AvroSchema, without_comments
 from spark_kafka_sink.formats.plan import Source, derive_schema
 
 if TYPE_CHECKING:
@@ -41,21 +42,27 @@ def given_source(part: PartFormat) -> Source | None:
     text = part.schema if part.schema_file is None else _read_file(part)
     if text is None:
         return None
+    if part.format.payload is Format.AVRO:
+        text = without_comments(text)
     message = message_of(part, text)
-    return Source(text, message or _record_name(part, text), message)
+    return Source(text, _record_name(part, text, message), message)
 
 
 def message_of(part: PartFormat, text: str) -> str | None:
-    """Return the full name of the Protobuf message to write; None for other formats.
+    """Return the name of the Protobuf message to write, or of the Avro record that options choose.
 
     Raises:
-        ConfigError: `text` is not a descriptor, or does not contain the message.
+        ConfigError: `text` is not a schema, or does not contain the message or record.
     """
-    if part.format.payload is not Format.PROTOBUF:
+    name = part.full_name
+    if part.format.payload is Format.AVRO:
+        AvroSchema.parse(text, name)
+        return name
+    if part.format.payload is Format.JSON:
         return None
     from spark_kafka_sink.formats.protobuf_schema import ProtoSchema
 
-    return ProtoSchema.parse(text).message(part.schema_name).name
+    return ProtoSchema.parse(text).message(name).name
 
 
 def subject_of(
@@ -79,10 +86,13 @@ def subject_of(
             "option topic: topics of a column are not known before the tasks run",
             hint='Add .option("topic", ...), or use RecordNameStrategy.',
         )
-    if source is None:
-        name = ".".join(filter(None, (part.namespace, part.record_name)))
-    else:
-        name = source.name
+    name = part.full_name or part.record_name if source is None else source.name
+    if not name and strategy is not SubjectStrategy.TOPIC_NAME:
+        raise ConfigError(
+            f"option {part.part}.subject.name.strategy is {strategy.value}, but the schema of the "
+            f"{part.part} is a union of several records",
+            hint=f"Set {part.part}.schema.name to the record to write, or use TopicNameStrategy.",
+        )
     return subject_by(strategy, topic or "", part.part, name)
 
 
@@ -93,12 +103,18 @@ def subject_by(strategy: SubjectStrategy, topic: str, part: str, record: str) ->
     return record if strategy is SubjectStrategy.RECORD_NAME else f"{topic}-{record}"
 
 
-def _record_name(part: PartFormat, text: str) -> str:
-    """Return the full name of a given Avro record, or the title of a JSON Schema.
+def _record_name(part: PartFormat, text: str, message: str | None) -> str:
+    """Return the full name of a message or Avro type, or the title of a JSON Schema.
+
+    The name is empty for an Avro union of several types, unless options choose one of them.
 
     Raises:
-        ConfigError: the text is not JSON, or not a record.
+        ConfigError: the text is not a JSON Schema, or its title contradicts the options.
     """
+    if part.format.payload is Format.PROTOBUF:
+        return message or ""
+    if part.format.payload is Format.AVRO:
+        return AvroSchema.parse(text, message).subject_name
     option = f"{part.part}.schema" if part.schema_file is None else f"{part.part}.schema.file"
     try:
         schema: Any = json.loads(text)
@@ -106,10 +122,13 @@ def _record_name(part: PartFormat, text: str) -> str:
         raise ConfigError(f"option {option} is not JSON: {error}") from None
     if not isinstance(schema, dict):
         raise ConfigError(f"option {option} is not the schema of a record")
-    if part.format.payload is Format.JSON:
-        return str(schema.get("title") or part.record_name)
-    name, namespace = str(schema.get("name", "")), str(schema.get("namespace") or "")
-    return name if "." in name or not namespace else f"{namespace}.{name}"
+    title, name = str(schema.get("title") or ""), part.full_name
+    if name is not None and title not in ("", name):
+        raise ConfigError(
+            f"option {part.part}.schema.name is set, but the schema has the title {shown(title)}",
+            hint="Remove the option or the title.",
+        )
+    return title or name or part.record_name
 
 
 def _read_file(part: PartFormat) -> str:

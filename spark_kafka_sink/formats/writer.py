@@ -241,9 +241,11 @@ class RowEncoder:
 
     root: Node
     prefix: bytes
+    is_single: bool = False
+    """True to encode the only field of the structs instead of the structs."""
 
     def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
-        """Return n rows, which are the bytes after the prefix, or null for a null struct.
+        """Return n rows, which are the bytes after the prefix, or null for a null value.
 
         Rows that do not fit the schema are added to `faults`; their bytes are undefined.
 
@@ -252,6 +254,8 @@ class RowEncoder:
             faults: collects the faults of these n rows.
         """
         cells = Cells(values, faults)
+        if self.is_single:
+            cells = cells.field(0)
         valid = cells.valid()
         out = RowWriter(len(cells))
         write_valid(self.root, cells, out, self.prefix)
@@ -268,9 +272,20 @@ def write_boolean(cells: Cells, out: RowWriter) -> None:
     out.flags(cells.numbers(), b"\1", b"\0")
 
 
-def write_float(target: type[Any], cells: Cells, out: RowWriter) -> None:
-    """Append numbers as little-endian floating-point numbers of the target's width."""
-    out.floats(cells.numbers().astype(target, copy=False))
+def write_float(target: type[Any], path: str, cells: Cells, out: RowWriter) -> None:
+    """Append numbers as little-endian floating-point numbers of the target's width.
+
+    Integers that would be rounded are faults.
+    """
+    values = cells.numbers()
+    numbers = values.astype(target, copy=False)
+    if values.dtype.kind == "i":
+        with np.errstate(invalid="ignore"):
+            is_rounded = numbers.astype(values.dtype) != values
+        # Some processors convert numbers beyond the range back to the highest integer.
+        is_rounded |= numbers >= -float(np.iinfo(values.dtype).min)
+        cells.fail(is_rounded, path, f"is a number that a {8 * numbers.itemsize}-bit float rounds")
+    out.floats(numbers)
 
 
 def write_bytes(

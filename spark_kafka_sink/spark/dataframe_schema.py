@@ -157,6 +157,7 @@ def _plan(selection: Selection | None, config: SinkConfig) -> FieldPlan | None:
         format=selection.format,
         fields=selection.fields,
         column=selection.column,
+        is_single=selection.is_single,
         writes_nulls=config.formats.writes_nulls,
     )
 

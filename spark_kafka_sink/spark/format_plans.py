@@ -295,12 +295,18 @@ def _arrow(data_type: types.DataType, path: str) -> pa.DataType:
         )
     if isinstance(data_type, types.ArrayType):
         item = _arrow(data_type.elementType, f"{path}[]")
-        return pa.list_(pa.field("element", item, data_type.containsNull))
+        # Spark declares the items of `array()` as void and not null, which PyArrow rejects.
+        nullable = data_type.containsNull or pa.types.is_null(item)
+        return pa.list_(pa.field("element", item, nullable))
     if isinstance(data_type, types.MapType):
-        key: Any = pa.field("key", _arrow(data_type.keyType, f"{path}.key"), nullable=False)
-        value: Any = pa.field(
-            "value", _arrow(data_type.valueType, f"{path}.value"), data_type.valueContainsNull
+        name, item = (
+            _arrow(data_type.keyType, f"{path}.key"),
+            _arrow(data_type.valueType, f"{path}.value"),
         )
+        if pa.types.is_null(name):  # `map()` has no entries, and PyArrow cannot create its type.
+            name = pa.string()
+        key: Any = pa.field("key", name, nullable=False)
+        value: Any = pa.field("value", item, data_type.valueContainsNull or pa.types.is_null(item))
         return cast("pa.DataType", pa.map_(key, value))
     try:
         return to_arrow_type(data_type)

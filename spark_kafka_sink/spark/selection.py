@@ -37,12 +37,14 @@ _SHOWN = 5
 class Selection:
     """The columns of the key or the value: one column, or several as fields, by their indices.
 
-    With format raw, `column` is a string or binary column, otherwise a struct.
+    With format raw, `column` is a string or binary column, otherwise a struct. With `is_single`,
+    `fields` is the column `key` or `value`, which is written without a record.
     """
 
     format: Format
     column: int | None = None
     fields: tuple[int, ...] | None = None
+    is_single: bool = False
 
     @property
     def is_raw(self) -> bool:
@@ -86,7 +88,7 @@ def _key(schema: types.StructType, formats: FormatsConfig) -> Selection | None:
                 hint="set key.fields to the columns of the key",
             )
         return None
-    return _column(schema, part)
+    return _column(schema, formats, part)
 
 
 def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
@@ -98,7 +100,7 @@ def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
                 f"the column `value` and option {option} both define the value",
                 hint=f"drop or rename the column, list it in value.fields, or remove {option}",
             )
-        return _column(schema, part)
+        return _column(schema, formats, part)
     names = part.fields or _all_columns(schema, formats)
     if except_key:
         names = tuple(name for name in names if name not in formats.key.fields)
@@ -131,19 +133,23 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
     return tuple(schema.names)
 
 
-def _column(schema: types.StructType, part: PartFormat) -> Selection:
+def _column(schema: types.StructType, formats: FormatsConfig, part: PartFormat) -> Selection:
     """Return the column `key` or `value`, after checking that its type fits the format."""
     index = schema.names.index(part.part)
     data_type = schema[part.part].dataType
     if part.format is Format.RAW:
         _check_raw(part, part.part, data_type)
     elif not isinstance(data_type, types.StructType):
+        is_avro, is_chosen = part.format.payload is Format.AVRO, formats.chooses_version(part)
+        if is_avro and (is_chosen or part.has_schema):
+            return Selection(part.format, fields=(index,), is_single=True)
         raise ColumnError(
             f"the column `{part.part}` has type {_short(data_type)}, but {part.part}.format is "
             f"{part.format.value}, which writes structs",
             hint=f"list the columns of the {part.part}: {part.part}.fields=..., with "
             f"`{part.part}` if it is a field; or rename it; or set {part.part}.format=raw to "
-            "write its bytes",
+            "write its bytes"
+            + (f"; or set {part.part}.schema to the column's Avro type" if is_avro else ""),
         )
     return Selection(part.format, column=index)
 

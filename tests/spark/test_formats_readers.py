@@ -118,6 +118,68 @@ def _context(topic: str, record: ConsumerRecord) -> SerializationContext:
     return SerializationContext(topic, MessageField.VALUE, list(record.headers))
 
 
+EVENTS = """[  // Each DataFrame writes one type of event.
+  {"type": "record", "name": "shop.Created", "fields": [
+    {"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": null}]},
+  {"type": "record", "name": "shop.Cancelled", "fields": [{"name": "id", "type": "long"}]}
+]"""
+
+
+def test_events_and_keys_without_records(
+    frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
+) -> None:
+    events = frame.selectExpr("text as key", "named_struct('id', large) as value")
+    common = {
+        "schema__registry__url": registry.url, "key__format": "avro-confluent",
+        "value__format": "avro-confluent", "key__schema": "string",
+    }  # fmt: skip
+    with pytest.raises(Exception, match=r"several types|union of several records"):
+        _written(
+            events, broker, unique_topic, **common, value__schema=EVENTS,
+            value__subject__name__strategy="TopicRecordNameStrategy",
+        )  # fmt: skip
+    _written(events, broker, unique_topic, **common, value__schema=EVENTS)
+    latest = {"auto__register__schemas": "false", "use__latest__version": "true"}
+    del common["key__schema"]
+    records = _written(
+        events, broker, unique_topic, **common, **latest, value__schema__name="shop.Created"
+    )
+    client = SchemaRegistryClient({"url": registry.url})
+    assert client.get_latest_version(f"{unique_topic}-key").schema.schema_str == '"string"'
+    reader = AvroDeserializer(client, return_record_name=True)
+    values = [reader(record.value, _context(unique_topic, record)) for record in records]
+    assert values[2] == ("shop.Cancelled", {"id": 20_000_000_000})
+    assert values[5] == ("shop.Created", {"id": 20_000_000_000, "note": None})
+    key = SerializationContext(unique_topic, MessageField.KEY)
+    assert [reader(record.key, key) for record in records] == ["é0", "é1", "é2"] * 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "value_format", "text"),
+    [
+        (["array() as tags", "map() as m", "1 as id"], "json", b'{"tags":[],"m":{},"id":1}'),
+        (
+            ["array(array()) as tags", "map('k', array()) as m"],
+            "json",
+            b'{"tags":[[]],"m":{"k":[]}}',
+        ),
+        (["array() as tags", "map() as m", "1 as id"], "avro", b"\0\0\2"),
+        (["array(null) as tags", "map('k', null) as m"], "avro", b"\2\0\2\2k\0"),
+    ],
+)
+def test_void_items(
+    spark: SparkSession, broker: EmbeddedBroker, unique_topic: str, columns: list[str],
+    value_format: str, text: bytes,
+) -> None:  # fmt: skip
+    frame = spark.range(1).selectExpr(*columns)
+    (record,) = _written(frame, broker, unique_topic, value__format=value_format)
+    assert record.value == text
+    if value_format == "json":
+        assert json.loads(text) == json.loads(frame.select(sf.to_json(sf.struct("*"))).first()[0])  # type: ignore[index]
+    with pytest.raises(Exception, match=r"cannot be written as .*Protobuf"):
+        _written(frame, broker, unique_topic, value__format="protobuf")
+
+
 def test_confluent_json_deserializer(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:

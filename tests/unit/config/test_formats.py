@@ -88,6 +88,28 @@ def test_option_without_effect_is_rejected() -> None:
         **{"value.format": "avro", "json.ignoreNullFields": "false"}
     )
     assert "uses a registry" in refused(**{"schema.registry.url": "http://r"})
+    latest = {"auto.register.schemas": "false", "use.latest.version": "true"}
+    by_record = {"value.subject.name.strategy": "RecordNameStrategy"}
+    space = {"value.schema.namespace": "a"}
+    name = {"value.schema.name": "R"}
+    for format_ in ("avro", "avro-confluent", "protobuf", "protobuf-confluent", "json-confluent"):
+        confluent = REGISTRY | {"value.format": format_}
+        if not format_.endswith("confluent"):
+            del confluent["schema.registry.url"]
+        given = confluent | {"value.schema": "{}"}
+        assert "value.schema.namespace is set, but the schema is not" in refused(**given, **space)
+        both = {"value.schema.name": "b.R"}
+        if format_ == "json-confluent":
+            for options in (given, confluent | latest):
+                assert "value.schema.name is set, but the JSON Schema" in refused(**options, **name)
+            formats(**given, **name, **by_record)
+            continue
+        assert "both contain a namespace" in refused(**given, **both, **space)
+        found = formats(**given, **name, **space)
+        assert found is not None
+        assert found.value.full_name == "a.R"
+    assert "value.schema.namespace is set" in refused(**REGISTRY, **latest, **space)
+    formats(**REGISTRY, **latest, **space, **by_record)
 
 
 def test_registry_defaults_match_java() -> None:

@@ -263,7 +263,7 @@ def test_rows_that_do_not_fit(
         (
             pa.struct([("a", pa.list_(pa.map_(pa.int32(), pa.int32())))]),
             record(("a", {"type": "array", "items": {"type": "map", "values": "int"}})),
-            r"`a\[\]` has type map",
+            r"`a\[\].key` has type int32",
         ),
     ],
 )

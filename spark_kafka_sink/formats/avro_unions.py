@@ -1,0 +1,177 @@
+"""Match columns to Avro types, and choose the branches of unions on the driver.
+
+Branches are ranked: the column's own type, as in Java's `GenericData.resolveUnion`; types that
+represent every value exactly; types that some values do not fit. Both `string` and `enum` are a
+string column's own types, and all decimals are a decimal column's, in the order of the union. A
+struct is written as the record with exactly its fields; if several records fit equally, the
+schema's `record` must name one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.fields import Column, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.formats.avro_schema import AvroSchema
+
+_EXACT_BITS = {"float": 24, "double": 53}
+"""Number of bits of the integers that a floating-point number represents exactly."""
+_WITH_DEFAULTS = 10
+"""Added to the rank of a record that has fields without a column."""
+
+
+class Closeness(NamedTuple):
+    """How close an Avro type is to a column's type. The lowest rank is the closest."""
+
+    rank: int
+    is_partial: bool = False
+    """True if some values do not fit the type."""
+
+
+def chosen_branches(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
+    """Return the numbers and types of the branches for a column; empty if no branch accepts it.
+
+    A value that does not fit a branch goes to the next.
+
+    Raises:
+        ColumnError: several records fit equally.
+    """
+    ranked: list[tuple[Closeness, int, AvroSchema]] = []
+    for index, branch in candidates(union, column):
+        fit = closeness(branch, column)
+        if fit is not None:
+            ranked.append((fit, index, branch))
+    ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
+    if column.shape is Shape.STRUCT:
+        closest = [branch for fit, _, branch in ranked if fit == ranked[0][0]]
+        if len(closest) > 1:
+            raise _ambiguous(column, closest)
+    total = next(
+        (number for number, entry in enumerate(ranked, 1) if not entry[0].is_partial), None
+    )
+    return [(index, branch) for _, index, branch in ranked[:total]]
+
+
+def candidates(union: AvroSchema, column: Column) -> list[tuple[int, AvroSchema]]:
+    """Return all branches except null; for a struct, the record that the schema selects.
+
+    Raises:
+        ColumnError: the schema selects several records.
+    """
+    selected = union.selected(union.branches) if column.shape is Shape.STRUCT else []
+    if len(selected) > 1:
+        raise _ambiguous(column, selected)
+    branches = [pair for pair in enumerate(union.branches) if pair[1].kind != "null"]
+    return [pair for pair in branches if pair[1] in selected] or branches
+
+
+def _ambiguous(column: Column, records: Sequence[AvroSchema]) -> ColumnError:
+    names = ", ".join(record.full_name for record in records)
+    return ColumnError(
+        f"{column.label} fits several records of the Avro union: {names}",
+        hint="Set value.schema.name (for the key, key.schema.name) to the full name of one.",
+    )
+
+
+def closeness(schema: AvroSchema, column: Column) -> Closeness | None:
+    """Return how close a type is to a column's type, or None if it cannot represent the column."""
+    if schema.kind == "union":
+        fits = (closeness(branch, column) for _, branch in candidates(schema, column))
+        return min((fit for fit in fits if fit is not None), default=None)
+    if schema.kind == "null":
+        return Closeness(0) if column.shape is Shape.NULL else None
+    match column.shape, schema.kind:
+        case Shape.NULL, _:
+            return Closeness(0)
+        case Shape.STRUCT, "record" | "error":
+            return _of_record(schema, column)
+        case Shape.LIST, "array":
+            return closeness(schema.part(schema.json["items"]), column.parts[0])
+        case Shape.MAP, "map" if column.parts[0].shape in (Shape.TEXT, Shape.NULL):
+            return closeness(schema.part(schema.json["values"]), column.parts[1])
+        case Shape.INTEGER, _:
+            return _of_integers(schema, column.type.bit_width)
+    return _of_others(schema, column)
+
+
+def _of_record(schema: AvroSchema, column: Column) -> Closeness | None:
+    parts = {part.name: part for part in column.parts}
+    rank = 0
+    for name, type_, declared in schema.fields:
+        part = parts.pop(name, None)
+        if part is not None:
+            fit = closeness(type_, part)
+            if fit is None:
+                return None
+            rank = max(rank, fit.rank)
+        elif "default" in declared or type_.accepts_null:
+            rank += _WITH_DEFAULTS * (rank < _WITH_DEFAULTS)
+        else:
+            return None
+    return None if parts else Closeness(rank)
+
+
+def _of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
+    if schema.kind in _EXACT_BITS:
+        is_exact = bits <= _EXACT_BITS[schema.kind]
+        return Closeness(2) if is_exact else Closeness(4, is_partial=True)
+    if schema.kind not in ("int", "long"):
+        return None
+    if schema.logical is not None:  # The number has a different meaning.
+        return Closeness(5, is_partial=bits > 32 and schema.kind == "int")
+    if bits > 32:
+        return Closeness(0) if schema.kind == "long" else Closeness(3, is_partial=True)
+    return Closeness(int(schema.kind == "long"))
+
+
+def _of_others(schema: AvroSchema, column: Column) -> Closeness | None:
+    logical = schema.logical or ""
+    match column.shape, schema.kind:
+        case (Shape.BOOLEAN, "boolean") | (Shape.TEXT, "string"):
+            return Closeness(0)
+        case Shape.FLOAT, "float" | "double":
+            return _of_floats(schema, column.type.bit_width)
+        case Shape.DECIMAL, _ if logical == "decimal":
+            return _of_decimals(schema, column)
+        case Shape.TEXT, "enum":
+            return Closeness(0, is_partial=True)
+        case (Shape.TEXT | Shape.BYTES, "bytes") if logical != "decimal":
+            return Closeness(0 if column.shape is Shape.BYTES else 2)
+        case (Shape.BYTES, "fixed") if logical != "decimal":
+            return Closeness(3, is_partial=True)
+        case Shape.BYTES, "string":
+            return Closeness(4, is_partial=True)
+    return Closeness(0) if _is_time(column.shape, schema.kind, logical) else None
+
+
+def _of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
+    if schema.kind == "double":
+        return Closeness(int(bits == 32))
+    return Closeness(0) if bits == 32 else None
+
+
+def _of_decimals(schema: AvroSchema, column: Column) -> Closeness | None:
+    precision, scale = schema.json["precision"], schema.json.get("scale", 0)
+    if scale < column.type.scale:
+        return None
+    return Closeness(0, precision - scale < column.type.precision - column.type.scale)
+
+
+def _is_time(shape: Shape, kind: str, logical: str) -> bool:
+    if shape is Shape.INTERVAL:
+        return kind == "long" and not logical
+    start = logical.rpartition("-")[0] or logical
+    return _TIMES.get(shape) == start
+
+
+_TIMES = {
+    Shape.DATE: "date",
+    Shape.TIME: "time",
+    Shape.TIMESTAMP: "timestamp",
+    Shape.LOCAL_TIMESTAMP: "local-timestamp",
+}
