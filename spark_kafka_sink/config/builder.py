@@ -52,34 +52,32 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.aliases import NamedOptions
 
 
-_IGNORED_WITHOUT_TLS = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
+_QUIETLY_UNUSED = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
 """Options that shared client settings often contain. They cause no warning if TLS is not used."""
+_PROTOCOL = "security.protocol"
 _logger = logging.getLogger(__name__)
 
 
 def build_security(given: NamedOptions) -> SecurityConfig:
     """Build the security settings of a client.
 
-    As in Java, options that the protocol does not use are parsed but have no effect. A warning
+    As in Java, the values of options that the protocol does not use are not checked. A warning
     lists these options, because the user might expect protection that is not active.
 
     Raises:
         ConfigError: a value is wrong or missing, or contradicts a different option.
     """
-    values = SecurityValues.parse(given)
-    protocol = SecurityProtocol(values.text("security.protocol"))
-    for option in given:
-        if (
-            option.startswith("ssl.")
-            and not protocol.uses_tls
-            and option not in _IGNORED_WITHOUT_TLS
-        ) or (option.startswith("sasl.") and not protocol.uses_sasl):
-            warn_once(
-                _logger,
-                "Option %s has no effect because kafka.security.protocol is %s",
-                values.name(option),
-                protocol.value,
-            )
+    values = SecurityValues.parse(given, given.keys() & {_PROTOCOL})
+    protocol = SecurityProtocol(values.text(_PROTOCOL))
+    used = [option for option in given if _is_used(option, protocol)]
+    values = SecurityValues.parse(given, used)
+    for option in given.keys() - {*used, *_QUIETLY_UNUSED}:
+        warn_once(
+            _logger,
+            "Option %s has no effect because kafka.security.protocol is %s",
+            values.name(option),
+            protocol.value,
+        )
     config = SecurityConfig(protocol=protocol)
     if protocol.uses_tls:
         from spark_kafka_sink.config.security.tls import tls_config
@@ -90,6 +88,13 @@ def build_security(given: NamedOptions) -> SecurityConfig:
 
         config = replace(config, sasl=sasl_config(values))
     return config
+
+
+def _is_used(option: str, protocol: SecurityProtocol) -> bool:
+    if option == _PROTOCOL:
+        return True
+    is_tls = option.startswith(("ssl.", "enable.ssl."))
+    return protocol.uses_tls if is_tls else protocol.uses_sasl
 
 
 BOOTSTRAP = "bootstrap.servers"

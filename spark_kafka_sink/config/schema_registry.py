@@ -8,12 +8,14 @@ Source: Confluent's ``AbstractKafkaSchemaSerDeConfig`` and ``SchemaRegistryClien
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret, redacted
 from spark_kafka_sink.config.option import (
@@ -40,6 +42,7 @@ TLS_PREFIX: Final = "schema.registry."
 """Prefix of the registry's TLS options, which have the same meaning as those of the brokers."""
 _STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
 _FRAMINGS: Final = "io.confluent.kafka.serializers.schema.id."
+_logger = logging.getLogger(__name__)
 
 
 class SubjectStrategy(Enum):
@@ -235,7 +238,7 @@ class RegistryConfig:
                 other.
         """
         if not parts:
-            _reject_unused(given)
+            _warn_unused(given)
             return None
         if not values[URL]:
             raise ConfigError(
@@ -263,17 +266,16 @@ class RegistryConfig:
         )
 
 
-def _reject_unused(given: Mapping[str, str]) -> None:
-    """Raise if the registry's URL is set without a format that uses it.
+def _warn_unused(given: Mapping[str, str]) -> None:
+    """Warn about registry options without a format that uses them.
 
-    The other registry options do not raise, because they are often set in files that many clients
-    share.
+    They are not rejected, because files that many clients share contain them.
     """
-    if URL in given:
-        raise ConfigError(
-            f"option {URL} is set, but neither value.format nor key.format uses a registry",
-            hint="Set value.format=avro-confluent, json-confluent or protobuf-confluent, or "
-            "remove this option.",
+    for name in sorted(REGISTRY_NAMES & given.keys()):
+        warn_once(
+            _logger,
+            "Option %s has no effect: neither value.format nor key.format uses a registry",
+            name,
         )
 
 

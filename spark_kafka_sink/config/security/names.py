@@ -44,30 +44,33 @@ IGNORED_JAVA_SECURITY_KEYS = names(
     sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope.claim.name
     sasl.oauthbearer.sub.claim.name ssl.keymanager.algorithm ssl.provider
     ssl.secure.random.implementation ssl.trustmanager.algorithm
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file
     """
 )
-"""Options that affect only the JVM, the broker's token checks, or the KDC's tickets.
+"""Options that affect only the JVM, the broker's token checks, or the KDC's tickets, and options
+of client assertions, which a different option selects; that option is rejected.
 """
 
 IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
-    {"ssl.ca.certificate.stores", "ssl.curves.list", "ssl.sigalgs.list"}
+    {
+        "sasl.oauthbearer.assertion.jwt.template.file",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "ssl.ca.certificate.stores",
+        "ssl.curves.list",
+        "ssl.sigalgs.list",
+    }
 )
-"""Options for Windows, and settings that Python's ssl does not support. OpenSSL's defaults are
-safe.
+"""Options for client assertions or Windows, and settings that Python's ssl does not support, for
+which OpenSSL's defaults are safe.
 """
 
 IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
 
-_ASSERTION = (
-    "client assertions (jwt-bearer) are not supported: use client id and secret, or a token in "
-    "a file with kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
-)
-_ASSERTION_KEYS = names(
-    """
-    algorithm claim.aud claim.exp.seconds claim.iss claim.jti.include claim.nbf.seconds claim.sub
-    file jwt.template.file private.key.file private.key.passphrase private.key.pem template.file
-    """
-)
 _C_ONLY = "it requires a pointer or callback of a C program"
 _ENGINE = "keys in an OpenSSL engine or provider are not supported; use PEM, PKCS12 or JKS"
 _UNSECURED = "for unsigned tokens use unsecuredLoginStringClaim_sub in sasl.jaas.config"
@@ -75,7 +78,6 @@ _UNSECURED = "for unsigned tokens use unsecuredLoginStringClaim_sub in sasl.jaas
 REJECTED_SECURITY_KEYS: Mapping[str, str] = {
     "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
     "oauthbearer_token_refresh_cb": _C_ONLY,
-    **{f"sasl.oauthbearer.assertion.{name}": _ASSERTION for name in sorted(_ASSERTION_KEYS)},
     "sasl.oauthbearer.config": _UNSECURED,
     "sasl.oauthbearer.metadata.authentication.type": (
         "tokens of a cloud metadata service cannot be fetched; write the token to a file and "

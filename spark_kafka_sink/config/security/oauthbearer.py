@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -28,15 +29,23 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
     UnsecuredTokenLogin,
 )
-from spark_kafka_sink.config.security.names import SECURITY_NAMES
+from spark_kafka_sink.config.security.names import (
+    IGNORED_SECURITY_KEYS,
+    REJECTED_SECURITY_KEYS,
+    SECURITY_NAMES,
+)
 from spark_kafka_sink.config.security.tls import ca_file, tls_config
 from spark_kafka_sink.config.security.values import SecurityValues, read
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_kafka_sink.config.security.jaas import JaasOptions
 
 
 _STRIMZI = "oauth."
+_AUTHORITIES = ("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location")
+_TRUSTSTORE_TYPE = "ssl.truststore.type"
 
 
 def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None:
@@ -48,25 +57,41 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
     shown = {
         name.removeprefix(_STRIMZI): options.name(name)
         for name in options.options
-        if name.removeprefix(_STRIMZI) in SECURITY_NAMES
-        and name.removeprefix(_STRIMZI).startswith("ssl.")
+        if name.removeprefix(_STRIMZI).startswith("ssl.")
     }
-    places = [bool(shown), values.given("https.ca.location"), values.given("https.ca.pem")]
+    _check_ssl_names(shown)
+    own = options.with_prefix("") | options.with_prefix(_STRIMZI)
+    module = SecurityValues(
+        {name: read(name, own[name], shown[name]) for name in shown if name in SECURITY_NAMES},
+        shown,
+    )
+    places = [
+        any(map(module.given, _AUTHORITIES)),
+        values.given("https.ca.location"),
+        values.given("https.ca.pem"),
+    ]
     if sum(places) > 1:
         raise ConfigError(
             "the issuer's certificate authorities are set in two places",
             hint="Remove all but one: kafka.https.ca.location, kafka.https.ca.pem, or ssl.* "
             f"options in {options.place}.",
         )
-    if shown:
-        own = options.with_prefix("") | options.with_prefix(_STRIMZI)
-        return tls_config(
-            SecurityValues({name: read(name, own[name], shown[name]) for name in shown}, shown)
-        )
     certificates = values.secret("https.ca.pem") or ca_file(values, "https.ca.location")
     if certificates is None:
-        return None
-    return TlsConfig(truststore=TrustStore(type=StoreType.PEM, certificates=certificates))
+        return tls_config(module) if module.values else None
+    # With https.ca.*, the type of a truststore that is not set has no meaning.
+    others = {name: value for name, value in module.values.items() if name != _TRUSTSTORE_TYPE}
+    truststore = TrustStore(type=StoreType.PEM, certificates=certificates)
+    return replace(tls_config(replace(module, values=others)), truststore=truststore)
+
+
+def _check_ssl_names(shown: Mapping[str, str]) -> None:
+    """Handle ssl.* options of a login module as those of the client: Java reads the same names."""
+    for name, place in shown.items():
+        if name in REJECTED_SECURITY_KEYS:
+            raise ConfigError(f"{place} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}.")
+        if name in IGNORED_SECURITY_KEYS:
+            warn_once(_logger, "Option %s is not supported and has no effect", place)
 
 
 CLAIMS = "unsecuredLogin"

@@ -58,7 +58,7 @@ class SecurityOptions:
     """
     ssl_enabled_protocols = text("ssl.enabled.protocols", "TLSv1.2,TLSv1.3")
     """TLS versions to offer, separated by commas; versions before TLSv1.2 are ignored."""
-    ssl_protocol = text("ssl.protocol", "TLSv1.3", choices=("TLS", "TLSv1.2", "TLSv1.3"))
+    ssl_protocol = text("ssl.protocol", "TLSv1.3")
     """Accepted for compatibility with Java, but has no effect: use ssl.enabled.protocols."""
     ssl_cipher_suites = text("ssl.cipher.suites", "")
     """Cipher suites to offer, with IANA or OpenSSL names; empty: OpenSSL's default."""

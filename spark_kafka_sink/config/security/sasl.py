@@ -191,6 +191,13 @@ _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
 }
 """The accepted login modules for each mechanism, the usual module first."""
 
+_TOKENS = frozenset({Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM})
+_USERS: Mapping[str, frozenset[Mechanism]] = {
+    "sasl.oauthbearer.": _TOKENS,
+    "https.": _TOKENS,
+    "sasl.kerberos.": frozenset({Mechanism.GSSAPI}),
+}
+"""The mechanisms that use the options with a prefix."""
 _SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
 
 
@@ -319,6 +326,7 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
         ConfigError: options contradict each other, or a required option is missing.
     """
     mechanism = mechanism_of(values)
+    _warn_unused(values, mechanism)
     refresh = _refresh(values)
     jaas = values.secret(JAAS)
     if jaas is None or not jaas.source:
@@ -333,6 +341,19 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     if jaas.is_here:
         resolve(config)
     return config
+
+
+def _warn_unused(values: SecurityValues, mechanism: Mechanism) -> None:
+    for option in values.values:
+        users = next((_USERS[prefix] for prefix in _USERS if option.startswith(prefix)), None)
+        if users is not None and mechanism not in users:
+            warn_once(
+                _logger,
+                "Option %s has no effect because %s is %s",
+                values.name(option),
+                values.name("sasl.mechanism"),
+                mechanism.value,
+            )
 
 
 def _for_login(option: str) -> bool:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 OLD_VERSIONS = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 """Versions that Java recognizes but has disabled (RFC 8996)."""
+_USUAL_PROTOCOLS = frozenset({"", "TLS", "TLSV1.3"})
+"""Values of ssl.protocol that match what happens without it."""
 PROBE = "probe"
 """librdkafka's value for the system's certificate authorities."""
 _SEPARATORS = re.compile(r"[,:\s]+")
@@ -42,6 +44,12 @@ def tls_config(values: SecurityValues) -> TlsConfig:
             "let any server impersonate the broker",
             hint="Set the broker's certificate authority: kafka.ssl.truststore.location, or "
             "kafka.ssl.truststore.certificates for PEM text.",
+        )
+    if (values.text("ssl.protocol") or "").upper() not in _USUAL_PROTOCOLS:
+        warn_once(
+            _logger,
+            "Option %s has no effect: ssl.enabled.protocols selects the TLS versions",
+            values.name("ssl.protocol"),
         )
     identification = values.text("ssl.endpoint.identification.algorithm")
     return TlsConfig(

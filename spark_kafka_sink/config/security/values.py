@@ -18,7 +18,7 @@ from spark_kafka_sink.config.security.model import (
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.config.aliases import NamedOptions
     from spark_kafka_sink.config.security.model import Login
@@ -71,14 +71,15 @@ class SecurityValues:
     prefix: str = PREFIX
 
     @classmethod
-    def parse(cls, given: NamedOptions) -> SecurityValues:
-        """Parse the options that are set.
+    def parse(cls, given: NamedOptions, names: Iterable[str] | None = None) -> SecurityValues:
+        """Parse the options with these names; by default, all options that are set.
 
         Raises:
             ConfigError: a value is not allowed.
         """
         shown = {name: given.given_name(name) for name in given}
-        return cls({name: read(name, given[name], shown[name]) for name in given}, shown)
+        chosen = given if names is None else names
+        return cls({name: read(name, given[name], shown[name]) for name in chosen}, shown)
 
     def name(self, option: str) -> str:
         """Return an option's name as the user wrote it."""

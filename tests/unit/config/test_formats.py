@@ -87,7 +87,6 @@ def test_option_without_effect_is_rejected() -> None:
     assert "neither key nor value is JSON" in refused(
         **{"value.format": "avro", "json.ignoreNullFields": "false"}
     )
-    assert "uses a registry" in refused(**{"schema.registry.url": "http://r"})
     latest = {"auto.register.schemas": "false", "use.latest.version": "true"}
     by_record = {"value.subject.name.strategy": "RecordNameStrategy"}
     space = {"value.schema.namespace": "a"}
@@ -110,6 +109,22 @@ def test_option_without_effect_is_rejected() -> None:
         assert found.value.full_name == "a.R"
     assert "value.schema.namespace is set" in refused(**REGISTRY, **latest, **space)
     formats(**REGISTRY, **latest, **space, **by_record)
+
+
+def test_registry_options_without_effect_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    """Confluent Cloud's files contain the settings of brokers and registry."""
+    given = {
+        "kafka.schema.registry.url": "https://registry.example",
+        "kafka.basic.auth.credentials.source": "USER_INFO",
+        "kafka.basic.auth.user.info": "KEY:sentinel",
+    }
+    assert SinkConfig.parse(SERVERS | given) == SinkConfig.parse(SERVERS)
+    assert "sentinel" not in caplog.text
+    assert [record.getMessage().split()[1] for record in caplog.records] == [
+        "basic.auth.credentials.source",
+        "basic.auth.user.info",
+        "schema.registry.url",
+    ]
 
 
 def test_registry_defaults_match_java() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -352,6 +353,50 @@ def test_loopback_traffic_is_not_warned_about(url: str, warnings: pytest.LogCapt
     assert warnings.records == []
 
 
+@pytest.mark.parametrize("value", ["SSL", "tls", "TLSv1.1", "SSLv3", "Default", "DTLS", "TLSv1.2"])
+def test_any_ssl_protocol_of_java_is_accepted(
+    value: str, warnings: pytest.LogCaptureFixture
+) -> None:
+    """Databricks' recipe for Event Hubs has it in the login module."""
+    trust = {"https.ca.location": "/ca"}
+    plain, trusting = login(ISSUER | CLIENT), login(ISSUER | CLIENT | trust)
+    assert isinstance(plain, ClientCredentialsLogin)
+    jaas = f'ssl.protocol="{value}" ssl.truststore.type="JKS"'
+    assert login(ISSUER | CLIENT, jaas) == replace(plain, tls=TlsConfig())
+    assert login(ISSUER | CLIENT | trust, jaas) == trusting
+    assert login(ISSUER | CLIENT | {"ssl.protocol": value}) == plain
+    expected = [] if value == "tls" else [f"ssl.protocol in {JAAS}", "kafka.ssl.protocol"]
+    assert [record.getMessage() for record in warnings.records] == [
+        f"Option {name} has no effect: ssl.enabled.protocols selects the TLS versions"
+        for name in expected
+    ]
+
+
+def test_login_module_options_of_the_jvm_are_warned_about(
+    warnings: pytest.LogCaptureFixture,
+) -> None:
+    login(ISSUER | CLIENT, 'ssl.provider="SunJSSE" oauth.ssl.secure.random.implementation="x"')
+    assert [record.getMessage() for record in warnings.records] == [
+        f"Option {name} in {JAAS} is not supported and has no effect"
+        for name in ("ssl.provider", "oauth.ssl.secure.random.implementation")
+    ]
+    message = failure(ISSUER | CLIENT, 'ssl.engine.factory.class="a.B"')
+    assert f"ssl.engine.factory.class in {JAAS} is not supported" in message
+
+
+def test_options_of_other_mechanisms_are_warned_about(warnings: pytest.LogCaptureFixture) -> None:
+    unused = {"sasl.kerberos.service.name": "kafka", "sasl.oauthbearer.assertion.algorithm": "x"}
+    assert login(ISSUER | CLIENT | unused) == login(ISSUER | CLIENT)
+    password = {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
+    assert login(password | {URL: "x", "https.ca.pem": "y"}) == login(password)
+    assert [record.getMessage().partition(" has no effect")[0] for record in warnings.records] == [
+        "Option kafka.sasl.oauthbearer.assertion.algorithm is not supported and",
+        "Option kafka.sasl.kerberos.service.name",
+        f"Option kafka.{URL}",
+        "Option kafka.https.ca.pem",
+    ]
+
+
 def test_client_assertion_error_names_alternatives() -> None:
     """KIP-1139: the class of Kafka 4.1 and its options."""
     message = failure(
@@ -359,7 +404,4 @@ def test_client_assertion_error_names_alternatives() -> None:
     )
     assert "requires client assertions (jwt-bearer), which are not supported" in message
     assert "client.credentials.client.id and .secret" in message
-    assert "token.endpoint.url=file:///path" in message
-    message = failure({"sasl.oauthbearer.assertion.private.key.file": "/key.pem", **ISSUER})
-    assert "client assertions" in message
     assert "token.endpoint.url=file:///path" in message

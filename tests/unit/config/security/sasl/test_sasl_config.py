@@ -332,13 +332,19 @@ def test_values_in_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPat
 def test_warning_names_options_that_the_protocol_does_not_use(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    given = {"sasl.password": "sentinel", "ssl.ca.location": "/ca", "ssl.protocol": "TLS"}
+    given = {
+        "sasl.password": "sentinel",
+        "ssl.ca.location": "/ca",
+        "ssl.protocol": "TLS",
+        "ssl.keystore.type": "BCFKS",
+        "https.ca.location": "/ca",
+    }
     with caplog.at_level(logging.WARNING):
         found = security({"security.protocol": "PLAINTEXT", **given})
     assert found == SecurityConfig()
-    assert [record.getMessage() for record in caplog.records] == [
+    assert sorted(record.getMessage() for record in caplog.records) == [
         f"Option kafka.{name} has no effect because kafka.security.protocol is PLAINTEXT"
-        for name in ("sasl.password", "ssl.ca.location")
+        for name in ("https.ca.location", "sasl.password", "ssl.ca.location", "ssl.keystore.type")
     ]
 
 
