@@ -47,6 +47,11 @@ def reachable(host: str) -> str:
     return _LOOPBACK if host in _ANY else host
 
 
+def address_text(host: str, port: int) -> str:
+    """Return host:port, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _split_addresses(advertised_listeners: str) -> list[tuple[str, int]]:
     """Return the host and port of each advertised address."""
     addresses = parse_addresses(advertised_listeners, "advertised_listeners")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from dataclasses import dataclass, fields
@@ -23,7 +24,7 @@ from typing import (
 
 from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
 from spark_kafka_sink.broker.cluster.topics import NewTopic
-from spark_kafka_sink.broker.config import LOG, BrokerConfig, reachable
+from spark_kafka_sink.broker.config import LOG, BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.faults import FaultInjector, Faults
 from spark_kafka_sink.broker.net.dispatcher import RequestHandler
 from spark_kafka_sink.broker.net.server import Server, for_other_threads, run_on
@@ -158,9 +159,12 @@ def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
     except OSError as error:
         for listener in listeners.values():
             listener.close()
+        is_port = error.errno in {errno.EADDRINUSE, errno.EACCES}
         raise BrokerUnavailableError(
-            f"the embedded broker can't listen on {config.host}:{port}: {error.strerror}",
-            hint="Set another port, or 0 for any free port",
+            f"the embedded broker cannot listen on {config.host}:{port}: {error.strerror}",
+            hint="Set another port, or 0 for any free port."
+            if is_port
+            else "Set host to an address of this machine.",
         ) from error
     return listeners
 
@@ -171,6 +175,13 @@ def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[N
     return tuple(
         Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
         for node, (host, port) in addresses.items()
+    )
+
+
+def _not_running() -> BrokerUnavailableError:
+    return BrokerUnavailableError(
+        "the embedded broker is not running",
+        hint="Use the broker inside its with block, or call start() first.",
     )
 
 
@@ -240,9 +251,15 @@ class EmbeddedBroker(SecurityControls):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of all nodes for clients on this machine, separated by commas."""
+        """Addresses of all nodes for clients on this machine, separated by commas.
+
+        Raises:
+            BrokerUnavailableError: the broker was never started.
+        """
+        if not self._nodes:
+            raise _not_running()
         bound = [node.bound for node in self._nodes]
-        return ",".join(f"{reachable(host)}:{port}" for host, port in bound)
+        return ",".join(address_text(reachable(host), port) for host, port in bound)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -287,9 +304,7 @@ class EmbeddedBroker(SecurityControls):
         """
         runtime = self._runtime
         if runtime is None:
-            raise BrokerUnavailableError(
-                "the embedded broker is not running", hint="Use the broker inside its with block"
-            )
+            raise _not_running()
         return run_on(runtime.call_soon, lambda: function(runtime.cluster)).result(RUN_SECONDS)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.config import address_text
 from spark_kafka_sink.config.enums import Codec
 
 if TYPE_CHECKING:
@@ -358,5 +359,4 @@ def settings_of(
 
 
 def _listener(config: BrokerConfig, address: tuple[str, int]) -> str:
-    host, port = address
-    return f"{config.protocol}://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{config.protocol}://{address_text(*address)}"

@@ -122,11 +122,6 @@ def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
         raise failure.error
 
 
-def expanded(location: str) -> str:
-    """Return a path with ~ replaced by the user's home, or a URI unchanged."""
-    return location if "://" in location else str(Path(location).expanduser())
-
-
 def write_options(
     config: Path | None, given: Iterable[str], *, allow_sink_options: bool = False
 ) -> dict[str, str]:

@@ -45,9 +45,9 @@ def report(
 ) -> None:
     """Show a delivery report, or compare two delivery reports."""
     with kafka_options.exit_on_error():
-        parts = DeliveryReport.read_all(kafka_options.expanded(location))
+        parts = DeliveryReport.read_all(location)
         found = DeliveryReport.merge_all(parts)
-        other_report = None if other is None else DeliveryReport.read(kafka_options.expanded(other))
+        other_report = None if other is None else DeliveryReport.read(other)
     if other_report is not None and other is not None:
         comparison = compare(found, other_report)
         if as_json:

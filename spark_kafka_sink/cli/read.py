@@ -20,7 +20,6 @@ from spark_kafka_sink.cli.kafka_options import (
     command,
     connection_options,
     exit_on_error,
-    expanded,
     wait_for_broker,
 )
 from spark_kafka_sink.common.delivery_status import place_name
@@ -206,7 +205,7 @@ def verify(arguments: VerifyArguments) -> None:
     Exits with status 1 if records are missing, or not yet readable because of an open transaction.
     """
     with _client(arguments) as client:
-        report = DeliveryReport.read(expanded(arguments.location))
+        report = DeliveryReport.read(arguments.location)
         checks = list(verify_report(client, report, arguments.timeout))
     bad = [each for each in checks if each.verdict in {Verdict.MISSING, Verdict.OPEN}]
     if arguments.as_json:

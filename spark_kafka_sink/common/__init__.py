@@ -10,6 +10,7 @@ In reading order:
 - `clock`: a clock that tests can replace, a deadline for calls without a timeout, and time zones
   with a fixed offset
 - `debug_log`: the events of kafka.debug, and warnings that are logged once per process
+- `local_path`: local paths with ~ for the home directory
 - `arguments`: checks of arguments to public functions
 - `optional_dependencies`: optional dependencies, and the supported PySpark releases
 - `version`: the package's version

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from concurrent.futures import Future
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ class SystemClock:
 
 T = TypeVar("T")
 
-_timed_out_threads: dict[str, Thread] = {}
-"""The threads of calls that have timed out and not returned, by key."""
+_timed_out_threads: dict[str, set[Thread]] = {}
+"""The threads of calls that have timed out, by key. Guarded by `_lock`."""
+_lock = Lock()
 
 
 def within(seconds: float, key: str, call: Callable[[], T]) -> T:
@@ -58,10 +59,11 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
     Raises:
         TimeoutError: this call or an earlier call with the same key has not returned.
     """
-    earlier = _timed_out_threads.pop(key, None)
-    if earlier is not None and earlier.is_alive():
-        _timed_out_threads[key] = earlier
-        raise TimeoutError("an earlier attempt has not returned yet")
+    with _lock:
+        threads = {thread for thread in _timed_out_threads.pop(key, ()) if thread.is_alive()}
+        if threads:
+            _timed_out_threads[key] = threads
+            raise TimeoutError("an earlier attempt has not returned yet")
     future: Future[T] = Future()
     thread = Thread(target=_run, args=(call, future), name="kafkaprod-deadline", daemon=True)
     thread.start()
@@ -70,7 +72,8 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
     except TimeoutError:
         if future.done():
             raise
-        _timed_out_threads[key] = thread
+        with _lock:
+            _timed_out_threads.setdefault(key, set()).add(thread)
         raise TimeoutError(f"no response within {seconds:g} s") from None
 
 

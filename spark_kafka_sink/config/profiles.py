@@ -28,7 +28,7 @@ def load_profile(profile: Profile) -> dict[str, str]:
     return (
         {}
         if profile is Profile.NONE
-        else parse_properties(find_file(f"{profile}.conf").read_text())
+        else parse_properties(find_file(f"{profile}.conf").read_text(encoding="utf-8"))
     )
 
 

@@ -6,7 +6,7 @@ import logging
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common import errors
@@ -30,34 +30,27 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
 
-@dataclass(slots=True)
-class _SilencedLogger:
-    """A silenced logger, with its original level and the number of callers that silence it."""
-
-    level: int
-    users: int = 0
-
-
-_QUIET: dict[str, _SilencedLogger] = {}
-_LOCK = Lock()
-"""Guards `_QUIET` and the levels of its loggers."""
-
-
 @contextmanager
 def quiet_log(name: str) -> Iterator[None]:
-    """Silence a logger and its children until all callers have exited the context."""
-    log = logging.getLogger(name)
-    with _LOCK:
-        quiet = _QUIET.setdefault(name, _SilencedLogger(log.level))
-        quiet.users += 1
-        log.setLevel(logging.CRITICAL)
+    """Drop what this thread logs with a logger and its children; other threads are unaffected."""
+    own = get_ident()
+
+    def is_of_other_thread(record: logging.LogRecord) -> bool:
+        return record.thread != own
+
+    # Python does not pass the records of child loggers to the filters of their parents.
+    loggers = [
+        logger
+        for key, logger in list(logging.Logger.manager.loggerDict.items())
+        if isinstance(logger, logging.Logger) and f"{key}.".startswith(f"{name}.")
+    ]
+    for logger in loggers:
+        logger.addFilter(is_of_other_thread)
     try:
         yield
     finally:
-        with _LOCK:
-            quiet.users -= 1
-            if not quiet.users:
-                log.setLevel(_QUIET.pop(name).level)
+        for logger in loggers:
+            logger.removeFilter(is_of_other_thread)
 
 
 STEP_OF: Mapping[State, Step] = {

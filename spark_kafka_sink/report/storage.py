@@ -10,16 +10,17 @@ import re
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.clock import within
 from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.common.local_path import absolute_path
 from spark_kafka_sink.common.secret import redact_uris, redacted, split_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyarrow.fs import FileSystem
 
@@ -70,7 +71,7 @@ class ReportLocation:
         path = self.path
         if path.lower().startswith("file:/"):
             path = unquote(urlsplit(path).path)
-        return Path(path).expanduser().absolute()
+        return absolute_path(path, ReportError)
 
     def storage(self, folder: str | None) -> str:
         """Return an id of the storage: the remote file system, or the local folder.

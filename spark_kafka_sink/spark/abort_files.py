@@ -89,7 +89,7 @@ class PlanFile:
         file, draft = Path(self.path), Path(f"{self.path}-new")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(asdict(planned)))
+            draft.write_text(json.dumps(asdict(planned)), encoding="utf-8")
             draft.replace(file)
         except OSError:
             with suppress(OSError):  # Outdated planning data must not be used.
@@ -99,7 +99,7 @@ class PlanFile:
         """Return the planning data of the last micro-batch; its fields are empty if unknown."""
         if self.path:
             with suppress(OSError, ValueError, TypeError, KeyError):
-                return _planned(json.loads(Path(self.path).read_text()))
+                return _planned(json.loads(Path(self.path).read_text(encoding="utf-8")))
         return Planned()
 
     def end(self, nonce: str | None) -> None:
@@ -110,13 +110,13 @@ class PlanFile:
         """
         if self.path and nonce is not None:
             with suppress(OSError):
-                Path(f"{self.path}-ended").write_text(nonce)
+                Path(f"{self.path}-ended").write_text(nonce, encoding="utf-8")
 
     def read_unended(self) -> Planned:
         """Return the data of the last planning; empty if its commit() or abort() has completed."""
         planned = self.read()
         with suppress(OSError, ValueError):
-            if Path(f"{self.path}-ended").read_text() == planned.nonce:
+            if Path(f"{self.path}-ended").read_text(encoding="utf-8") == planned.nonce:
                 return Planned()
         return planned
 
@@ -200,7 +200,8 @@ class ErrorFile:
         draft = file.with_name(f"{uuid.uuid4().hex}.draft")
         with suppress(OSError):
             file.parent.mkdir(exist_ok=True)
-            draft.write_text(describe_error(error))
+            # File names that are not UTF-8 are surrogates in the text.
+            draft.write_text(describe_error(error), encoding="utf-8", errors="backslashreplace")
             draft.replace(file)
 
     def _file(self, partition: int | None) -> Path:
@@ -217,7 +218,7 @@ class ErrorFile:
         path = Path(self.path)
         with suppress(OSError, ValueError):
             for file in sorted(path.parent.glob(f"{path.name}*"), key=_modified_ns):
-                text = file.read_text()
+                text = file.read_text(encoding="utf-8")
                 file.unlink(missing_ok=True)
         return text or None
 

@@ -229,7 +229,7 @@ def _worker_start_s(proc: Path) -> float:
     """
     parent, ticks = proc / str(os.getppid()), os.sysconf("SC_CLK_TCK")
     worker, daemon = (int(_field(process, _STARTED)) / ticks for process in (proc / "self", parent))
-    ran, waited = (parent / "schedstat").read_text().split()[:2]
+    ran, waited = (parent / "schedstat").read_text(encoding="utf-8").split()[:2]
     busy = (int(ran) + int(waited)) / 1e9
     return daemon if worker - daemon <= busy + _SLACK_S else worker
 
@@ -326,7 +326,12 @@ def use_this_python(context: SparkContext) -> None:
 
 def _field(process: Path, place: int) -> str:
     """Return the field of `stat` at this index, counted after the name in parentheses."""
-    return (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[place]
+    return (
+        (process / "stat")
+        .read_text(errors="replace", encoding="utf-8")
+        .rpartition(")")[2]
+        .split()[place]
+    )
 
 
 def _ancestors(proc: Path) -> Iterator[Path]:
@@ -347,7 +352,10 @@ def _command_lines(proc: Path) -> Iterator[tuple[Path, list[str]]]:
         if folder.name == _INIT:
             return
         try:
-            yield folder, (folder / "cmdline").read_text(errors="replace").split("\0")
+            yield (
+                folder,
+                (folder / "cmdline").read_text(errors="replace", encoding="utf-8").split("\0"),
+            )
         except OSError:
             return
 
@@ -381,6 +389,6 @@ def _start(task: Path) -> tuple[int, int] | None:
 def _name(task: Path) -> str:
     """Return the name of a thread; empty if the thread has ended."""
     try:
-        return (task / "comm").read_text().strip()
+        return (task / "comm").read_text(encoding="utf-8").strip()
     except OSError:
         return ""

@@ -39,7 +39,7 @@ def query_id(checkpoint: str) -> str:
         if not checkpoint or place.scheme not in ("", "file") or place.netloc:
             return ""
         folder = unquote(place.path) if place.scheme else checkpoint
-        return str(json.loads((Path(folder) / "metadata").read_text())["id"])
+        return str(json.loads((Path(folder) / "metadata").read_text(encoding="utf-8"))["id"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
@@ -244,11 +244,11 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
-        new.write_text(json.dumps(astuple(stream)))
+        new.write_text(json.dumps(astuple(stream)), encoding="utf-8")
         with suppress(FileExistsError):  # Another stream created the file in the meantime.
             os.link(new, file)
         new.unlink()
-    query_name, checkpoint = json.loads(file.read_text())
+    query_name, checkpoint = json.loads(file.read_text(encoding="utf-8"))
     return StreamIdentity(query_name, checkpoint)
 
 

@@ -45,7 +45,7 @@ class ProgressAddress:
         """Publish the address for the planner, atomically replacing an earlier address."""
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{_NAME}-{self.port}"
-        draft.write_text(json.dumps(asdict(self)))
+        draft.write_text(json.dumps(asdict(self)), encoding="utf-8")
         draft.replace(folder / _NAME)
 
     @staticmethod
@@ -59,7 +59,7 @@ class ProgressAddress:
         if folder is None:
             return None
         try:
-            return cls(**json.loads((folder / _NAME).read_text()))
+            return cls(**json.loads((folder / _NAME).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 

@@ -242,3 +242,28 @@ def test_wrong_argument_is_named(name: str, other: object) -> None:
 def test_every_public_function_validates_its_arguments() -> None:
     functions = {name for name in NAMES if not isinstance(getattr(spark_kafka_sink, name), type)}
     assert CALLS.keys() - {"EmbeddedBroker"} == functions
+
+
+def opens_text_without_encoding(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    if isinstance(call.func, ast.Name) and call.func.id == "open":
+        mode = ast.unparse(call.args[1]) if len(call.args) > 1 else options.get("mode", "")
+        is_text = "b" not in mode
+    else:
+        is_text = name in {"read_text", "write_text"} or (
+            name in {"run", "Popen", "check_output"} and options.get("text") == "True"
+        )
+    return is_text and "encoding" not in options and "distribution" not in ast.unparse(call.func)
+
+
+def test_every_text_file_has_an_encoding() -> None:
+    """PLW1514 of ruff does not recognize the paths that are the result of an expression."""
+    package = Path(str(files("spark_kafka_sink")))
+    calls = [
+        f"{path}:{node.lineno}"
+        for path in (*package.rglob("*.py"), *(package.parent / "tools").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and opens_text_without_encoding(node)
+    ]
+    assert calls == []

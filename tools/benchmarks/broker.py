@@ -27,7 +27,7 @@ READY = "kafkaprod broker ready on"
 def broker(folder: str) -> Iterator[tuple[psutil.Process, str]]:
     """Start a broker whose log is in `folder`, and yield its process and address."""
     command = python("spark_kafka_sink.cli.main", "broker", "--port", "0", "--data-dir", folder)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
         try:
             line = process.stdout.readline() if process.stdout else ""
             if not line.startswith(READY):

@@ -53,7 +53,7 @@ def empty() -> dict[str, dict[str, Any]]:
 def save(found: Found, folder: Path = DRAFT) -> None:
     """Write the results to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FIGURES).write_text(json.dumps(found, indent=1) + "\n")
+    (folder / FIGURES).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def draw_charts(figures: Found, folder: Path) -> list[str]:
@@ -98,7 +98,7 @@ def _measured(series: Sequence[Found]) -> list[Found]:
 
 def write_draft(folder: Path) -> str:
     """Write charts and tables for the samples in the folder. Return the tables as Markdown."""
-    figures = json.loads((folder / FIGURES).read_text())
+    figures = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
     for earlier in folder.glob("*.svg"):
         earlier.unlink()
     pictures = [
@@ -116,7 +116,7 @@ def write_draft(folder: Path) -> str:
     blocks = "\n\n".join([*machines, *(table.markdown() for table in tables(figures))])
     samples = f"[Every sample as JSON]({PUBLISHED.name}/{FIGURES})\n"
     text = "".join([*pictures, blocks, "\n\n", samples])
-    (folder / TABLES).write_text(text)
+    (folder / TABLES).write_text(text, encoding="utf-8")
     return text
 
 
@@ -134,8 +134,8 @@ def tables(figures: Found) -> list[Table]:
 
 def publish() -> None:
     """Write the draft's figures to the pages. Parts missing from the draft keep earlier figures."""
-    earlier = json.loads((PUBLISHED / FIGURES).read_text())
-    figures = merged(earlier, json.loads((DRAFT / FIGURES).read_text()))
+    earlier = json.loads((PUBLISHED / FIGURES).read_text(encoding="utf-8"))
+    figures = merged(earlier, json.loads((DRAFT / FIGURES).read_text(encoding="utf-8")))
     save(figures, PUBLISHED)
     write_block("figures", write_draft(PUBLISHED))
     (PUBLISHED / TABLES).unlink()

@@ -255,7 +255,7 @@ def tree_cpu_s(pid: int | None = None) -> float:
 
 def peak_mib(pid: int | str = "self") -> float:
     """Return the peak memory of a process in MiB, from VmHWM."""
-    with open(f"/proc/{pid}/status") as status:  # noqa: PTH123
+    with open(f"/proc/{pid}/status", encoding="utf-8") as status:  # noqa: PTH123
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
@@ -278,12 +278,16 @@ def describe() -> str:
 
 
 def _cpu() -> str:
-    found = re.search(r"(?m)^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text())
+    found = re.search(
+        r"(?m)^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    )
     return found.group(1) if found else platform.processor() or platform.machine()
 
 
 def _java() -> str:
     command = [find_java() or "java", "-version"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    printed = subprocess.run(
+        command, capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stderr
     found = re.search(r'version "([^"]+)"', printed)
     return found.group(1) if found else "unknown"

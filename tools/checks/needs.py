@@ -39,7 +39,9 @@ def java_problem() -> str | None:
     needed = f"Java {LEAST_JAVA} or newer is needed: install a JRE and put `java` on the PATH"
     if java is None:
         return f"{needed} (none was found)."
-    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    printed = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, check=False, encoding="utf-8"
+    ).stderr
     matched = re.search(r'version "(?:1\.)?(\d+)', printed)
     if matched is None or int(matched.group(1)) < LEAST_JAVA:
         return f"{needed} ({java} is version {matched.group(1) if matched else 'unknown'})."

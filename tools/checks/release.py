@@ -60,7 +60,9 @@ def install(wheel: Path, environment: Path) -> Path:
 def running_broker(python: Path, folder: Path) -> Iterator[str]:
     """Start the broker from the wheel on a free port; yield its address."""
     command = [str(python.with_name("kafkaprod")), "broker", "--topic", "events:4", "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as broker:
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as broker:
         try:
             lines = iter(broker.stdout or ())
             yield next(m[0] for line in lines if (m := re.search(r"127\.0\.0\.1:\d+", line)))

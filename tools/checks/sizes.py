@@ -40,7 +40,7 @@ def unlisted(init: Path) -> Iterator[str]:
     A docstring must list each module and subpackage once, in reading order, as "- `module`:
     description".
     """
-    listed = _LISTED.findall(ast.get_docstring(ast.parse(init.read_text())) or "")
+    listed = _LISTED.findall(ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or "")
     there = {
         path.stem
         for path in init.parent.iterdir()
@@ -66,7 +66,9 @@ def main() -> None:
     """Print all violations; exit with status 1 if there are any."""
     paths = [Path(argument) for argument in sys.argv[1:]] or [_ROOT / name for name in _SOURCES]
     files = list(_files(paths))
-    found = [line for path in files for line in offenders(path.read_text(), str(path))]
+    found = [
+        line for path in files for line in offenders(path.read_text(encoding="utf-8"), str(path))
+    ]
     inits = (path for path in files if path.name == "__init__.py" and _PACKAGE in path.parts)
     found += [line for path in inits if path.parent.name != _PACKAGE for line in unlisted(path)]
     sys.stdout.write("".join(f"{line}\n" for line in found))

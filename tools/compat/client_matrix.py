@@ -354,7 +354,14 @@ TOOLS = "org.apache.kafka.tools"
 
 def _run(line: list[str], text: str = "", **options: Any) -> str:
     done: subprocess.CompletedProcess[str] = subprocess.run(
-        line, input=text, capture_output=True, text=True, timeout=300, check=False, **options
+        line,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        **options,
+        encoding="utf-8",
     )
     if done.returncode:
         raise AssertionError(f"exit status {done.returncode}: {done.stderr[-2000:]}")

@@ -159,7 +159,7 @@ def _write(
     batches = clock.timed_items(READ.name, iterator)
     message: CommitMessage = clock.timed(WRITE.name, write)(batches)
     path = Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.json"
-    path.write_text(json.dumps(clock.seconds))
+    path.write_text(json.dumps(clock.seconds), encoding="utf-8")
     return message
 
 
@@ -175,6 +175,6 @@ def take_seconds(folder: Path) -> Counter[str]:
     """Return the CPU seconds of each stage that the tasks have saved, and delete them."""
     seconds: Counter[str] = Counter()
     for each in folder.iterdir():
-        seconds.update(json.loads(each.read_text()))
+        seconds.update(json.loads(each.read_text(encoding="utf-8")))
         each.unlink()
     return seconds

@@ -86,7 +86,7 @@ class IssuedCertificate:
     def write(self, folder: Path, name: str = "server", password: str | None = None) -> Path:
         """Write a PEM file with key and chain, for Kafka's PEM keystore and Python's ssl module."""
         path = folder / f"{name}.pem"
-        path.write_text(self.key_pem(password) + self.chain_pem)
+        path.write_text(self.key_pem(password) + self.chain_pem, encoding="utf-8")
         return path
 
 
@@ -127,7 +127,7 @@ class CertificateAuthority:
     def write(self, folder: Path, name: str = "ca") -> Path:
         """Write the authority's certificate as a PEM truststore."""
         path = folder / f"{name}.pem"
-        path.write_text(self.certificate_pem)
+        path.write_text(self.certificate_pem, encoding="utf-8")
         return path
 
     def server(

@@ -98,6 +98,7 @@ def _run(command: list[str]) -> None:
         text=True,
         timeout=_TIMEOUT_S,
         check=False,
+        encoding="utf-8",
     )
     if done.returncode:
         raise JarsError(f"{command[0]} failed ({done.returncode}):\n{done.stdout[-3000:]}")
@@ -214,7 +215,7 @@ def _write_manifest(jars: JarSet, folder: Path) -> None:
     damaged = [name for name in names if not zipfile.is_zipfile(folder / name)]
     if missing or damaged:
         raise JarsError(f"{jars.name}: missing archives: {missing}; damaged archives: {damaged}")
-    (folder / MANIFEST).write_text(json.dumps(names, indent=1))
+    (folder / MANIFEST).write_text(json.dumps(names, indent=1), encoding="utf-8")
 
 
 def _complete(jars: JarSet) -> bool:
@@ -222,14 +223,14 @@ def _complete(jars: JarSet) -> bool:
     manifest = jars.folder / MANIFEST
     if not manifest.is_file():
         return False
-    names = list(json.loads(manifest.read_text()))
+    names = list(json.loads(manifest.read_text(encoding="utf-8")))
     return names == [path.name for path in jars.paths()] and set(jars.wanted) <= set(names)
 
 
 @contextmanager
 def _locked(jars: JarSet) -> Iterator[None]:
     jars.folder.parent.mkdir(parents=True, exist_ok=True)
-    with (jars.folder.parent / f"{jars.name}.lock").open("w") as lock:
+    with (jars.folder.parent / f"{jars.name}.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -272,7 +272,7 @@ class ZooKeeperCluster(Cluster):
 
     def start(self) -> None:
         """Start ZooKeeper and the brokers, without waiting until they are ready."""
-        (self.folder / "log4j.properties").write_text(_LOG4J)
+        (self.folder / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
         self._zookeeper = self._start_zookeeper()
         for node in self.nodes:
             settings = {**self._settings(node), **self._config, **self.node_settings(node)}
@@ -295,7 +295,9 @@ class ZooKeeperCluster(Cluster):
             "admin.enableServer": "false",
             "tickTime": _TICK_MS,
         }
-        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        properties.write_text(
+            "".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8"
+        )
         log4j = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
         # ZooKeeper's log4j beans need classes that current logging libraries no longer have.
         options = (*QUICK, _ZOOKEEPER_HEAP, log4j, "-Dzookeeper.jmx.log4j.disable=true")

@@ -135,7 +135,7 @@ class KafkaNode:
             "log.dirs": str(self.log_dir),
         }
         self.write_properties({**own, **settings})
-        (self.folder / "log4j2.properties").write_text(_LOG4J)
+        (self.folder / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
         users = [argument for user in self.scram for argument in ("--add-scram", user)]
         run_tool(
             *("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties, *users)
@@ -195,13 +195,13 @@ class KafkaNode:
 
     def log_end(self) -> str:
         """Return the end of the server log."""
-        return self.server_log.read_text(errors="replace")[-3000:]
+        return self.server_log.read_text(errors="replace", encoding="utf-8")[-3000:]
 
     def write_properties(self, settings: Mapping[str, str]) -> None:
         """Create the node's folder, and write server.properties to it."""
         self.folder.mkdir(parents=True)
         lines = [f"{name}={value}\n" for name, value in settings.items()]
-        (self.folder / "server.properties").write_text("".join(lines))
+        (self.folder / "server.properties").write_text("".join(lines), encoding="utf-8")
 
     @property
     def _properties(self) -> str:

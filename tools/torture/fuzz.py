@@ -154,7 +154,7 @@ def fuzz(name: str, runs: int) -> None:
         "-verbosity=0",
     ]
     # The limit turns excessive memory use into a MemoryError, which is a finding.
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
     limit = pages * resource.getpagesize() + (MEMORY_MIB << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     atheris.Setup([name, *options], one)
@@ -167,7 +167,9 @@ def main() -> None:
     for name, (_, share) in TARGETS.items():
         frames, started = total * share // 100, time.monotonic()
         command = [sys.executable, "-m", "tools.torture.fuzz", str(frames), name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, encoding="utf-8"
+        )
         failed += done.returncode != 0
         said = "ok" if done.returncode == 0 else f"FAILED\n{done.stdout}{done.stderr}"
         took = time.monotonic() - started

@@ -68,7 +68,7 @@ class Result(Generic[P]):
 def commit_id() -> str:
     """Return the Git commit of the running code."""
     command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.check_output(command, cwd=ROOT, text=True).strip()
+    return subprocess.check_output(command, cwd=ROOT, text=True, encoding="utf-8").strip()
 
 
 _MAX_CLUSTERS_LOST = 5
@@ -105,7 +105,7 @@ class Scenarios(ABC, Generic[P, C]):
         result, started, folder = Result(plan=plan), time.monotonic(), self.folder_of(plan)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        (folder / "plan.txt").write_text(f"{plan}\n")
+        (folder / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
         try:
             self.execute(cluster, result, folder)
         except Exception:  # noqa: BLE001 - the ledger records it
@@ -187,7 +187,11 @@ class Ledger:
         """Return the results of all runs."""
         if not self.path.exists():
             return []
-        return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
+        return [
+            json.loads(line)
+            for line in self.path.read_text(encoding="utf-8").splitlines()
+            if line.strip()
+        ]
 
     def new_seeds(self, wanted: int, **labels: object) -> list[int]:
         """Return the `wanted` lowest seeds that no run with these labels has used."""
@@ -202,7 +206,7 @@ class Ledger:
 
     def append(self, line: dict[str, Any]) -> None:
         """Append the result of a run."""
-        with self.path.open("a") as file:
+        with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 

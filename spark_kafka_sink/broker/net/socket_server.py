@@ -39,12 +39,23 @@ _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS,
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket.
+    """Open a listening socket, with IPv4 if the host has an IPv4 address.
 
     Raises:
-        OSError: the port is in use.
+        OSError: the port is in use, or the host is not an address of this machine.
     """
-    listener = socket.create_server((host, port), backlog=BACKLOG)
+    addresses = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    families = {family for family, *_ in addresses}
+    family = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
+    listener = socket.create_server(
+        (host, port),
+        family=family,
+        backlog=BACKLOG,
+        # `::` is also the wildcard of IPv4, by which clients on this machine connect.
+        dualstack_ipv6=family == socket.AF_INET6 and socket.has_dualstack_ipv6(),
+    )
     listener.setblocking(False)
     return listener
 

@@ -11,7 +11,6 @@ import logging
 import os
 import re
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
@@ -25,9 +24,11 @@ from spark_kafka_sink.broker.storage.journal import (
 from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.local_path import absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from spark_kafka_sink.broker.topic_config import LogConfig
     from spark_kafka_sink.broker.topic_partition import TopicPartition
@@ -58,7 +59,7 @@ class DataDir(StorageBackend):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).expanduser().absolute()
+        self.path = absolute_path(path)
         self._handles = FileHandles()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -250,7 +251,7 @@ class DataDir(StorageBackend):
         """See `StorageBackend`. Mark clean data, so that the next broker does not verify it."""
         try:
             if clean:
-                (self.path / CLEAN_MARK).write_text("\n".join(self._gaps))
+                (self.path / CLEAN_MARK).write_text("\n".join(self._gaps), encoding="utf-8")
         finally:
             self._handles.close_all()
             close_locked(self._lock)
@@ -297,7 +298,7 @@ def _remove_mark(mark: Path) -> str | None:
     If this process is killed, the next broker finds no mark, and verifies the data.
     """
     try:
-        text = mark.read_text()
+        text = mark.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     mark.unlink()

@@ -61,7 +61,7 @@ def require_java() -> None:
     if java is None:
         raise ConfigError(f"{NEEDED} (none was found)")
     printed = subprocess.run(  # noqa: S603 - the user's own java
-        [java, "-version"], capture_output=True, text=True, check=False
+        [java, "-version"], capture_output=True, text=True, check=False, encoding="utf-8"
     ).stderr
     found = major_version(printed)
     if found is None or found < LEAST_JAVA:
@@ -203,7 +203,10 @@ class _Demo:
 
     def _failure_text(self, problem: Exception) -> str:
         """Return Spark's error and the end of Spark's log, without the JVM's stack traces."""
-        output = [*str(problem).splitlines(), *self._log.read_text(errors="replace").splitlines()]
+        output = [
+            *str(problem).splitlines(),
+            *self._log.read_text(errors="replace", encoding="utf-8").splitlines(),
+        ]
         lines = [line for line in output if not line.lstrip().startswith(("at ", "... "))]
         return "\n".join(lines[-LINES_SHOWN:])
 

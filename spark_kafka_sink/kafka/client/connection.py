@@ -166,7 +166,7 @@ class Connection:
         message = request_type(request.api, request.version)
         header = messages.request_header(message, self._correlation_id, self.client_id)
         parts = [view for part in request.body if (view := memoryview(part)).nbytes]
-        size = len(header) + sum([part.nbytes for part in parts])
+        size = len(header) + sum(part.nbytes for part in parts)
         self.out.append(memoryview(size.to_bytes(4, "big") + header))
         self.out.extend(parts)
         queue = self.in_flight if request.expects_response else self.fire_and_forget

@@ -15,11 +15,11 @@ changes. This value is only compared and never shown.
 
 from __future__ import annotations
 
+import hmac
 import os
 import socket
 import time
 from dataclasses import fields, is_dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
@@ -129,9 +129,9 @@ def located(settings: Settings, folders: Sequence[Path]) -> Settings:
         folders: folders to search for relative paths, in this order.
     """
     if isinstance(settings, Secret):
-        return cast(Settings, _secret(settings, folders))
+        return cast("Settings", _secret(settings, folders))
     if isinstance(settings, tuple):
-        return cast(Settings, tuple(located(each, folders) for each in settings))
+        return cast("Settings", tuple(located(each, folders) for each in settings))
     if not is_dataclass(settings) or isinstance(settings, type):
         return settings
     found = {
@@ -287,7 +287,7 @@ def _of_tickets(cache: str) -> bytes:
 
 
 def _digest(value: bytes) -> bytes:
-    return blake2b(value, key=_KEY, digest_size=32).digest()
+    return hmac.digest(_KEY, value, "sha256")  # Systems in FIPS mode have no BLAKE2.
 
 
 def _of_reference(source: str) -> _Stamp:

@@ -349,7 +349,7 @@ class ChunkEncoder:
         )
         starts = [segment.start for segment in layout.segments]
         views = split_records(encoded, [*starts, len(encoded)])
-        charge = Charge(sum([view.nbytes for view in views]), holders=0)
+        charge = Charge(sum(view.nbytes for view in views), holders=0)
         latest = _latest(timestamps, starts, layout.order)
         numbers = _row_numbers(chunk, layout.order)
         return _slices(layout.segments, views, latest, names, numbers), charge

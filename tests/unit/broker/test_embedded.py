@@ -1,13 +1,68 @@
-"""Errors of `EmbeddedBroker` for missing topics."""
+"""Addresses of `EmbeddedBroker`, and its errors for missing topics, hosts and starts."""
 
 from __future__ import annotations
 
-import pytest
+import socket
 
-from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
+import pytest
+from confluent_kafka import Producer
+
+from spark_kafka_sink import (
+    BrokerUnavailableError,
+    EmbeddedBroker,
+    KafkaProdError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.broker.storage.data_dir import DataDir
+from spark_kafka_sink.report.storage import read_report
 
 
 def test_missing_topic_error_lists_existing_topics() -> None:
     with EmbeddedBroker(topics={"events": 1}) as kafka, pytest.raises(UnknownTopicError) as unknown:
         kafka.records("evnts")
     assert unknown.value.hint == "Topics: events"
+
+
+@pytest.mark.parametrize("host", ["::1", "localhost", "127.0.0.1"])
+def test_real_client_connects_to_each_kind_of_host(host: str) -> None:
+    with EmbeddedBroker(host=host, topics={"t": 1}, nodes=2) as kafka:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer.produce("t", value=b"v")
+        assert producer.flush(30) == 0
+        assert kafka.end_offsets("t") == [1]
+        assert kafka.bootstrap_servers.startswith(f"[{host}]:" if ":" in host else f"{host}:")
+
+
+def test_all_addresses_include_ipv4_and_ipv6() -> None:
+    with EmbeddedBroker(host="::", advertised_listeners="[::1]:9092", topics={"t": 1}) as kafka:
+        port = int(kafka.bootstrap_servers.rpartition(":")[2])
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, port), 10).close()
+
+
+def test_host_error_names_the_host_and_port_error_the_port() -> None:
+    for host in ("192.0.2.1", "2001:db8::1", "no-such-host.invalid"):
+        with pytest.raises(BrokerUnavailableError, match="Set host to an address"):
+            EmbeddedBroker(host=host).start()
+    with EmbeddedBroker() as kafka:
+        port = int(kafka.bootstrap_servers.rpartition(":")[2])
+        with pytest.raises(BrokerUnavailableError, match="Set another port"):
+            EmbeddedBroker(port=port).start()
+
+
+def test_broker_that_was_not_started_has_no_address() -> None:
+    kafka = EmbeddedBroker()
+    for use in (lambda: kafka.bootstrap_servers, kafka.client_options, lambda: kafka.records("t")):
+        with pytest.raises(BrokerUnavailableError, match=r"is not running\. .* call start\(\)"):
+            use()
+
+
+def test_path_in_an_unknown_home_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's user has neither HOME nor an entry in /etc/passwd."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    for use in (DataDir, read_report):
+        with pytest.raises(
+            KafkaProdError, match=r"starts with ~, .* Set the environment variable HOME"
+        ):
+            use("~/kafka")

@@ -1,21 +1,31 @@
-"""A silenced logger is restored after the last user, in any order."""
+"""A silenced logger drops only what the silencing thread logs."""
 
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.diagnostics.broker_queries import quiet_log
+
+if TYPE_CHECKING:
+    import pytest
 
 NAME = "spark_kafka_sink.quiet_log_test"
 
 
-def test_last_user_restores_the_level() -> None:
-    log = logging.getLogger(NAME)
-    log.setLevel(logging.INFO)
-    first, second = quiet_log(NAME), quiet_log(NAME)
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert log.level == logging.CRITICAL
-    second.__exit__(None, None, None)
-    assert log.level == logging.INFO
+def test_other_threads_and_loggers_are_not_silenced(caplog: pytest.LogCaptureFixture) -> None:
+    """A stream's task logs an outage while a different write checks its brokers."""
+    loggers = [logging.getLogger(name) for name in (NAME, f"{NAME}.child", f"{NAME}_other")]
+    with ThreadPoolExecutor(1) as thread, quiet_log(NAME), quiet_log(NAME):
+        for logger in loggers:
+            logger.warning("silenced")
+            thread.submit(logger.warning, "a stream").result()
+    loggers[0].warning("afterwards")
+    assert [(record.name, record.getMessage()) for record in caplog.records] == [
+        (NAME, "a stream"),
+        (f"{NAME}.child", "a stream"),
+        (f"{NAME}_other", "silenced"),
+        (f"{NAME}_other", "a stream"),
+        (NAME, "afterwards"),
+    ]

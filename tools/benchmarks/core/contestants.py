@@ -131,7 +131,7 @@ def build_librdkafka() -> Path:
         return program
     FOLDER.mkdir(parents=True, exist_ok=True)
     line = [_compiler(), "-O2", "-Wall", "-o", str(program), str(SOURCE), "-ldl"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, encoding="utf-8")
     if done.returncode:
         raise NoCompilerError(f"{' '.join(line)} failed:\n{done.stderr}")
     return program

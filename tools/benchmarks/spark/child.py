@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -79,8 +80,8 @@ def cpu() -> Cpu:
 def reset_peaks() -> None:
     """Reset the peak memory counters."""
     for process in (*_jvms(), *_workers()):
-        with suppress(OSError), open(f"/proc/{process.pid}/clear_refs", "w") as file:  # noqa: PTH123
-            file.write(_RESET_PEAK)
+        with suppress(OSError):
+            Path(f"/proc/{process.pid}/clear_refs").write_text(_RESET_PEAK, encoding="utf-8")
 
 
 def peaks() -> dict[str, float]:

@@ -84,7 +84,13 @@ class WarmSpark:
         if self._process is None:
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(
-                self._command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=self._errors, text=True
+                self._command,
+                cwd=ROOT,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=self._errors,
+                text=True,
+                encoding="utf-8",
             )
         process = self._process
         assert process.stdin is not None

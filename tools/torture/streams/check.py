@@ -167,7 +167,10 @@ def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
     step = plan.faults[0].stop.step if plan.faults else None
     if plan.kind is Kind.STAGE_RETRIED and step not in LOG and _FETCH_FAILED not in logged:
         return "no stage was retried"
-    if plan.kind is Kind.SPECULATION and most_attempts((folder / _TRACE).read_text()) < 2:
+    if (
+        plan.kind is Kind.SPECULATION
+        and most_attempts((folder / _TRACE).read_text(encoding="utf-8")) < 2
+    ):
         return "no task was run twice"
     return ""
 

@@ -63,7 +63,7 @@ class StreamScenarios(Scenarios[Plan, ProxiedCluster]):
         plan, source = result.plan, result.plan.source
         result.facts = dict.fromkeys(("starts", "aborted", "lost", "doubled"), 0)
         if plan.bug:
-            (folder / BUG).write_text(plan.bug)
+            (folder / BUG).write_text(plan.bug, encoding="utf-8")
         topic = f"eos-{plan.seed}-{time.time_ns() // 1_000_000 % 1_000_000}"
         dead = f"{topic}-dead"
         cluster.admin.create_topics(
@@ -77,7 +77,10 @@ class StreamScenarios(Scenarios[Plan, ProxiedCluster]):
             supervisor.close()
         if supervisor.stops.missed:
             result.wrong.append("idle: the step of the fault was not reached")
-        logs = (path.read_text(errors="replace") for path in folder.glob("driver-*/driver.log"))
+        logs = (
+            path.read_text(errors="replace", encoding="utf-8")
+            for path in folder.glob("driver-*/driver.log")
+        )
         if unmet := unmet_aim(plan, folder, "".join(logs)):
             result.wrong.append(f"idle: {unmet}")
         _check(cluster, result, supervisor, topic)

@@ -166,7 +166,9 @@ class Actions:
         """Fence all tasks of the batch whose transactional IDs are in the trace."""
         topic, batch = re.escape(self._supervisor.spec["topic"]), at.fault.stop.batch
         pattern = rf"{topic}/stream/[^/ ]+/{batch}/[^ \n]+"
-        for name in sorted(set(re.findall(pattern, (self._folder / "trace.log").read_text()))):
+        for name in sorted(
+            set(re.findall(pattern, (self._folder / "trace.log").read_text(encoding="utf-8")))
+        ):
             fence_producer(self._cluster.bootstrap_servers, name)
 
 
@@ -195,7 +197,7 @@ class Stops:
         self._watch = TopicWatch(cluster.bootstrap_servers, topic, plan.source.partitions)
         self._arm(re.escape(topic))
         stops = [asdict(fault.stop) for fault in plan.faults]
-        (folder / "steps.json").write_text(json.dumps(stops))
+        (folder / "steps.json").write_text(json.dumps(stops), encoding="utf-8")
 
     @property
     def waiting(self) -> list[Fault]:
@@ -222,7 +224,7 @@ class Stops:
         path = go_file(self._folder, number)
         if not path.exists():
             part = path.with_suffix(".part")
-            part.write_text(word)
+            part.write_text(word, encoding="utf-8")
             part.rename(path)
 
     def close(self) -> None:
@@ -238,7 +240,7 @@ class Stops:
         if fault.stop.step is Step.END_TXN:
             return 0 if self._end_txns.reached.is_set() else None
         at = at_file(self._folder, number)
-        return int(at.read_text()) if at.exists() else None
+        return int(at.read_text(encoding="utf-8")) if at.exists() else None
 
     def _arm(self, prefix: str) -> None:
         """Make the gates delay the commit at which a fault occurs."""
@@ -453,6 +455,7 @@ class Driver:
                 env=environment,
                 text=True,
                 start_new_session=True,
+                encoding="utf-8",
             )
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -468,7 +471,9 @@ class Driver:
             TimeoutError: the driver did not start in time.
         """
         if not poll(lambda: not self.alive or self.next_message(), _READY_S) or not self.alive:
-            raise TimeoutError(f"the driver did not start:\n{self.log.read_text()[-3000:]}")
+            raise TimeoutError(
+                f"the driver did not start:\n{self.log.read_text(encoding='utf-8')[-3000:]}"
+            )
 
     def send(self, command: dict[str, Any]) -> None:
         """Send a command: `start` runs a stream or a job to completion; `stop` stops the query."""

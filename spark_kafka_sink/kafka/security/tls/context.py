@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown_name
+from spark_kafka_sink.common.text import shown_file, shown_name
 from spark_kafka_sink.config.security.model import TlsConfig, TlsVersion, TrustStore
 from spark_kafka_sink.kafka.security.credentials import (
     SETTLING_S,
@@ -315,10 +315,24 @@ def _trust_system(context: ssl.SSLContext) -> None:
     paths = ssl.get_default_verify_paths()
     if os.name == "posix" and not (paths.cafile or paths.capath):
         raise ConfigError(
-            f"the operating system has no certificate authorities on {socket.gethostname()}",
+            f"the operating system has no certificate authorities on {socket.gethostname()}"
+            + system_authorities_note(),
             hint=f"Install ca-certificates there, or set {TRUSTSTORE_LOCATION}.",
         )
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+
+
+def system_authorities_note() -> str:
+    """Return a note that names the environment variables that replace the system's authorities."""
+    paths = ssl.get_default_verify_paths()
+    variables = {
+        name: os.environ.get(name) for name in (paths.openssl_cafile_env, paths.openssl_capath_env)
+    }
+    return "".join(
+        f"; the environment variable {name} is {shown_file(path)}"
+        for name, path in variables.items()
+        if path is not None
+    )
 
 
 def _load_identity(context: ssl.SSLContext, identity: stores.Identity) -> None:
@@ -327,10 +341,16 @@ def _load_identity(context: ssl.SSLContext, identity: stores.Identity) -> None:
         with short_lived_file(identity.chain_text() + key) as path:
             context.load_cert_chain(path, password=passphrase)
     except ssl.SSLError as error:
-        raise _refused_identity(error, identity.option) from error
+        raise _rejected_identity(error, identity.option) from error
+    except OSError as error:  # The system has no memory files, and no directory is writable.
+        raise ConfigError(
+            f"the client's certificate in option {identity.option} cannot be passed to OpenSSL on "
+            f"{socket.gethostname()}: {error.strerror}",
+            hint="Set TMPDIR to a directory that is writable, or allow memfd_create.",
+        ) from error
 
 
-def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
+def _rejected_identity(error: ssl.SSLError, option: str) -> ConfigError:
     if error.reason == "KEY_VALUES_MISMATCH":
         return ConfigError(
             f"the private key in option {option} does not belong to the first certificate",
@@ -350,29 +370,39 @@ def short_lived_file(content: bytes) -> Iterator[str]:
 
     The file is in memory if the system supports this, or else on disk with mode 0600.
     """
-    if hasattr(os, "memfd_create") and _DESCRIPTORS.is_dir():
-        descriptor = os.memfd_create("client-certificate")
-        try:
-            with os.fdopen(descriptor, "wb", closefd=False) as file:
-                file.write(content)
-            yield str(_DESCRIPTORS / str(descriptor))
-        finally:
-            os.close(descriptor)
+    descriptor = _memory_file()
+    if descriptor is None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
         return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "client.pem"
-        path.touch(mode=0o600)
-        path.write_bytes(content)
-        yield str(path)
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        yield str(_DESCRIPTORS / str(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _memory_file() -> int | None:
+    """Create a file in memory, or return None if the system has none or does not allow it."""
+    if not hasattr(os, "memfd_create") or not _DESCRIPTORS.is_dir():
+        return None
+    try:
+        return os.memfd_create("client-certificate")
+    except OSError:  # seccomp, or vm.memfd_noexec=2
+        return None
 
 
 MAX_CACHED = 8
 """Maximum number of cached contexts. The least recently used context is dropped first."""
 WAIT_S = 2.0
-"""Maximum seconds that a thread waits while a different thread reads the same files. Afterwards,
-the waiting thread uses the previous context, if one exists. The time is less than the connection
-timeout.
+"""Maximum seconds that a thread with a previous context waits while a different thread reads the
+same files. Afterwards, it uses the previous context. The time is less than the connection timeout.
 """
+FIRST_WAIT_S = 60.0
+"""Maximum seconds that a thread without a previous context waits for a different thread."""
 
 
 @dataclass(slots=True)
@@ -392,6 +422,7 @@ class ContextCache:
         make: creates a context from the current content of the files.
         wait_s: see `WAIT_S`.
         settling: seconds to wait for files that are being replaced if there is no previous context.
+        first_wait_s: see `FIRST_WAIT_S`.
     """
 
     def __init__(
@@ -399,9 +430,11 @@ class ContextCache:
         make: Callable[[TlsConfig], ssl.SSLContext] = client_context,
         wait_s: float = WAIT_S,
         settling: float = SETTLING_S,
+        first_wait_s: float = FIRST_WAIT_S,
     ) -> None:
         self._make = make
         self._wait_s = wait_s
+        self._first_wait_s = first_wait_s
         self._settling = settling
         self._changed = threading.Condition()
         """Guards `_entries` and their fields. Not held while a file is read."""
@@ -416,14 +449,16 @@ class ContextCache:
 
         Raises:
             ConfigError: a store cannot be read or opened, and there is no previous context.
+            TimeoutError: a different thread is still reading the files, and there is no previous
+                context.
         """
         with self._changed:
             entry = self._entries.pop(config, None) or _Entry()
             self._entries[config] = entry  # Add the entry at the end, so that it is dropped last.
             self._forget()
             while entry.is_busy:
-                limit = None if entry.context is None else self._wait_s
-                if not self._changed.wait(limit) and entry.context is not None:
+                self._wait_for_other_thread(entry)
+                if entry.is_busy and entry.context is not None:
                     return entry.context
             entry.is_busy = True
         try:
@@ -432,6 +467,20 @@ class ContextCache:
             with self._changed:
                 entry.is_busy = False
                 self._changed.notify_all()
+
+    def _wait_for_other_thread(self, entry: _Entry) -> None:
+        """Wait until the thread that reads the files has finished.
+
+        Raises:
+            TimeoutError: it has not finished, and there is no previous context.
+        """
+        limit_s = self._first_wait_s if entry.context is None else self._wait_s
+        self._changed.wait_for(lambda: not entry.is_busy, limit_s)
+        if entry.is_busy and entry.context is None:
+            raise TimeoutError(
+                f"a different thread has not read the TLS certificates on {socket.gethostname()} "
+                f"within {limit_s:g} s: does their file system respond?"
+            )
 
     def _current(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
         """Return the context for the current files.

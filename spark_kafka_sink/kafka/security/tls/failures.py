@@ -19,6 +19,7 @@ from spark_kafka_sink.kafka.security.tls.context import (
     WEAKER,
     CipherSuiteError,
     PeerCertificateError,
+    system_authorities_note,
 )
 
 if TYPE_CHECKING:
@@ -306,7 +307,8 @@ def _trust_advice(config: TlsConfig) -> str:
     if store is None:
         return (
             "Set kafka.ssl.truststore.location to a file with the authority's certificate; "
-            "without this option, the operating system's authorities are trusted."
+            "without this option, the operating system's authorities are trusted"
+            f"{system_authorities_note()}."
         )
     option = store.certificates.option if store.certificates else "kafka.ssl.truststore.location"
     return (

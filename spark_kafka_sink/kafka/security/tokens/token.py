@@ -183,6 +183,10 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
 MAX_CACHED = 64
 """Maximum number of logins whose tokens are cached. The least recently used login is dropped first.
 """
+WAIT_S = 60.0
+"""Maximum seconds that a thread without a valid token waits for a different thread's request. Each
+connection that waits uses one of a limited number of threads.
+"""
 FAILURE_CACHED_MS = 1_000
 """Milliseconds during which a failed fetch also fails other requests for the same token. Otherwise,
 these requests would fail one after another. The time is short because the problem might be fixed
@@ -213,11 +217,16 @@ class TokenCache:
     Args:
         clock: clock for expiry and refresh times.
         jitter: returns a random number from 0 to 1.
+        wait_s: see `WAIT_S`.
     """
 
     def __init__(
-        self, clock: Clock | None = None, jitter: Callable[[], float] = random.random
+        self,
+        clock: Clock | None = None,
+        jitter: Callable[[], float] = random.random,
+        wait_s: float = WAIT_S,
     ) -> None:
+        self._wait_s = wait_s
         self._clock = clock or SystemClock()
         self._jitter = jitter
         # Guards `_entries` and their content. Not held while a token is fetched.
@@ -230,20 +239,23 @@ class TokenCache:
         Raises:
             AuthenticationError: see `TokenSource.fetch`; not raised while a cached token is valid.
             ConfigError: see `TokenSource.fetch`.
+            TimeoutError: a different thread is still requesting the token.
         """
         if source.shared is None:
             return source.fetch()
         entry = self._entry((source.shared, policy))
         with self._changed:
-            while True:
-                now_ms = self._clock.wall_ms()
-                if (kept := _usable(entry, now_ms)) is not None:
-                    return kept
-                if not entry.fetching:
-                    break
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: self._is_settled(entry), self._wait_s):
+                raise TimeoutError(
+                    f"a different thread has not received a token within {self._wait_s:g} s"
+                )
+            if (kept := _usable(entry, self._clock.wall_ms())) is not None:
+                return kept
             entry.fetching = True
         return self._fetch(entry, source, policy)
+
+    def _is_settled(self, entry: _Entry) -> bool:
+        return not entry.fetching or _usable(entry, self._clock.wall_ms()) is not None
 
     def forget(self, token: Token) -> None:
         """Drop a token that a broker rejected."""

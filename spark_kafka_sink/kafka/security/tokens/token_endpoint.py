@@ -26,7 +26,7 @@ from spark_kafka_sink.common.secret import redacted
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.config.security.model import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.kafka.security.credentials import Stamp, credentials_stamp, revealed
-from spark_kafka_sink.kafka.security.tls.context import ContextCache
+from spark_kafka_sink.kafka.security.tls.context import ContextCache, system_authorities_note
 from spark_kafka_sink.kafka.security.tokens.token import (
     Token,
     number_field,
@@ -196,7 +196,7 @@ _CHECK = "Check kafka.sasl.oauthbearer.token.endpoint.url, client id, client sec
 _TRUST = (
     "Set kafka.https.ca.location to a PEM file with the certificate of the issuer's authority, or "
     "set ssl.truststore.location in kafka.sasl.jaas.config; if neither is set, the operating "
-    "system's authorities are trusted."
+    "system's authorities are trusted"
 )
 
 
@@ -305,7 +305,9 @@ class TokenEndpoint:
             return self._failed(
                 f"has an invalid certificate: {reason.verify_message}",
                 retriable=False,
-                hint=_TRUST if reason.verify_code in _UNTRUSTED else _CHECK,
+                hint=f"{_TRUST}{system_authorities_note()}."
+                if reason.verify_code in _UNTRUSTED
+                else _CHECK,
             )
         if isinstance(error, ValueError):
             return self._failed(f"is not a valid URL: {type(error).__name__}", retriable=False)

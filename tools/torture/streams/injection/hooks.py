@@ -244,7 +244,7 @@ class Reporter:
     def bug(self) -> str:
         """The bug of the run, or an empty string."""
         try:
-            return (self._run / BUG).read_text()
+            return (self._run / BUG).read_text(encoding="utf-8")
         except OSError:
             return ""
 
@@ -314,7 +314,7 @@ def _task() -> dict[str, Any]:
 def trace(run: Path, text: str) -> None:
     """Append a line to the trace of the run, which all processes share."""
     line = f"{time.time():.3f} {os.getpid()} {text}\n"
-    with suppress(OSError), (run / "trace.log").open("a") as file:
+    with suppress(OSError), (run / "trace.log").open("a", encoding="utf-8") as file:
         file.write(line)
 
 
@@ -326,7 +326,7 @@ def trace_size(run: Path) -> int:
 
 def _stops(run: Path) -> list[dict[str, Any]]:
     try:
-        stops: list[dict[str, Any]] = json.loads((run / "steps.json").read_text())
+        stops: list[dict[str, Any]] = json.loads((run / "steps.json").read_text(encoding="utf-8"))
     except OSError:
         return []
     return stops
@@ -335,7 +335,7 @@ def _stops(run: Path) -> list[dict[str, Any]]:
 def _claim(run: Path, number: int) -> bool:
     """Return True if this process is the first to reach the stop."""
     part = run / f"stop-{number}.{os.getpid()}"
-    part.write_text(str(os.getpid()))
+    part.write_text(str(os.getpid()), encoding="utf-8")
     with suppress(FileExistsError):
         os.link(part, at_file(run, number))
         return True
@@ -349,7 +349,7 @@ def _wait(run: Path, number: int, step: Step) -> None:
         if not run.exists():
             return
         time.sleep(_POLL_S)
-    said = go.read_text()
+    said = go.read_text(encoding="utf-8")
     trace(run, f"continues from {step}{': it fails' if said == RAISE else ''}")
     if said == RAISE:
         raise StepError(f"{step} failed, as requested by the harness")

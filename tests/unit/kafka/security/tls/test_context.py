@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -23,6 +24,7 @@ from spark_kafka_sink.kafka.security.tls.context import (
     check_stores,
     client_context,
 )
+from spark_kafka_sink.kafka.security.tls.failures import tls_failure
 from tests.support.handshakes import demanding_context, handshake, server_context
 from tools.support.certificates import CertificateAuthority, KeyKind, self_signed
 
@@ -223,12 +225,19 @@ def test_driver_detects_suites_without_version() -> None:
         check_stores(config)
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
+def refuse(*_args: object) -> NoReturn:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+@pytest.mark.parametrize("memory_files", ["allowed", "missing", "refused"])
 def test_private_key_is_never_written_unencrypted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory_files: str
 ) -> None:
-    if not in_memory:
+    in_memory = memory_files == "allowed"
+    if memory_files == "missing":
         monkeypatch.delattr("os.memfd_create")
+    if memory_files == "refused":
+        monkeypatch.setattr("os.memfd_create", refuse)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     seen: list[str] = []
     load = ClientSslContext.load_cert_chain
@@ -243,6 +252,35 @@ def test_private_key_is_never_written_unencrypted(
     assert "ENCRYPTED PRIVATE KEY" in seen[0]
     assert "BEGIN PRIVATE KEY" not in seen[0]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_place_for_the_private_key_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.memfd_create", refuse)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(ConfigError, match=r"No such file or directory\. Set TMPDIR"):
+        client_context(TlsConfig(keystore=inline_keys(CLIENT)))
+
+
+@pytest.mark.parametrize("variables", [("SSL_CERT_FILE", "SSL_CERT_DIR"), ("SSL_CERT_FILE",)])
+def test_error_names_variables_that_replace_the_system_authorities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: tuple[str, ...]
+) -> None:
+    broken = tmp_path / "empty.pem"
+    broken.touch()
+    texts = [f"the environment variable {name} is the file {broken}" for name in variables]
+    for name in variables:
+        monkeypatch.setenv(name, str(broken))
+    with pytest.raises(ssl.SSLCertVerificationError) as caught:
+        handshake(client_context(TlsConfig()), server_context(tmp_path, SERVER), "localhost")
+    error = tls_failure(caught.value, TlsConfig(), "localhost:1")
+    assert [text for text in texts if text in str(error)] == texts
+    broken.unlink()
+    if len(variables) == 2:
+        with pytest.raises(ConfigError, match="no certificate authorities") as missing:
+            client_context(TlsConfig())
+        assert [text for text in texts if text in str(missing.value)] == texts
 
 
 def test_server_name_indication(tmp_path: Path) -> None:

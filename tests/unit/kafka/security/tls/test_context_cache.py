@@ -207,6 +207,24 @@ def test_least_recently_used_contexts_are_dropped(tmp_path: Path) -> None:
     assert made[-1] == others[0]
 
 
+def test_thread_without_a_context_does_not_wait_forever(tmp_path: Path) -> None:
+    begun, released = Event(), Event()
+
+    def make(config: TlsConfig) -> ssl.SSLContext:
+        begun.set()
+        assert released.wait(PATIENCE_S)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    cache, config = ContextCache(make, first_wait_s=0.05), trusting(AUTHORITY.write(tmp_path))
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(cache.context, config)
+        assert begun.wait(PATIENCE_S)
+        with pytest.raises(TimeoutError, match="does their file system respond"):
+            cache.context(config)
+        released.set()
+        assert slow.result(PATIENCE_S) is cache.context(config)
+
+
 class BlockingFactory:
     """Creates the first context immediately and the second one after a release."""
 

@@ -88,6 +88,19 @@ def test_many_threads_wait_for_one_fetch(cache: TokenCache, clock: ManualClock) 
     assert source.fetched == 1
 
 
+def test_thread_does_not_wait_forever_for_a_fetch(clock: ManualClock) -> None:
+    cache, source = TokenCache(clock, wait_s=0.05), Source(clock)
+    source.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(value, cache, source)
+        while not source.fetched:
+            assert not slow.done()
+        with pytest.raises(TimeoutError, match="has not received a token"):
+            value(cache, source)
+        source.gate.set()
+        assert slow.result(30) == value(cache, source) == "token-1"
+
+
 def test_old_token_is_used_during_the_refresh(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     value(cache, source)
