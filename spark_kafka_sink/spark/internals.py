@@ -389,6 +389,6 @@ def _start(task: Path) -> tuple[int, int] | None:
 def _name(task: Path) -> str:
     """Return the name of a thread; empty if the thread has ended."""
     try:
-        return (task / "comm").read_text(encoding="utf-8").strip()
+        return (task / "comm").read_text(errors="replace", encoding="utf-8").strip()
     except OSError:
         return ""
